@@ -29,8 +29,9 @@ from abiscan.binary.elf import ElfFile
 from abiscan.index.client import Index, System, settings_of_pip
 from abiscan.inputs.files import Wheel
 from abiscan.python.compiled_names import texts_in
-from abiscan.python.module_names import ModuleNames, class_names, names_of
-from abiscan.python.torch_names import CORE, FUNCTIONS, marks_of
+from abiscan.python.module_names import ModuleNames, names_of
+from abiscan.python.torch_classes import CLASSES, read_class
+from abiscan.python.torch_names import CLASS, FUNCTIONS, marks_of
 from abiscan.torches import embedded, embedded_names
 from abiscan.torches.python_table import PythonTable, pack
 from tools.data_files import PACKAGE, moved
@@ -40,15 +41,6 @@ OUTPUT: Final = PACKAGE / "torches/data/names.bin"
 LIBRARY: Final = "torch/lib/libtorch_python.so"
 _TESTS: Final = "torch.testing._internal"
 _PLATFORM: Final = "manylinux_2_28_x86_64"
-CLASSES: Final = (
-    *("torch.Tensor", "torch.nn.Module", "torch.nn.Parameter", "torch.autograd.Function", "torch.library.Library"),
-    *("torch.jit.ScriptModule", "torch.jit.ScriptFunction", "torch.cuda.Stream", "torch.cuda.Event"),
-    *("torch.cuda.CUDAGraph", "torch.optim.Optimizer", "torch.utils.data.Dataset", "torch.utils.data.DataLoader"),
-)
-"""The classes that extensions derive from, or set attributes of."""
-COMPILED_CLASSES: Final = ("torch.Generator", "torch.device", "torch.dtype", "torch.Size", "torch.finfo", "torch.iinfo")
-"""Such classes that have no source."""
-
 Names = dict[str, set[str]]
 """The marks of each module, and of each class, of one release."""
 
@@ -76,10 +68,9 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
             names[parent].add(name)
             names[parent].discard(f"{name}?")
     for name in CLASSES:
-        marks = _class_marks(name, sources)
-        if marks is not None:
-            names[f"{embedded_names.CLASS}{name}"] = marks
-    names |= {f"{embedded_names.CLASS}{name}": {".", f"*{CORE}"} for name in COMPILED_CLASSES}
+        of_class = read_class(name, functools.partial(_parsed, sources))
+        if of_class is not None:
+            names[f"{CLASS}{name}"] = marks_of(of_class)
     return {module: _without_private(module, marks) for module, marks in names.items()}
 
 
@@ -105,6 +96,12 @@ def _is_source(path: str) -> bool:
 
 def _module(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _parsed(sources: Mapping[str, tuple[bytes, bool]], module: str) -> tuple[ast.Module, bool] | None:
+    """The syntax tree of a module, and whether it is a package."""
+    source, is_package = sources.get(module, (None, False))
+    return None if source is None else (ast.parse(source), is_package)
 
 
 def _read_module(module: str, source: bytes, is_package: bool) -> ModuleNames:  # noqa: FBT001
@@ -168,78 +165,6 @@ def _dots(name: str) -> Iterator[int]:
         yield position
         position = name.find(".", position + 1)
     yield -1
-
-
-def _class_marks(name: str, sources: Mapping[str, tuple[bytes, bool]], depth: int = 0) -> set[str] | None:
-    """The attributes of a class, its bases among them; None if it was not found, ``?`` if it may have any."""
-    place = _defined(name, sources)
-    if place is None or depth > 5:
-        return None
-    module, cls = place
-    tree = ast.parse(sources[module][0])
-    found = class_names(tree, cls)
-    if found is None:
-        return None
-    attributes, bases, is_open = found
-    marks = {".", *(f"{attribute}?" for attribute in attributes)} | ({"?"} if is_open else set())
-    for base in bases:
-        if base in {"object", "Generic[T_co]", "Generic[_T_co]"}:
-            continue
-        full = _resolved(base, tree, module, sources[module][1])
-        if full is not None and full.startswith(CORE):
-            marks.add(f"*{CORE}")
-            continue
-        inherited = None if full is None else _class_marks(full, sources, depth + 1)
-        marks |= {"?"} if inherited is None else inherited
-    return marks
-
-
-def _resolved(base: str, tree: ast.Module, module: str, is_package: bool) -> str | None:  # noqa: FBT001
-    """The full name of what a module calls by a name."""
-    first, _, rest = base.partition(".")
-    if base.startswith("torch."):
-        return base
-    if any(isinstance(node, ast.ClassDef) and node.name == base for node in tree.body):
-        return f"{module}.{base}"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            full = next((alias.name for alias in node.names if alias.asname == first), None)
-            if full is not None:
-                return f"{full}.{rest}" if rest else full
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if (alias.asname or alias.name) == first:
-                    full = f"{_absolute(node, module, is_package)}.{alias.name}"
-                    return f"{full}.{rest}" if rest else full
-    return None
-
-
-def _absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:  # noqa: FBT001
-    if not node.level:
-        return node.module or ""
-    parts = (module if is_package else module.rpartition(".")[0]).split(".")
-    base = parts[: len(parts) - node.level + 1]
-    return ".".join([*base, *([node.module] if node.module else [])])
-
-
-def _defined(name: str, sources: Mapping[str, tuple[bytes, bool]], depth: int = 0) -> tuple[str, str] | None:
-    """The module that defines a class, following the imports by which another one has it."""
-    module, _, cls = name.rpartition(".")
-    if module not in sources or depth > 6:
-        return None
-    source, is_package = sources[module]
-    tree = ast.parse(source)
-    if any(isinstance(node, ast.ClassDef) and node.name == cls for node in tree.body):
-        return module, cls
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom):
-            base = _absolute(node, module, is_package)
-            for alias in node.names:
-                if alias.name == "*" or (alias.asname or alias.name) == cls:
-                    found = _defined(f"{base}.{cls if alias.name == '*' else alias.name}", sources, depth + 1)
-                    if found is not None:
-                        return found
-    return None
 
 
 # ---- the file

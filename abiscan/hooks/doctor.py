@@ -27,7 +27,7 @@ from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import uses_torch
+from abiscan.inputs.sources import is_python_for_torch, uses_torch
 from abiscan.inputs.torch_build import build_of
 from abiscan.regex import regex
 from abiscan.results.changes import PackageChange
@@ -115,11 +115,14 @@ def examine_environment(
         if copies:
             ailments.append(_second_copy(distribution, copies, pip))
             continue
-        if not uses_torch(distribution, files, images=isinstance(torch, ImageTorch)):
+        is_python = is_python_for_torch(distribution)
+        if not is_python and not uses_torch(distribution, files, images=isinstance(torch, ImageTorch)):
             continue
         session.progress(f"checking {distribution} ({number} of {len(installed)} packages)")
         try:
             judgement = _judged(distribution, choice, session)
+            if judgement is None and is_python:
+                continue
             if judgement is None:
                 ailments.append(_unknown(str(distribution), "its extensions of torch were removed meanwhile"))
             elif judgement.fitness is Fitness.FAILS:
@@ -276,7 +279,7 @@ def _solved(broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector
 
 def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
     distribution, judgement = broken.distribution, broken.judgement
-    finding = worst_finding(judgement.results[0])
+    finding = worst_finding(judgement.results[0]) if judgement.results else None
     # The order is that of what users can do: rebuild what is theirs, reinstall what is for another Python, and only
     # then look for other versions.
     if distribution.source:

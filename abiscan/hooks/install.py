@@ -19,16 +19,15 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks.judgement import Fitness, Judgement, judge
 from abiscan.inputs import interpreter, packages, system
-from abiscan.inputs.packages import Distribution, FetchedWheel
+from abiscan.inputs.packages import PURE, Distribution, FetchedWheel
 from abiscan.inputs.requirement import applying
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, uses_torch
+from abiscan.inputs.sources import Source, is_python_for_torch, uses_torch
 from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
 from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
-_PURE: Final = regex(r"-none-any\.whl$")
 _OF_CUDA: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
 _OF_TORCH: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$")
@@ -173,7 +172,7 @@ class Inspector:
             f"{planned} is not checked: it will be built from source" for planned in plan.packages if not planned.wheel
         ]
         # Only what may be compiled is downloaded: of most plans, that is nothing.
-        suspects = [planned for planned in plan.packages if _may_have_extensions(plan, planned)]
+        suspects = [planned for planned in plan.packages if _may_depend_on_build(plan, planned)]
         torch = plan.get("torch")
         if not suspects and torch is None and not requested:
             return Inspection(torch=None, problems=(), notes=tuple(notes))
@@ -190,7 +189,7 @@ class Inspector:
         return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes))
 
     def installed(self, python: str | None) -> tuple[Distribution, ...]:
-        """Return the installed packages with extensions of torch."""
+        """Return the installed packages with extensions of torch, and those of Python code that requires it."""
         if python not in self._installed:
             files = self._session.files()
             images = system.images() is not None
@@ -198,7 +197,8 @@ class Inspector:
             self._installed[python] = tuple(
                 item
                 for item in match
-                if canonicalize_name(item.name) != "torch" and uses_torch(item, files, images=images)
+                if canonicalize_name(item.name) != "torch"
+                and (uses_torch(item, files, images=images) or is_python_for_torch(item))
             )
         return self._installed[python]
 
@@ -320,12 +320,15 @@ class Inspector:
         return judgement is not None and judgement.fitness is not Fitness.FAILS
 
 
-def _may_have_extensions(plan: Plan, planned: Planned) -> bool:
-    """Whether a package is a wheel for one kind of machine, and not a dependency of torch itself."""
+def _may_depend_on_build(plan: Plan, planned: Planned) -> bool:
+    """Whether a package is a wheel for one kind of machine or requires torch, and no dependency of torch itself."""
     name = urllib.parse.urlsplit(planned.url).path if planned.url else ""
     package = canonicalize_name(planned.name)
     return (
-        planned.wheel and not _PURE.search(name) and package not in _below_torch(plan) and not _OF_TORCH.match(package)
+        planned.wheel
+        and (not name.endswith(PURE) or any(map(_names_torch, planned.requires)))
+        and package not in _below_torch(plan)
+        and not _OF_TORCH.match(package)
     )
 
 

@@ -8,10 +8,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import releases_exporting_imports, span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
+from abiscan.inputs import system
 from abiscan.inputs.image_files import users_of_torch
+from abiscan.inputs.packages import PURE, Distribution, FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, Target
 from abiscan.inputs.version import TorchVersion
@@ -23,6 +26,7 @@ from abiscan.rules import RULES
 from abiscan.rules.symbols import KINDS
 from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
+from abiscan.verdict.bench import TorchSet
 
 # How many of the candidate releases are tried: each takes as long as a check, and users need only one.
 _TRIED: Final = 6
@@ -45,7 +49,10 @@ _FITS: Final = {
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """The results for the extensions of one package, the worst first, and the verdict on it if it is one."""
+    """The results for the extensions of one package, the worst first, and the verdict on it if it is one.
+
+    A package that is Python code alone has no results.
+    """
 
     results: tuple[Result, ...]
     package: PackageResult | None = None
@@ -98,16 +105,42 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()) -> Judgement | None:
-    """Check one package; None if it has no extension of torch.
+    """Check one package; None if it has no extension of torch, unless it is Python code that fails.
 
     :param beside: packages that will be installed with it
     :raises InputError: it cannot be read
     """
+    if _may_be_python(source):
+        return _judge_python(source, choice, session)
     report = check([source], [choice], RULES, session, beside=beside)
     if not report.results:
         return None
     results = tuple(sorted(report.results, key=_severity, reverse=True))
     return Judgement(results=results, package=next(iter(report.packages), None))
+
+
+def _may_be_python(source: Source) -> bool:
+    """Whether a package is Python code alone, by the names of its files, or by its own."""
+    if isinstance(source, Distribution):
+        return not source.objects and not source.images
+    return isinstance(source, FetchedWheel) and source.path.name.endswith(PURE)
+
+
+def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
+    """Check a package that is Python code alone; None unless its import fails.
+
+    Nearly all packages use nothing that the torch lacks: those are not read.
+    """
+    torches = TorchSet([choice], session, [source], packages=True)
+    (torch,) = torches.names
+    try:
+        may_fail = torches.misses_names(source, torch)
+    except NoExtensionError:  # it does not require torch
+        return None
+    package = torches.package(source, torch, ()) if may_fail else None
+    if package is None or package.verdict is not PackageVerdict.IMPORT_FAILS:
+        return None
+    return Judgement(results=(), package=package)
 
 
 class MainCause(Struct, frozen=True, kw_only=True):
@@ -128,7 +161,7 @@ def cause(source: Source, judgement: Judgement, torch: str | None, session: Sess
     :param torch: the full version of the torch that it was judged on
     """
     # The package itself may be sound, so which torch it was built for explains nothing.
-    if judgement.package is not None and judgement.package.fails_for_another:
+    if not judgement.results or (judgement.package is not None and judgement.package.fails_for_another):
         return None
     built_for = _built_for(source, judgement, session)
     here = TorchVersion.parse(torch) if torch else None
@@ -168,20 +201,20 @@ def _severity(result: Result) -> tuple[int, int]:
 
 def fitting(source: Source, session: Session) -> tuple[str, ...]:
     """Return the embedded builds on which all extensions of a package load, newest first, by full version:
-    ``2.8.0+cu128``.
+    ``2.8.0+cu128``; of Python code alone, those on which it can be imported.
 
     Only the newest few releases that export what the package imports are checked.
 
     :raises InputError: it cannot be read, or has no extension of torch
     """
-    target = examine(source, session).target
+    target = examine(source, session, python=True).target
     if target.images:
         return _fitting_images(source, target, session)
-    machines = {extension.facts.machine for extension in target.extensions}
+    machines = {extension.facts.machine for extension in target.extensions} or {system.machine()}
     if len(machines) != 1:
         return ()
     (machine,) = machines
-    candidates = releases_exporting_imports(target.extensions)
+    candidates = releases_exporting_imports(target.extensions) if target.extensions else embedded.versions(machine)
     required = target.metadata.requires_torch if target.metadata else None
     # Metadata may exclude what the code would work with; if nothing is left, they are ignored.
     admitted = [version for version in candidates if required is None or required.admits(version)] or candidates
@@ -206,4 +239,6 @@ def _fitting_images(source: Source, target: Target, session: Session) -> tuple[s
 
 def _fits(source: Source, build: str, session: Session) -> bool:
     judgement = judge(source, ReleaseNumber(build), session)
-    return judgement is not None and judgement.fitness is Fitness.WORKS
+    if judgement is None:  # Python code that does not fail
+        return _may_be_python(source)
+    return judgement.fitness is Fitness.WORKS

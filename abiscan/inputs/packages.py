@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import importlib.metadata
     from email.message import Message
 
+PURE: Final = "-none-any.whl"
+"""What the names of wheels end in that have nothing compiled in them."""
 SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = regex(r"[*?\[]")

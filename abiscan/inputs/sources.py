@@ -321,6 +321,16 @@ def uses_torch(distribution: Distribution, files: Files, *, images: bool = False
     return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
+def is_python_for_torch(distribution: Distribution) -> bool:
+    """Return whether an installed package has nothing that is compiled, and requires torch."""
+    if distribution.objects or distribution.images:
+        return False
+    from abiscan.inputs.requirement import applying
+
+    requirements = (applying(line) for line in distribution.requires if "torch" in line.lower())
+    return any(requirement is not None and requirement.name.lower() == "torch" for requirement in requirements)
+
+
 def _may_need_torch(source: ElfSource | None) -> bool:
     """Return whether a file may be linked with torch; most of an environment's libraries are not."""
     try:

@@ -328,7 +328,8 @@ class _Attempt:
 
         bench = TorchSet([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names
-        if bench.target(wheel, torch).target.is_python:  # to read all of them would take a plan minutes
+        # To read all that are Python code alone would take a plan minutes; few use what a torch lacks.
+        if bench.target(wheel, torch).target.is_python and not bench.misses_names(wheel, torch):
             return None, ()
         results = bench.judge(wheel, torch, RULES, explained=False)
         return bench.package(wheel, torch, results), results

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import child_nodes, walk
+from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import TorchNames, is_core
 from abiscan.regex import regex
 
@@ -61,10 +62,10 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
     how: str
 
 
-def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], bool]) -> tuple[LaterUse, ...]:
+def later_uses(code: PythonCode, names: TorchNames) -> tuple[LaterUse, ...]:
     """Return the uses of names that a torch certainly lacks, by functions that may well be called there.
 
-    :param was_there: whether some release certainly has a name; others may be brought by packages, or be misspelt
+    Only those count that some release certainly has; others may be brought by packages, or be misspelt.
     """
     # The cheapest checks first: words in the sources, the tables of names, and only then the syntax trees of the few
     # files that mention a name which is missing.
@@ -75,7 +76,7 @@ def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], b
             name = _lacking_part(names, use)
             if name is not None and name.split(".")[1] not in _OF_DEVICES:
                 missing.setdefault(name, set()).add(file)
-    requested = {name: files for name, files in missing.items() if was_there(name)}
+    requested = {name: files for name, files in missing.items() if names.was_there(name)}
     if not requested:
         return ()
     files = sorted(set[str]().union(*requested.values()))
@@ -95,6 +96,8 @@ def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], b
 def _lacking_part(names: TorchNames, use: str) -> str | None:
     """Return a name up to its first part that is certainly missing, be it a module or not; None if there is none."""
     name = names.first_lacking(use)
+    if name is not None and name.rpartition(".")[0] in CLASSES:
+        return name
     may_be_module = name is not None and not is_core(name) and names.has_module(name) is not False
     return None if may_be_module else name
 

@@ -393,6 +393,12 @@ class PythonCode(Struct, dict=True):
             self._may_set[name] = any(name.encode() in source and sets.search(source) for source in sources)
         return self._may_set[name]
 
+    def may_set_computed(self, cls: str) -> bool:
+        """Whether code of the package may set attributes of a class of torch by names that it computes."""
+        word = re.escape(cls.rpartition(".")[2].encode())
+        sets = re.compile(rb"setattr\(\s*(?:\w+\.)*%b\s*,\s*[^'\"\s]" % word)
+        return any(sets.search(self.source(path)) for path in self.sources)
+
     def torch_mentions(self, owner: str, name: str) -> bool | None:
         """Whether the installed torch's source has a name for something of ``torch``; None if it is not at hand."""
         folder = self.surroundings.torch_folder

@@ -174,7 +174,7 @@ class PythonMachine:
         """Count a step, or as many as work on something large takes."""
         self.steps += steps
         if self.steps > self.limits.steps:
-            raise Exhausted(f"after {self.limits.steps} steps")
+            raise Exhausted(f"after {self.limits.steps:,} steps, the limit of an import")
 
     def call_operator(self, name: str) -> int | bool | str | NoResult | None:
         """Ask the world what an operator returns that is called without arguments."""

@@ -451,27 +451,77 @@ def signature_text(args: ast.arguments) -> str:
     return ",".join(parts)
 
 
-def class_names(tree: ast.Module, name: str) -> tuple[set[str], list[str], bool] | None:
-    """Return the attributes that a class of a module has, the names of its bases, and whether it may have others.
+class ClassAttributes(Struct, kw_only=True):
+    """What the sources of a module say of the attributes of a class.
 
-    None if the module has no such class at the left margin, or several.
+    :ivar there: those that its body surely binds
+    :ivar perhaps: those that it may bind, that a method sets on ``self`` or ``cls``, and that the module sets on it
+    :ivar bases: its bases and metaclasses, as they are written
+    :ivar is_open: whether it may have any other
     """
-    definitions = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
-    if len(definitions) != 1:
+
+    there: set[str]
+    perhaps: set[str] = field(default_factory=set)
+    bases: list[str] = field(default_factory=list)
+    is_open: bool = False
+
+
+def class_attributes(tree: ast.Module, name: str) -> ClassAttributes | None:
+    """Return the attributes of a class of a module; of several of that name, all. None if it has no such class."""
+    definitions = [node for node in classes_of(tree) if node.name == name]
+    bodies = [_Body("", "") for _ in definitions]
+    bound = [body.run(node.body) for body, node in zip(bodies, definitions, strict=True)]
+    if not bound:
         return None
-    node = definitions[0]
-    body = _Body("", "")
-    there, perhaps = body.run(node.body)
-    attributes = there | perhaps
-    for inner in ast.walk(node):
-        if (
-            isinstance(inner, ast.Attribute)
-            and isinstance(inner.ctx, ast.Store)
-            and _root_name(inner) in {"self", "cls"}
-        ):
-            attributes.add(inner.attr)
-        if isinstance(inner, ast.AnnAssign):
-            attributes |= set(_target_names([inner.target]))
-    bases = [ast.unparse(base) for base in node.bases]
-    is_open = bool(body.names.stars) or bool(node.decorator_list)
-    return attributes, bases, is_open
+    attributes = ClassAttributes(
+        there=set.intersection(*(there for there, _ in bound)),
+        perhaps=set.union(*(perhaps for _, perhaps in bound)),
+        bases=[base for node in definitions for base in _bases_of(node)],
+        is_open=any(body.names.stars for body in bodies) or any(node.decorator_list for node in definitions),
+    )
+    for node in definitions:
+        attributes.perhaps |= _set_by_methods(node)
+    for inner in _all_nodes(tree):
+        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) and _root_name(inner) == name:
+            attributes.perhaps.add(inner.attr)
+        elif isinstance(inner, ast.Call) and _sets_attribute(inner, {name, "cls"}):
+            attributes.perhaps |= set(_identifiers_in(inner.args[1]))
+            attributes.is_open |= not isinstance(inner.args[1], ast.Constant)
+    attributes.perhaps -= attributes.there
+    return attributes
+
+
+def _sets_attribute(node: ast.Call, owners: set[str]) -> bool:
+    """Whether a call is ``setattr`` of what one of some names stands for."""
+    is_setattr = isinstance(node.func, ast.Name) and node.func.id == "setattr" and len(node.args) == 3
+    return is_setattr and isinstance(node.args[0], ast.Name) and node.args[0].id in owners
+
+
+def _set_by_methods(node: ast.ClassDef) -> set[str]:
+    """Return what methods set on their object or its class, and what is annotated anywhere."""
+    names: set[str] = set()
+    for inner in _all_nodes(node):
+        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
+            names |= {inner.attr} if _root_name(inner) in {"self", "cls"} else set()
+        elif isinstance(inner, ast.AnnAssign):
+            names |= set(_target_names([inner.target]))
+    return names
+
+
+def _bases_of(node: ast.ClassDef) -> Iterator[str]:
+    """Yield the bases and the metaclass of a class, as they are written."""
+    for base in (*node.bases, *(keyword.value for keyword in node.keywords if keyword.arg == "metaclass")):
+        inner = base.args if isinstance(base, ast.Call) and _decorator_name(base) == "with_metaclass" else [base]
+        yield from map(ast.unparse, inner)
+
+
+def classes_of(tree: ast.Module) -> Iterator[ast.ClassDef]:
+    """Yield the classes of a module, those in its conditions too."""
+    waiting: list[ast.stmt] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ClassDef):
+            yield node
+        elif isinstance(node, (ast.If, ast.Try)):
+            handlers = (statement for handler in getattr(node, "handlers", ()) for statement in handler.body)
+            waiting += [*node.body, *node.orelse, *handlers]

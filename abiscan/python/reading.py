@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LIMITS: Final = Limits()
 _MOST_SUBMODULES = 20
+_OPERATORS: Final = "torch.ops."
 
 
 def _of_no_torch(_library: str) -> Sequence[OtherTorch]:
@@ -63,9 +64,7 @@ class PackageReader:
         with _without_collector():
             return _read_modules(Runs(code, fresh, limits, done), self._built_for)
 
-    def later_uses(
-        self, world: World, was_there: Callable[[str], bool], surroundings: Surroundings | None = None
-    ) -> tuple[LaterUse, ...]:
+    def later_uses(self, world: World, surroundings: Surroundings | None = None) -> tuple[LaterUse, ...]:
         """Return the uses of names that the torch of a target lacks: see ``later_names``."""
         names = world.torch_names
         if not names:
@@ -73,7 +72,23 @@ class PackageReader:
         from abiscan.python.later_names import later_uses
 
         with _without_collector():
-            return later_uses(self._code_for(world, surroundings)[0], names, was_there)
+            return later_uses(self._code_for(world, surroundings)[0], names)
+
+    def misses_names(self, world: World, surroundings: Surroundings | None = None) -> bool:
+        """Whether a module seems to use, as it is imported, a name that the torch of a target lacks, or an operator.
+
+        This is a look at the sources, which takes a small part of the time that reading them takes.
+        """
+        names = world.torch_names
+        if names is None:
+            return True
+        code = self._code_for(world, surroundings)[0]
+        for file in code.sources:
+            uses = code.torch_uses(file)
+            operators = {use for use in uses if use.startswith(_OPERATORS)}
+            if any(code.uses_at_import(file, use) for use in (*operators, *names.lacking(uses))):
+                return True
+        return False
 
     def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, Done]:
         key = world.python, surroundings or Surroundings()

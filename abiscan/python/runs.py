@@ -98,7 +98,7 @@ class Runs:
         :raises Exhausted: the reading has taken all of its steps before
         """
         if self._steps[0] > self._limits.total:
-            raise Exhausted(f"after {self._limits.total} steps in all")
+            raise Exhausted(f"after {self._limits.total:,} steps in all, the limit of a package")
         answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
         # A world keeps what was loaded in it. The walk through the answers may load, so a run after it needs a new one.
         world = self.world()

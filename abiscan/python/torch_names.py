@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from msgspec import Struct, field
 
 from abiscan.python.compiled_names import COMPUTED
 from abiscan.python.module_names import ModuleNames
+from abiscan.python.torch_classes import CLASSES
+from abiscan.regex import regex
 
+CLASS: Final = "class "
+"""What the names of classes begin with where those of modules are kept, too."""
 CORE: Final = "torch._C"
 FUNCTIONS: Final = "torch._C._VariableFunctions"
+_MANGLED: Final = regex(r"_[A-Za-z]\w*?__")
+"""The names of private attributes of classes: ``_Owner__name``."""
 
 
 class NameSource(Protocol):
@@ -42,9 +49,13 @@ class NameSource(Protocol):
 
 
 class TorchNames(Struct):
-    """The names of one torch. Each answer may be None, for not known; no is only what is certain."""
+    """The names of one torch. Each answer may be None, for not known; no is only what is certain.
+
+    :ivar was_there: whether some release of torch certainly has a dotted name
+    """
 
     source: NameSource
+    was_there: Callable[[str], bool]
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacked: dict[str, bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
@@ -68,7 +79,7 @@ class TorchNames(Struct):
         key = owner, name
         if key not in self._known:
             self._known[key] = None  # for those that take their names from each other
-            self._known[key] = self._source_has(owner, name)
+            self._known[key] = self._source_has(f"{CLASS}{owner}" if owner in CLASSES else owner, name)
         return self._known[key]
 
     def lacks(self, owner: str, name: str) -> bool:
@@ -94,7 +105,7 @@ class TorchNames(Struct):
             if self.lacks(owner, part):
                 return f"{owner}.{part}"
             owner = f"{owner}.{part}"
-            if not self.source.is_module(owner) and not is_core(owner):
+            if not self.source.is_module(owner) and not is_core(owner) and owner not in CLASSES:
                 return None
         return None
 
@@ -109,6 +120,8 @@ class TorchNames(Struct):
             return True
         # Names with underscores on both sides are Python's own.
         if (name.startswith("__") and name.endswith("__")) or COMPUTED.fullmatch(name):
+            return None
+        if owner.startswith(CLASS) and _MANGLED.match(name):
             return None
         if is_core(owner):
             return None if self.source.is_compiled(name) or self.source.is_patched(name) else False

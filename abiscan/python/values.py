@@ -10,11 +10,14 @@ import ast
 import enum
 from collections.abc import Callable, Iterable, Sized
 from pathlib import PurePath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from abiscan.python.model import PythonLine, World
+
+if TYPE_CHECKING:
+    from abiscan.python.machine import PythonMachine
 
 
 class Why(enum.Enum):
@@ -58,6 +61,10 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
         if len(self.name) >= 80:
             return self
         return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return an attribute of it."""
+        return self.part(f".{name}")
 
     @property
     def key(self) -> object:

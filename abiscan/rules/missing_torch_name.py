@@ -13,7 +13,8 @@ rule is silent.
 
 **Limits.** A use does not count if a condition that may depend on the version of torch stands around it, before it or
 at its callers, if the package sets the name or has it as a text, in tests, for devices that other packages add, and
-where it is not certain what a name stands for. Attributes of objects are not looked at. So silence proves nothing.
+where it is not certain what a name stands for. Attributes of objects are not looked at, and of classes only those of
+the ones that extensions derive from or patch, such as `torch.Tensor`. So silence proves nothing.
 
 **Example.** `torch.autograd.profiler.format_time is missing in torch 2.13.0: monai uses it in 1 function`
 """
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
+from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.words import plural, ranges
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ def findings(uses: Sequence[LaterUse], history: NameHistory, package: str, torch
 def _error_text(use: LaterUse) -> str | None:
     """Return what Python says of a use; None for an import, whose text has a path in it."""
     owner, _, name = use.name.rpartition(".")
+    if use.how == "attribute" and owner in CLASSES:
+        return missing_attribute(owner, name)
     if use.how == "attribute":
         return f"module '{owner}' has no attribute '{name}'"
     return f"No module named '{use.name}'" if use.how == "import" else f"cannot import name '{name}' from '{owner}'"

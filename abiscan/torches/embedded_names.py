@@ -11,21 +11,33 @@ from importlib import resources
 from typing import Final
 
 from abiscan.python.module_names import ModuleNames
-from abiscan.python.torch_names import TorchNames, of_marks
+from abiscan.python.torch_classes import CLASSES
+from abiscan.python.torch_names import CLASS, TorchNames, is_core, of_marks
 from abiscan.torches.python_table import PythonTable
 
 PATCHED: Final = "=patched"
 """The entry that has the names which code of torch sets on what it imports."""
 COMPILED: Final = "=compiled"
 """What the entries begin with that have the names which compiled code may give to what it makes: see ``by_ending``."""
-CLASS: Final = "class "
-"""What the entries of classes begin with."""
 
 
 @functools.lru_cache(maxsize=4)
 def names(release: str) -> TorchNames | None:
     """Return the names of an embedded release (``2.13.0``); None if it is not embedded."""
-    return TorchNames(_Release(release)) if release in table().releases else None
+    return TorchNames(_Release(release), was_there) if release in table().releases else None
+
+
+def was_there(name: str) -> bool:
+    """Whether some embedded release certainly has a name; quicker than its history."""
+    owner, _, last = name.rpartition(".")
+    if owner in CLASSES:
+        return bool(table().releases_of(f"{CLASS}{owner}").keys() & {last, f"{last}?"})
+    marks = table().releases_of(owner)
+    if last in marks or table().releases_of(name):
+        return True
+    # Of the stars, only those of what is compiled bring names for certain.
+    stars = (mark[1:] for mark in marks if mark[0] == "*" and is_core(mark[1:]))
+    return any(was_there(f"{star}.{last}") for star in stars)
 
 
 class _Release:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.torch_names import FUNCTIONS, TorchNames, is_core
+from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.torches import embedded_names
 
 _IMPORTED: Final = frozenset({*sys.stdlib_module_names, *dir(typing), "annotations", "log", "logger", "np", "torch"})
@@ -74,7 +74,7 @@ def _only_in(names: TorchNames, remaining: TorchNames, release: str, second: str
     table = embedded_names.table()
     bit, other_bit = (1 << table.releases.index(number) for number in (release, second))
     for module, marks in table.modules():
-        if module.startswith(("=", embedded_names.CLASS)) or not marks.get(".", 0) & bit:
+        if module.startswith(("=", CLASS)) or not marks.get(".", 0) & bit:
             continue
         owner = "torch" if module == FUNCTIONS else module
         # Nothing is said of the names in a module that is not there at all.

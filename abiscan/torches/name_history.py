@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from abiscan.errors import InputError
-from abiscan.python.torch_names import TorchNames, is_core
+from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded_names
 from abiscan.words import ranges
 
@@ -59,19 +59,6 @@ def history(name: str) -> NameHistory:
             release for release in releases if f"!{last}" in embedded_names.table().marks(module, release)
         ),
     )
-
-
-def was_there(name: str) -> bool:
-    """Whether some embedded release certainly has a name; faster than its history."""
-    table = embedded_names.table()
-    # One look-up for a name that some release certainly has.
-    owner, _, last = name.rpartition(".")
-    marks = table.releases_of(owner)
-    if last in marks or table.releases_of(name):
-        return True
-    # Of the stars, only those of what is compiled bring names for certain.
-    stars = (mark[1:] for mark in marks if mark[0] == "*" and is_core(mark[1:]))
-    return any(was_there(f"{star}.{last}") for star in stars)
 
 
 def _has_name(names: TorchNames, name: str) -> bool | None:

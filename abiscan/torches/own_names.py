@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from abiscan.inputs import disk
 from abiscan.python.installed import is_in
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames, names_of
-from abiscan.python.torch_names import FUNCTIONS, TorchNames, is_core
+from abiscan.python.torch_classes import CLASSES, read_class
+from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.regex import regex
+from abiscan.torches.embedded_names import was_there
 
 _STUBS: Final = "_C"
 _LIBRARY: Final = "lib/libtorch_python.so"
@@ -24,7 +27,7 @@ _FUNCTION: Final = regex(rb"^def (\w+)\(", re.MULTILINE)
 
 def names(folder: Path) -> TorchNames:
     """Return the names of the torch in a folder (``…/torch``)."""
-    return TorchNames(_Folder(folder))
+    return TorchNames(_Folder(folder), was_there)
 
 
 class _Folder:
@@ -36,7 +39,7 @@ class _Folder:
         self._sources: dict[str, bytes | None] = {}
 
     def module(self, name: str) -> ModuleNames | None:
-        """Return what the source of a module says of its names; nothing of a class."""
+        """Return what the source of a module or a class says of its names."""
         if name not in self._modules:
             self._modules[name] = self._read_module(name)
         return self._modules[name]
@@ -53,7 +56,8 @@ class _Folder:
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether the name is a word of the source, or declared for what is compiled."""
-        # Names of compiled modules are in no source; what is compiled into the library has them as texts.
+        if owner in CLASSES:
+            return False
         base = self._module_path(owner)
         if base is None or is_core(owner):
             return self.is_compiled(name)
@@ -98,7 +102,18 @@ class _Folder:
         top, *below = name.split(".")
         return self._folder.joinpath(*below) if top == "torch" and all(map(str.isidentifier, below)) else None
 
+    def _tree(self, name: str) -> tuple[ast.Module, bool] | None:
+        """Return the syntax tree of a module, and whether it is a package; None if it has none."""
+        base = self._module_path(name)
+        path = next((path for path in _sources(base) if disk.is_file(path)), None) if base else None
+        try:
+            return None if path is None else (ast.parse(disk.read(path)), path.name == "__init__.py")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
     def _read_module(self, name: str) -> ModuleNames | None:
+        if name.startswith(CLASS):
+            return read_class(name.removeprefix(CLASS), self._tree)
         base = self._module_path(name)
         if base is None:
             return None

@@ -207,15 +207,30 @@ class TorchSet:
         package = self._read_package(source, name)
         return package.definitions if package else {}
 
+    def misses_names(self, source: Source, name: str) -> bool:
+        """Whether a package seems to use names as it is imported that the named torch lacks.
+
+        A look at its sources tells. What else may make the import of Python code fail is due to other packages.
+        """
+        target = self.target(source, name)
+        reading = self._reading(source, name)
+        return reading is not None and reading.misses_names(self._judges[name], target, self._layers[name])
+
+    def _reading(self, source: Source, name: str) -> PackageReading | None:
+        package = self.target(source, name).target.package
+        if not self._packages or package is None:
+            return None
+        if package not in self._readings:
+            self._readings = {package: PackageReading(self.target(source, name), package, self._layers[name])}
+        return self._readings[package]
+
     def _read_package(self, source: Source, name: str) -> ReadPackage | None:
         target, key = self.target(source, name), (source, name)
-        if not self._packages or target.target.package is None:
+        reading = self._reading(source, name)
+        if reading is None:
             return None
         if key not in self._read:
-            package = target.target.package
-            if package not in self._readings:
-                self._readings = {package: PackageReading(target, package, self._layers[name])}
-            self._read = {key: self._readings[package].read(self._judges[name], target, self._layers[name])}
+            self._read = {key: reading.read(self._judges[name], target, self._layers[name])}
         return self._read[key]
 
 

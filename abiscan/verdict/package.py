@@ -55,7 +55,7 @@ from abiscan.results.package import (
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded
-from abiscan.torches.name_history import history, was_there
+from abiscan.torches.name_history import history
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge
 from abiscan.verdict.systems import system_of
@@ -142,15 +142,25 @@ class PackageReading:
         """
         if not self._has_code:
             return None
-        world = self._system.make_world(judge, target, self._package, files)
+        world = self._make_world(judge, target, files)
         surroundings = surroundings_of(judge.torch, self._package)
         reading = self._reader.read(world.fresh, surroundings)
         if (target.extensions or users_of_torch(target.target.images)) and _says_nothing(self._sources, reading):
             return None
-        later = functools.partial(self._reader.later_uses, world, was_there, surroundings)
+        later = functools.partial(self._reader.later_uses, world, surroundings)
         return ReadPackage(
             package=self._package, world=world, reading=reading, later_uses=later, surroundings=surroundings
         )
+
+    def misses_names(self, judge: Judge, target: ExaminedTarget, files: Files) -> bool:
+        """Whether its code seems to use names that a torch lacks as it is imported: see ``PackageReader``."""
+        if not self._has_code:
+            return False
+        world = self._make_world(judge, target, files)
+        return self._reader.misses_names(world, surroundings_of(judge.torch, self._package))
+
+    def _make_world(self, judge: Judge, target: ExaminedTarget, files: Files) -> PackageWorld | ImageWorld:
+        return self._system.make_world(judge, target, self._package, files)
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:

@@ -15,7 +15,7 @@ from abiscan.python.reading import PackageReader
 from abiscan.python.torch_names import TorchNames
 from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded_names, own_names
-from abiscan.torches.name_history import history, was_there
+from abiscan.torches.name_history import history
 from tests import live_torch
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
@@ -189,7 +189,7 @@ def test_a_function_that_uses_a_missing_name_raises(body: str, tmp_path: Path, n
     real: Any = json.loads(live_torch.run(_CALL, tmp_path, check=True).stdout.splitlines()[-1])
     reader = PackageReader(TextSources({"pack/__init__.py": body}), ["pack"])
 
-    uses = reader.later_uses(FakeWorld(torch_names=names), was_there)
+    uses = reader.later_uses(FakeWorld(torch_names=names))
 
     (finding,) = missing_torch_name.findings(uses, history(uses[0].name), "pack", f"torch {RELEASE}")
     assert finding.says == real[1]

@@ -15,7 +15,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Namespace, native_functions, take_argument
-from abiscan.python.models.torch_module import TorchModule
+from abiscan.python.models.torch_module import TorchClass, TorchModule, has_name, knows_names
 from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.values import (
     ABSENT,
@@ -58,7 +58,10 @@ def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
     if isinstance(args[0], TorchModule) and (there := args[0].has(machine, args[1])) is not None:
         return there
     torch = describe_value(args[0])
-    if torch.startswith("torch."):
+    if isinstance(args[0], TorchClass) and knows_names(machine):
+        if (there := has_name(machine, torch, args[1])) is not None:
+            return there
+    elif torch.startswith("torch."):
         there = machine.library.torch_mentions(torch, args[1])
         if there is not None:
             return there

@@ -9,14 +9,15 @@ from abiscan.python import standard
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
+from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, is_core
 from abiscan.python.values import NotKnown, PythonError, Thrown, thrown
 from abiscan.regex import regex
 
-_ADDS_TO_TORCH: Final = regex(
-    r"torch|npu|ipex|intel_extension|habana|xla|directml|apex|musa|mlu|gcu|sdaa|spyre|tpu|optree|functorch|flash|triton"
-)
-"""What is in the names of packages that may add names to torch as they are imported."""
+_BRINGS_DEVICE: Final = regex(r"npu|ipex|intel_extension|habana|xla|directml|musa|mlu|gcu|sdaa|spyre|tpu")
+"""What is in the names of packages that bring torch a device, and may give it any name as they are imported."""
+_ADDS_TO_TORCH: Final = regex(r"torch|apex|optree|functorch|flash|triton")
+"""What is in the names of packages that may add names of their own to torch: none that some release of torch has."""
 _ADDS_NOTHING: Final = frozenset({"torchaudio", "torchdata", "torchmetrics", "torchtext", "torchvision"})
 """Packages with such a name whose sources set no name of torch."""
 
@@ -52,6 +53,8 @@ class TorchModule(Modelled):
         full = f"{self.name}.{name}"
         if full in machine.models:
             return machine.import_module(full)
+        if full in CLASSES:
+            return TorchClass(full)
         if full not in machine.modules and not is_module(machine, full):
             return NotKnown(full)
         return machine.modules.setdefault(full, TorchModule(full))
@@ -60,10 +63,7 @@ class TorchModule(Modelled):
         """Whether it has a name; None if that is not known."""
         if name in self._put or name in self.names:
             return True
-        told = machine.world.tells(
-            f"whether it has {self.name}.{name}", lambda world: _module_has(world, self.name, name)
-        )
-        return False if surely_lacks(machine, self.name, name) else (told if told is True else None)
+        return has_name(machine, self.name, name)
 
     def put(self, name: str, value: object) -> None:
         """Set a name of it; the value counts only for a name that is modelled."""
@@ -74,6 +74,22 @@ class TorchModule(Modelled):
     def display_name(self) -> str:
         """Return its name."""
         return self.name
+
+
+class TorchClass(NotKnown, frozen=True):
+    """A class of torch that packages derive from or patch: not known but for the attributes that it lacks."""
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return an attribute of the class; raises if that of the target certainly lacks it."""
+        if surely_lacks(machine, self.name, name) and not machine.library.may_set_computed(self.name):
+            raise thrown(AttributeError, missing_attribute(self.name, name))
+        return self.part(f".{name}")
+
+
+def has_name(machine: PythonMachine, owner: str, name: str) -> bool | None:
+    """Whether a module or a class of torch has a name; None if that is not known."""
+    told = machine.world.tells(f"whether it has {owner}.{name}", lambda world: _module_has(world, owner, name))
+    return False if surely_lacks(machine, owner, name) else (told if told is True else None)
 
 
 def _module_has(world: World, owner: str, name: str) -> bool | None:
@@ -87,7 +103,7 @@ def surely_lacks(machine: PythonMachine, owner: str, name: str) -> bool:
         f"whether it lacks {owner}.{name}",
         lambda world: world.torch_names is not None and world.torch_names.lacks(owner, name),
     )
-    return told is True and not _may_be_added(machine, name)
+    return told is True and not _may_be_added(machine, owner, name)
 
 
 def is_module(machine: PythonMachine, name: str) -> bool:
@@ -104,18 +120,29 @@ def knows_names(machine: PythonMachine) -> bool:
     return machine.world.tells("whether its names are known", lambda world: world.torch_names is not None) is True
 
 
-def _may_be_added(machine: PythonMachine, name: str) -> bool:
+def _may_be_added(machine: PythonMachine, owner: str, name: str) -> bool:
     """Whether other code may have set a name of torch: a package that is not read, or this one, somewhere."""
-    remaining = (module for module in machine.modules if "." not in module and module != "torch")
-    if any(
-        module not in _ADDS_NOTHING
-        and _ADDS_TO_TORCH.search(module)
+    foreign = [
+        module
+        for module in machine.modules
+        if "." not in module
+        and module not in {"torch", *_ADDS_NOTHING}
+        and (_BRINGS_DEVICE.search(module) or _ADDS_TO_TORCH.search(module))
         and standard.has_module(module, Answer.UNKNOWN) is False
         and _is_foreign(machine, module)
-        for module in remaining
-    ):
+    ]
+    if any(map(_BRINGS_DEVICE.search, foreign)) or (foreign and not _is_of_torch(machine, owner, name)):
         return True
     return machine.library.may_set(name)
+
+
+def _is_of_torch(machine: PythonMachine, owner: str, name: str) -> bool:
+    """Whether some release of torch has a name: other packages give it names of their own."""
+    told = machine.world.tells(
+        f"whether some release has {owner}.{name}",
+        lambda world: world.torch_names is not None and world.torch_names.was_there(f"{owner}.{name}"),
+    )
+    return told is True
 
 
 def _is_foreign(machine: PythonMachine, module: str) -> bool:
@@ -149,9 +176,9 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
         f"whether it lacks the module {name}",
         lambda world: world.torch_names is not None and world.torch_names.has_module(name) is False,
     )
-    if told is not True or _may_be_added(machine, name.rpartition(".")[2]):
+    around, _, last = name.rpartition(".")
+    if told is not True or _may_be_added(machine, around, last):
         return None
-    around = name.rpartition(".")[0]
     is_package = machine.world.tells(
         f"whether {around} is a package",
         lambda world: world.torch_names is None or world.torch_names.is_package(around),
@@ -175,7 +202,7 @@ def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[s
     if any(parameter.startswith("**") for parameter in taken) or "/" in taken:
         return None
     unknown = next((word for word in keywords if word not in {parameter.rstrip("=") for parameter in taken}), None)
-    if unknown is None or _may_be_replaced(machine, name):
+    if unknown is None or _may_be_replaced(machine, module, name):
         return None
     text = f"{name}() got an unexpected keyword argument '{unknown}'"
     python = machine.world.python
@@ -188,13 +215,13 @@ def _find_parameters(world: World, module: str, name: str) -> str | None:
     return None if world.torch_names is None else world.torch_names.signature(module, name)
 
 
-def _may_be_replaced(machine: PythonMachine, name: str) -> bool:
+def _may_be_replaced(machine: PythonMachine, module: str, name: str) -> bool:
     """Whether torch, the package or another one may put something else in the place of a function of torch."""
     told = machine.world.tells(
         f"whether something sets {name}",
         lambda world: world.torch_names is None or world.torch_names.source.is_patched(name),
     )
-    return told is True or _may_be_added(machine, name)
+    return told is True or _may_be_added(machine, module, name)
 
 
 def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:

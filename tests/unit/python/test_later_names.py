@@ -10,14 +10,13 @@ import pytest
 from abiscan.python.later_names import LaterUse
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
-from abiscan.torches.name_history import was_there
 from tests.unit.python.packages import FakeWorld, TextSources
 
 
 def uses(files: dict[str, str], release: str = "2.13.0") -> list[LaterUse]:
     sources = {path: textwrap.dedent(text) for path, text in files.items()}
     world = FakeWorld(torch_names=embedded_names.names(release))
-    return list(PackageReader(TextSources(sources), ["pack"]).later_uses(world, was_there))
+    return list(PackageReader(TextSources(sources), ["pack"]).later_uses(world))
 
 
 def names_in(body: str, release: str = "2.13.0") -> list[tuple[str, int, str]]:

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from abiscan.python.module_names import ModuleNames, class_names, names_of, signature_text
+from abiscan.python.module_names import ModuleNames, class_attributes, names_of, signature_text
 
 BODIES = [
     "a = 1\n(b, [c, *d]) = 1, [2, 3]\ne: int = 4\nf: int\ng += 1\n".replace("g += 1\n", ""),
@@ -129,6 +129,10 @@ def test_a_class_has_what_its_body_binds_and_what_its_methods_set() -> None:
 
     tree = ast.parse("class A(B, torch.C):\n    x = 1\n    def m(self):\n        self.y = 2\n")
 
-    assert class_names(tree, "A") == ({"x", "m", "y"}, ["B", "torch.C"], False)
-    assert class_names(tree, "Z") is None
+    attributes = class_attributes(tree, "A")
+
+    assert attributes is not None
+    assert (attributes.there, attributes.perhaps) == ({"x", "m"}, {"y"})
+    assert (attributes.bases, attributes.is_open) == (["B", "torch.C"], False)
+    assert class_attributes(tree, "Z") is None
     assert signature_text(ast.parse("def f(a, b=1): ...").body[0].args) == "a,b="  # type: ignore[attr-defined]

@@ -130,7 +130,9 @@ def test_the_limits_count_steps_and_a_target_gets_as_many_as_alone() -> None:
     reader = PackageReader(package(code))
     found = [reader.read(lambda target=target: target, limits=limits) for target in targets]  # type: ignore[misc]
     assert [reading.imports[0].raised is None for reading in found] == [True, False, False, True]
-    assert found[2].imports[0].gaps[0].endswith("was not followed to its end: after 1000 steps")
+    assert (
+        found[2].imports[0].gaps[0].endswith("was not followed to its end: after 1,000 steps, the limit of an import")
+    )
     assert found == [read_package(package(code), (), lambda target=target: target, limits=limits) for target in targets]  # type: ignore[misc]
 
 
@@ -140,8 +142,10 @@ def test_a_reading_ends_after_its_steps_and_says_so() -> None:
     first, second = read_package(
         files, ("p", "q"), lambda: torch("2.13.0"), limits=Limits(steps=1_000, total=500)
     ).imports
-    assert first.gaps[0].endswith("was not followed to its end: after 1000 steps")
-    assert second.gaps == ("import q: was not followed: the reading ended after 500 steps in all",)
+    assert first.gaps[0].endswith("was not followed to its end: after 1,000 steps, the limit of an import")
+    assert second.gaps == (
+        "import q: was not followed: the reading ended after 500 steps in all, the limit of a package",
+    )
     assert second.raised is Answer.UNKNOWN
 
 
