@@ -121,9 +121,7 @@ class _Reader:
             cxx_classes.append(CxxClass(name, tuple(base for base in bases if base), primary, tables))
         return tuple(sorted(cxx_classes))
 
-    def _tables_of_bases(
-        self, type_info: int, own: dict[int, _Table], start: int, depth: int
-    ) -> Iterator[BaseTable]:
+    def _tables_of_bases(self, type_info: int, own: dict[int, _Table], start: int, depth: int) -> Iterator[BaseTable]:
         """Yield the table for each base of the part of a class that begins at ``start``.
 
         :param own: the tables of the class, by the offset of the part that has them
