@@ -27,7 +27,7 @@ from typing import Any, Final
 from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.symbols import Definition, SymbolTable
-from abiscan.binary.typeinfo import CxxClass, Slot
+from abiscan.binary.typeinfo import BaseTable, CxxClass, Slot
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach, CpuUse
 from abiscan.cpu.processors import Cpu, cpu
 from abiscan.cpu.variants import admitted_cpu, unknown_to_cpus
@@ -232,8 +232,9 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
     libraries = {posixpath.basename(path): objects[path] for path in release.libraries}
     replayed = registering(case, posixpath.basename(path), TorchVersion(str(release.version)))
     classes = tuple(
-        CxxClass(name, (base,), tuple(Slot(symbol=None, own=True) for _ in range(slots)))
-        for name, base, slots in case.get("classes", ())
+        CxxClass(name, (base,), slots, (BaseTable(base, slots),))
+        for name, base, count in case.get("classes", ())
+        for slots in [tuple(Slot(symbol=None, own=True) for _ in range(count))]
     )
     origin = tuple(map(TorchVersion, case.get("built_for", ())))
     sharing = collect_shared(posixpath.basename(path), facts, classes, replayed.own if replayed else None, origin)

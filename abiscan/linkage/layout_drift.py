@@ -310,10 +310,10 @@ def _debug_at(release: str, machine: Machine) -> int | None:
 
 def _matches_vtable(cxx_class: CxxClass, release: str, machine: Machine) -> bool:
     """Tell whether a class of the object has torch's functions in the slots that a release has them in."""
-    # Only of its primary base are there functions in the primary table, and which base that is depends on the others.
-    for name in map(demangle_type, (cxx_class.name, *cxx_class.bases)):
+    for mangled, slots in ((cxx_class.name, cxx_class.slots), *cxx_class.tables):
+        name = demangle_type(mangled)
         expected = layouts.find_vtable(name, release, machine)
-        for slot, function in zip(cxx_class.slots, expected.slots if expected else (), strict=False):
+        for slot, function in zip(slots, expected.slots if expected else (), strict=False):
             # If a slot is not overridden, its symbol is the function of the base class.
             function_name = _method_of(slot.symbol, name)
             if function_name is not None and function_name != method_name(function):
@@ -394,9 +394,7 @@ def _drifts_of_tables(shared: SharedClasses, candidates: Sequence[str], target: 
     for cxx_class in shared.classes:
         # A torch class that is defined in a header is not the extension's own, even if its table is in the extension.
         if cxx_class.slots and layouts.find_layout(demangle_type(cxx_class.name), candidates[-1], machine) is None:
-            # Itanium C++ ABI, 2.5 ("Virtual Table Layout"): the primary vtable of a class starts with the slots of its
-            # primary base, here taken to be its first.
-            for base in cxx_class.bases[:1]:
+            for base in dict.fromkeys(table.base for table in cxx_class.tables if table.slots):
                 derived[demangle_type(base)].append(cxx_class)
     for base, classes in sorted(derived.items()):
         source = target.source_of(base)

@@ -11,8 +11,8 @@ them, and a call jumps to whatever follows it, but only if torch makes such a ca
 
 **Fix.** Install a build of the extension made for this torch.
 
-**Limits.** Vtables of secondary bases are not compared. Functions are identified by name, so overloads that swapped
-places go unnoticed.
+**Limits.** Functions are identified by name, so overloads that swapped places go unnoticed. Of a class of torch with
+several bases, only the primary vtable is compared.
 
 **Example.** `c10::impl::DeviceGuardImplInterface` gained a function in the middle: a call of `getNewStream` runs
 `exchangeStream` of an older device guard.

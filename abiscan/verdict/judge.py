@@ -207,7 +207,8 @@ class Judge:
         @functools.cache
         def other(name: str) -> str | None:
             # A package has a library for each of several torches, and loads the one for the torch that is there.
-            return next((path for path in self._beside.find(name) if self._loads(path, release, alone, process)), None)
+            others = (path for path in self._beside.find(name) if path not in target.target.libraries)
+            return next((path for path in others if self._loads(path, release, alone, process)), None)
 
         return Setting(
             torch=torch,

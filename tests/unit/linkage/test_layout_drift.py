@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.symbols import Definition, SymbolTable
-from abiscan.binary.typeinfo import CxxClass, Slot, classes
+from abiscan.binary.typeinfo import BaseTable, CxxClass, Slot, classes
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
@@ -267,9 +267,18 @@ def test_the_member_function_that_a_symbol_is(symbol: str | None, class_: str, n
     assert _method_of(symbol, class_) == name
 
 
+GUARD: Final = "N3c104impl24DeviceGuardImplInterfaceE"
+INHERITED: Final = "_ZNK3c104impl24DeviceGuardImplInterface"
+
+
+def derived(name: str, bases: tuple[str, ...], slots: tuple[Slot, ...]) -> CxxClass:
+    """A class whose bases all begin where it begins, so that they have its own table."""
+    return CxxClass(name, bases, slots, tuple(BaseTable(base, slots) for base in bases))
+
+
 def test_virtual_functions() -> None:
     slots = tuple(Slot(None, True) for _ in range(23))
-    guard = CxxClass("N2my5GuardE", ("N3c104impl24DeviceGuardImplInterfaceE",), slots)
+    guard = derived("N2my5GuardE", (GUARD,), slots)
     found = drift(classes=(guard,), target="2.13.0")
     assert found is not None
     (table,) = found.tables
@@ -278,10 +287,6 @@ def test_virtual_functions() -> None:
         next(each.number for each in table.misplaced if "deviceCount" in str(each.new)),
         table.missing[0].number,
     ) == (15, 23)
-
-
-GUARD: Final = "N3c104impl24DeviceGuardImplInterfaceE"
-INHERITED: Final = "_ZNK3c104impl24DeviceGuardImplInterface"
 
 
 def table_with(number: int, symbol: str | None, length: int = 22) -> tuple[Slot, ...]:
@@ -308,39 +313,62 @@ def table_with(number: int, symbol: str | None, length: int = 22) -> tuple[Slot,
     ("name", "bases"),
     [
         ("N2my5GuardE", (GUARD,)),
-        ("N2my5GuardE", ("N2my5EmptyE", GUARD)),  # the primary base is the first one with virtual functions
+        ("N2my5GuardE", ("N2my5EmptyE", GUARD)),
         (GUARD, ()),  # a copy of torch's own table
     ],
 )
 def test_inherited_virtual_functions_tell_what_it_was_built_for(
     number: int, symbol: str | None, built_for: tuple[str, ...], name: str, bases: tuple[str, ...]
 ) -> None:
-    mine = CxxClass(name, bases, table_with(number, symbol))
+    mine = derived(name, bases, table_with(number, symbol))
     found = drift(SAVED, built_for=("2.5.1", "2.9.0"), target="2.13.0", classes=(mine,))
     assert found is not None
     assert found.candidates == built_for
 
 
-@pytest.mark.parametrize("others", [(), (CxxClass("N2my5OtherE", (), ()),), (CxxClass("N2my5PlainE", (GUARD,), ()),)])
+@pytest.mark.parametrize("others", [(), (derived("N2my5OtherE", (), ()),), (derived("N2my5PlainE", (GUARD,), ()),)])
 def test_each_class_tells_what_it_was_built_for(others: tuple[CxxClass, ...]) -> None:
-    mine = CxxClass("N2my5GuardE", (GUARD,), table_with(18, f"{INHERITED}17synchronizeDeviceEs"))
+    mine = derived("N2my5GuardE", (GUARD,), table_with(18, f"{INHERITED}17synchronizeDeviceEs"))
     for known in ((*others, mine), (mine, *others)):
         found = drift(SAVED, built_for=("2.5.1", "2.9.0"), target="2.13.0", classes=known)
         assert found is not None
         assert found.candidates == ("2.9.0",)
 
 
-@pytest.mark.parametrize(("bases", "compared"), [((GUARD,), True), (("N2my4BaseE", GUARD), False), ((), False)])
-def test_only_primary_tables_are_compared(bases: tuple[str, ...], compared: bool) -> None:
-    found = drift(SAVED, target="2.13.0", classes=(CxxClass("N2my5GuardE", bases, table_with(0, None, 23)),))
+OWN: Final = "N2my4BaseE"
+LONG: Final = table_with(0, None, 23)
+
+
+@pytest.mark.parametrize(
+    ("tables", "compared"),
+    [
+        ((BaseTable(GUARD, LONG),), True),
+        ((BaseTable(OWN, LONG[:3]), BaseTable(GUARD, LONG)), True),  # a further base
+        ((BaseTable(OWN, LONG[:3]), BaseTable(GUARD, LONG), BaseTable(GUARD, LONG)), True),  # in two ways
+        ((BaseTable(OWN, LONG), BaseTable(GUARD, ())), False),  # its table is not in the object
+        ((), False),
+    ],
+)
+def test_the_table_for_each_base_is_compared(tables: tuple[BaseTable, ...], compared: bool) -> None:
+    mine = CxxClass("N2my5GuardE", tuple(table.base for table in tables), LONG, tables)
+    found = drift(SAVED, target="2.13.0", classes=(mine,))
     assert found is not None
-    assert [table.base for table in found.tables] == ["c10::impl::DeviceGuardImplInterface"] * compared
+    expected = [("c10::impl::DeviceGuardImplInterface", (mine,))] * compared
+    assert [(table.base, table.derived) for table in found.tables] == expected
+
+
+def test_the_table_for_a_further_base_tells_what_it_was_built_for() -> None:
+    tables = (BaseTable(OWN, LONG[:3]), BaseTable(GUARD, table_with(18, f"{INHERITED}17synchronizeDeviceEs")))
+    mine = CxxClass("N2my5GuardE", (OWN, GUARD), LONG, tables)
+    found = drift(SAVED, built_for=("2.5.1", "2.9.0"), target="2.13.0", classes=(mine,))
+    assert found is not None
+    assert found.candidates == ("2.9.0",)
 
 
 def test_functions_that_a_table_has_in_another_place_and_those_that_it_does_not_have() -> None:
     """From 2.5 to 2.9 there is one more, before the last four: the destructor, in two variants, ends the table."""
     found = drift(
-        built_for=("2.5.1",), target="2.9.0", classes=(CxxClass("N2my5GuardE", (GUARD,), table_with(0, None)),)
+        built_for=("2.5.1",), target="2.9.0", classes=(derived("N2my5GuardE", (GUARD,), table_with(0, None)),)
     )
     assert found is not None
     (table,) = found.tables
@@ -350,8 +378,8 @@ def test_functions_that_a_table_has_in_another_place_and_those_that_it_does_not_
 
 def test_torch_s_own_classes_are_not_the_extension_s() -> None:
     slots = (Slot(None, True),)
-    own = CxxClass("N3c108GeneratorE", ("N3c1013GeneratorImplE",), slots)
-    ours = CxxClass("N3c1014OperatorKernelE", ("N3c1020intrusive_ptr_targetE",), slots)
+    own = derived("N3c108GeneratorE", ("N3c1013GeneratorImplE",), slots)
+    ours = derived("N3c1014OperatorKernelE", ("N3c1020intrusive_ptr_targetE",), slots)
     found = drift(classes=(own, ours), target="2.13.0")
     assert found is not None
     assert "c10::intrusive_ptr_target" not in {table.base for table in found.tables}

@@ -86,6 +86,6 @@ def test_own_code() -> None:
 
 
 def test_derived_classes() -> None:
-    own = CxxClass("N2my5GuardE", ("N3c104impl24DeviceGuardImplInterfaceE",), ())
+    own = CxxClass("N2my5GuardE", ("N3c104impl24DeviceGuardImplInterfaceE",), (), ())
     (found,) = find_touches([], [], [own])
     assert (found.type, found.use, found.symbol) == ("c10::impl::DeviceGuardImplInterface", TypeUse.DERIVES, own.name)

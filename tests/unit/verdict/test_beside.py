@@ -97,3 +97,25 @@ def test_what_is_installed_beside_torch_is_found(tmp_path: Path) -> None:
     (result,) = abiscan.check(needing, python=python_of(site, tmp_path)).results
     # torch alone decides whether it loads CUDA's libraries: this one does not.
     assert (result.verdict.value, result.external) == ("loads", ("libcudart.so.12",))
+
+
+@pytest.mark.parametrize("brought_by", ["pkg", "other"])
+def test_a_library_of_an_installed_package_is_no_library_of_another_one(tmp_path: Path, brought_by: str) -> None:
+    """No search path leads to it, and nothing loads it: only another package may have done so."""
+    site = tmp_path / "site"
+    torch_package(site)
+    code = "import ctypes, os, torch\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib.so'))\n"
+    objects = {"pkg/lib.so": extension(needed=("libtorch_cpu.so", "libpart.so"))}
+    part = {f"{brought_by}/libpart.so": Elf(soname="libpart.so")}
+    if brought_by == "pkg":
+        objects |= part
+    else:
+        install(site, "other", part)
+    install(site, "pkg", objects, requires="torch", files={"pkg/__init__.py": code})
+    (package,) = abiscan.check("pkg", python=python_of(site, tmp_path)).packages
+    if brought_by == "other":
+        assert package.verdict.value == "works"
+        return
+    assert package.error is not None
+    message = "libpart.so: cannot open shared object file: No such file or directory"
+    assert (package.error.exception, package.error.message) == ("OSError", message)
