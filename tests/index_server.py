@@ -30,7 +30,7 @@ class LocalIndex:
     ``stuck`` (the server sends 2 MB of them, and then nothing), ``dribbling`` (a byte now and then), ``encoded``;
     ``body`` replaces the pages of packages, if it is not None;
     ``failures`` is how many requests for files fail before one succeeds, with 429; ``password`` is wanted for all;
-    ``hashes`` says whether the index states those of the files;
+    ``hashes`` says whether the index states those of the files; ``sizes``, by package, are what a HEAD request is told;
     ``metadata`` says whether the index has those of the wheels (PEP 658), ``html`` whether its pages are HTML.
     """
 
@@ -48,6 +48,7 @@ class LocalIndex:
         self.wrong_hash = False
         self.hashes = True
         self.requires_python: dict[str, str] = {}
+        self.sizes: dict[str, int] = {}
         self.yanked: set[str] = set()
         self.asked: list[tuple[str, str]] = []
         self.stuck, self.freed = threading.Event(), threading.Event()
@@ -114,6 +115,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send(200, {"Content-Type": "text/plain"}, _metadata(index.folder / Path(path).stem))
             return
         self._file(index.folder / Path(urllib.parse.unquote(path)).name)  # pip writes + as %2B
+
+    def do_HEAD(self) -> None:
+        """State the size of a file that the index gives one (the sizes of the others are not known)."""
+        size = self.index.sizes.get(Path(urllib.parse.unquote(self.path)).name.partition("-")[0])
+        self.send_response(405 if size is None else 200)
+        if size is not None:
+            self.send_header("Content-Length", str(size))
+        self.end_headers()
 
     def _file(self, file: Path) -> None:
         index = self.index

@@ -1,8 +1,7 @@
 """What README and documentation print is what abiscan prints.
 
-Fences marked ``console`` are run, and what stands below a command is compared with its output; ``sh`` and ``text`` are
-for what needs more than the package and the samples. ``pycon`` is run as doctest. The README is read in the root of the
-repository, the pages of ``docs`` in ``sample_binaries``.
+Every block is run, in real processes on the made-up machine of ``tests/workshop.py``: ``console`` is compared with the
+output, ``sh`` must be what the programs take, ``pycon`` is doctest. What cannot be run is in a table, with the reason.
 
     pytest tests/test_docs.py --update-golden     # rewrites the output in the pages
 """
@@ -19,14 +18,16 @@ from pathlib import Path
 from typing import Final
 
 import click
-import click.testing
 import pytest
 
 import abiscan
 from abiscan.cli import main
+from abiscan.hooks import guard
 from abiscan.rules import EVERY_RULE
 from tests.fakes import SAMPLES
+from tests.index_server import serving
 from tests.oracle.corpus import needs_corpus, wheel
+from tests.workshop import Workshop, furnish
 from tools import gen_docs
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -34,9 +35,11 @@ DOCS: Final = ROOT / "docs"
 README: Final = ROOT / "README.md"
 PAGES: Final = [README, *sorted(DOCS.rglob("*.md"))]
 FENCE: Final = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-HEAD: Final = re.compile(r"(?P<command>.*) \| head -n (?P<lines>\d+)")
-GREP: Final = re.compile(r"(?P<command>.*) 2>&1 \| grep -E '(?P<pattern>.*)'")
-EFFORT: Final = re.compile(r"abiscan: \d+\.\d s; looked at ")  # never the same
+VARYING: Final = re.compile(
+    r"(?m)^abiscan: \d+\.\d s; looked at (?P<effort>.*)$|^(?P<cache>/home/me/.cache/abiscan): .* (?P<limit>\(limit .*)$"
+)
+"""What is never the same: time, and the size of compressed data."""
+GENERATED: Final = re.compile(r"<!-- generated: (?P<name>\S+) -->.*?<!-- end: (?P=name) -->", re.DOTALL)
 LINK: Final = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#]+)(?:#[^)]*)?\)")
 
 
@@ -51,38 +54,99 @@ def fences(page: Path, kind: str) -> list[str]:
 RUN: Final = [page for page in PAGES if fences(page, "console")]
 
 
-class Shell:
-    """Runs the commands of one page, in the order of the page."""
+INSTALLS: Final = "installs from the package index"
+OUTSIDE: Final = "a program that is not part of abiscan"
+NOT_RUN: Final = {
+    "docs/commands/ops.md: abiscan ops --live --python ~/venv/bin/python": "imports torch; tests/oracle/test_live.py does",
+    "docs/commands/stamp.md: python -m build --wheel": OUTSIDE,
+    "docs/commands/survey.md: dask scheduler                                         # on one machine": OUTSIDE,
+    "docs/commands/survey.md: dask worker tcp://10.0.0.5:8786 --nthreads 1           # on each machine, once for each "
+    "processor": OUTSIDE,
+    "docs/commands/survey.md: abiscan survey wheels/ --torch 2.13.0 --output results.jsonl --scheduler "
+    "tcp://10.0.0.5:8786": "needs several machines; tests/unit/pipelines/test_survey.py has one",
+    "docs/commands/survey.md: jq -r 'select(.exit_code == 1) | [.torch, .target, .package.error.message] | @tsv' "
+    "results.jsonl": OUTSIDE,
+    "docs/gpu.md: abiscan check vllm --gpu native                                                                # on "
+    "this machine": "needs a GPU",
+    "docs/install.md: pip install abiscan": INSTALLS,
+    "docs/install.md: pipx install abiscan": INSTALLS,
+    "docs/install.md: pip install 'abiscan[layouts]'": INSTALLS,
+    "docs/install.md: ABISCAN_NATIVE=0 pip install .     # do not compile it": INSTALLS,
+    "docs/install.md: ABISCAN_NATIVE=1 pip install .     # fail if it cannot be compiled": INSTALLS,
+    "docs/install.md: make first-run     # check a sample against torch 2.13.0 with the data inside the package": INSTALLS,
+    "docs/install.md: make setup test    # install the test tools and torch 2.13.0, and run all tests": INSTALLS,
+    "docs/install.md: python3 -m venv .venv && .venv/bin/pip install .": INSTALLS,
+    "docs/install.md: _ABISCAN_COMPLETE=fish_source abiscan | source": OUTSIDE,
+}
+"""The lines of shells that are not run, by page, and why."""
 
-    def __init__(self) -> None:
-        self.exit_code = 0
-
-    def output(self, line: str) -> str:
-        """What a command line prints, without spaces at the ends of lines."""
-        if line == "echo $?":
-            return f"{self.exit_code}\n"
-        shortened, searched = HEAD.fullmatch(line), GREP.fullmatch(line)
-        command = shortened or searched
-        program, *words = shlex.split(command["command"] if command else line)
-        assert program == "abiscan", f"not a command that this test can run: {line}"
-        # Both streams in one, in the order of what was written.
-        result = click.testing.CliRunner().invoke(main, words, prog_name="abiscan")
-        assert result.exception is None or isinstance(result.exception, SystemExit), (line, result.exception)
-        self.exit_code = result.exit_code
-        printed = [text.rstrip() for text in result.output.splitlines() if not EFFORT.match(text)]
-        if searched:
-            printed = [text for text in printed if re.search(searched["pattern"], text)]
-        return "".join(f"{text}\n" for text in printed[: int(shortened["lines"]) if shortened else None])
-
-    def session(self, body: str) -> str:
-        """A block as it is after running it: its commands, each with what it prints now."""
-        lines = [line.removeprefix("$ ") for line in body.splitlines() if line.startswith("$ ")]
-        assert body.startswith("$ "), f"a block begins with a command: {body}"
-        return "".join(f"$ {line}\n{self.output(line)}" for line in lines)
-
+SHOWN: Final = {
+    "docs/commands/fit.md: with torch 2.8.0+cu128:": "what the wheels of torchaudio and torchcodec on PyPI are like",
+    "docs/commands/guard.md: ImportError: pkg 1.0 was built for torch 2.6.0+cu124 and does not work with torch 2.13.0+cpu: "
+    "install torch==2.6.0, or a pkg built for torch 2.13.0 (set ABISCAN_GUARD=details to see why)": "compared below",
+    "docs/commands/survey.md: # names.txt": "a file; the survey below it reads it",
+    "docs/cpu.md: libfaiss.so: fails on torch 2.13.0+cpu - Illegal instruction": "what the library of faiss 1.12 is like",
+    "docs/cpu.md: _C.so on sandybridge, which lacks avx2: 2 operators: ns::fast, ns::faster": "part of a message",
+    'docs/cpu.md: {"load": ["avx2"], "level": "x86-64-v3", "at": {"avx2": "libfaiss.so: initialiser at 0x14ffc0: '
+    'instruction at 0x14fff4"},': "the schema is compared with docs/json.md",
+    "docs/design.md: target ─ inputs ─┬▶ libraries ─ binary ────▶ facts ─────────┐": "a picture",
+    "docs/models.md: detector.pt on torch 2.13.0+cu130: works, once torchvision is imported": "the released torchvision",
+    'docs/models.md: {"kind": "model", "format": "torchscript", "saved_by": null, "fails_at": "torch.jit.load",': "compared below",
+    "docs/variants.md: error[variant-property-wrong]: _C.so needs x86-64-v3 to load, but its wheel says "
+    "x86_64 :: level :: v2": "no compiler makes that sample on every machine; tests/cases/variant-property-wrong has it",
+    "docs/variants.md: dist/pkg-1.0-cp311-cp311-manylinux_2_28_x86_64.whl:": "what a wheel with code for GPUs is like",
+}
+"""The blocks of text that nothing prints here, by page and first line, and why."""
 
 WITH_CORPUS: Final = {DOCS / "real-wheel.md": "torchvision-0.20.1"}
 """The pages that are read where a released wheel is."""
+
+MARKS: Final = {
+    **dict.fromkeys(WITH_CORPUS, needs_corpus),
+    DOCS / "commands" / "doctor.md": pytest.mark.slow,
+    DOCS / "commands" / "pip.md": pytest.mark.slow,
+}
+
+IN_REPOSITORY: Final = (README, DOCS / "install.md")
+"""The pages that are read in the root of the repository."""
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    wheels = tmp_path_factory.mktemp("index")
+    with serving(wheels) as index:
+        made = furnish(tmp_path_factory.mktemp("workshop"), index)
+        (names,) = [
+            body for name, body in parts(DOCS / "commands" / "survey.md", "text") if name.endswith("# names.txt")
+        ]
+        made.samples.joinpath("names.txt").write_text(names, "utf-8")
+        yield made
+
+
+def session(body: str, workshop: Workshop, folder: Path) -> str:
+    """A block as it is after running it: its commands, each with what it prints now."""
+    assert body.startswith("$ "), f"a block begins with a command: {body}"
+    code, blocks = 0, list[str]()
+    for line in (line.removeprefix("$ ") for line in body.splitlines() if line.startswith("$ ")):
+        if line == "echo $?":
+            printed = f"{code}\n"
+        else:
+            code, printed = workshop.run(line, folder)
+        blocks += [f"$ {line}", *(text.rstrip() for text in printed.splitlines())]
+    return "".join(f"{line}\n" for line in blocks)
+
+
+def without_varying(text: str) -> str:
+    return VARYING.sub(lambda match: "".join(filter(None, match.groups())), text)
+
+
+def parts(page: Path, kind: str) -> Iterator[tuple[str, str]]:
+    """The blocks of a kind that were written by hand, each with the name by which a table has its first line."""
+    text = GENERATED.sub("", page.read_text("utf-8"))
+    for found in FENCE.finditer(text):
+        if found["kind"] == kind:
+            yield f"{name_of(page)}: {found['body'].splitlines()[0]}", found["body"]
+
 
 COMMAND: Final = re.compile(
     r"^(?:- run: )?(?:pipx run |uvx |\.venv/bin/|[A-Z_]+=\S+ )*(?P<command>abiscan .*?)(?: +#.*)?$"
@@ -91,26 +155,64 @@ COMMAND: Final = re.compile(
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=needs_corpus if page in WITH_CORPUS else ()) for page in RUN],
-    ids=list(map(name_of, RUN)),
+    [pytest.param(page, marks=MARKS.get(page, ()), id=name_of(page)) for page in RUN],
 )
-def test_commands_print_what_the_page_says(
-    page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus = wheel(WITH_CORPUS[page]).parent if page in WITH_CORPUS else None
-    monkeypatch.chdir(corpus or (ROOT if page == README else SAMPLES))
-    monkeypatch.setenv("COLUMNS", str(gen_docs.HELP_WIDTH))
-    shell = Shell()
+def test_commands_print_what_the_page_says(page: Path, request: pytest.FixtureRequest, workshop: Workshop) -> None:
+    folder = workshop.repository if page in IN_REPOSITORY else workshop.samples
+    folder = wheel(WITH_CORPUS[page]).parent if page in WITH_CORPUS else folder
     written = page.read_text("utf-8")
 
     def run(found: re.Match[str]) -> str:
-        return f"```console\n{shell.session(found['body'])}```" if found["kind"] == "console" else found[0]
+        if found["kind"] != "console":
+            return found[0]
+        fresh = f"```console\n{session(found['body'], workshop, folder)}```"
+        return found[0] if without_varying(fresh) == without_varying(found[0]) else fresh
 
     fresh = FENCE.sub(run, written)
     if request.config.getoption("--update-golden"):
         page.write_text(fresh, encoding="utf-8")
         written = fresh
     assert written == fresh
+
+
+SHELL_LINES: Final = [
+    (page, line) for page in PAGES for _, body in parts(page, "sh") for line in body.splitlines() if line
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "line"), [(page, line) for page, line in SHELL_LINES if f"{name_of(page)}: {line}" not in NOT_RUN]
+)
+def test_shell_lines_are_understood(page: Path, line: str, workshop: Workshop) -> None:
+    code, printed = workshop.run(line, workshop.repository if page in IN_REPOSITORY else workshop.samples)
+    assert code in (0, 1, 3), printed
+    assert "internal error" not in printed
+
+
+def test_what_is_not_run_is_in_a_table_and_nothing_else_is() -> None:
+    lines = {f"{name_of(page)}: {line}" for page, line in SHELL_LINES}
+    assert NOT_RUN.keys() - lines == set()
+    texts = [name for page in PAGES for name, _ in parts(page, "text")]
+    assert sorted(texts) == sorted(SHOWN)
+    assert all([*NOT_RUN.values(), *SHOWN.values()])
+
+
+def test_the_line_of_the_guard() -> None:
+    stamp = {"package": "pkg", "package_version": "1.0", "built_for": "2.6.0+cu124"}
+    (said,) = [body for name, body in parts(DOCS / "commands" / "guard.md", "text")]
+    assert said == f"ImportError: {guard._format_line(stamp, '2.13.0+cpu', '')}\n"
+
+
+def test_the_json_of_a_model(workshop: Workshop) -> None:
+    said = json.loads(
+        next(body for _, body in parts(DOCS / "models.md", "text") if '"kind"' in body).replace(", …}", "}")
+    )
+    _, printed = workshop.run("abiscan check detector.pt --torch 2.13.0 --format json", workshop.samples)
+    model = json.loads(printed)["packages"][0]
+    assert said["operators"][0] in [{name: each[name] for name in said["operators"][0]} for each in model["operators"]]
+    assert [said.pop("operators")[0]["name"]] == ["torchvision::nms"]
+    assert {name: model[name] for name in said} == said
 
 
 NOT_ONE: Final = re.compile(r"…|\| source$")
@@ -151,8 +253,8 @@ def test_every_command_is_run_somewhere() -> None:
     lines = [line for page in RUN for body in fences(page, "console") for line in body.splitlines()]
     words = [line.split()[2:] for line in lines if line.startswith("$ abiscan ")]
     run = {next(word for word in line if word in gen_docs.commands()) for line in words}
-    # The others change an environment, a wheel or a file, or look at what is installed or on an index.
-    assert run == set(gen_docs.commands()) - {"cache", "doctor", "fit", "pip", "stamp", "survey", "uv"}
+    # The others change a wheel or an environment; their lines are run without being compared.
+    assert run == set(gen_docs.commands()) - {"stamp", "uv"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
