@@ -123,7 +123,7 @@ def _install_programs(folder: Path) -> None:
 
 
 def _make_environment(folder: Path) -> None:
-    """An environment with torch 2.13.0+cpu, a package that does not work with it, and one that has no code of its own."""
+    """An environment with torch 2.13.0+cpu, and a package that does not work with it."""
     venv.create(folder, with_pip=False)
     site = site_of(folder)
     torch_package(site, build="2.13.0+cpu").joinpath("__init__.py").touch()

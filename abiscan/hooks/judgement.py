@@ -210,7 +210,8 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
     target = examine(source, session, python=True).target
     if target.images:
         return _fitting_images(source, target, session)
-    machines = {extension.facts.machine for extension in target.extensions} or {system.machine()}
+    # Python code alone is for the machine at hand, if abiscan knows it.
+    machines = {extension.facts.machine for extension in target.extensions} or {system.machine()} - {None}
     if len(machines) != 1:
         return ()
     (machine,) = machines

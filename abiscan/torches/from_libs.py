@@ -257,5 +257,3 @@ def _list_prefix_libraries(package: str, files: Files) -> list[str]:
     if not python.startswith("python") or posixpath.basename(site) != "lib":
         return []
     return [path for path in files.list(site) if is_torch_library(posixpath.basename(path))]
-
-

@@ -105,7 +105,7 @@ class _Folder:
     def _tree(self, name: str) -> tuple[ast.Module, bool] | None:
         """Return the syntax tree of a module, and whether it is a package; None if it has none."""
         base = self._module_path(name)
-        path = next((path for path in _sources(base) if disk.is_file(path)), None) if base else None
+        path = next((path for path in _source_paths(base) if disk.is_file(path)), None) if base else None
         try:
             return None if path is None else (ast.parse(disk.read(path)), path.name == "__init__.py")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
