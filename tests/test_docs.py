@@ -13,7 +13,7 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +60,7 @@ NOT_RUN: Final = {
     "docs/commands/ops.md: abiscan ops --live": "imports torch; tests/oracle/test_live.py does",
     "docs/commands/stamp.md: python -m build": OUTSIDE,
     "docs/commands/survey.md: dask": OUTSIDE,
-    "docs/commands/survey.md: abiscan survey wheels/": "needs several machines; tests/unit/pipelines/test_survey.py has one",
+    "docs/commands/survey.md: abiscan survey wheels/": "several machines; tests/unit/pipelines/test_survey.py has one",
     "docs/commands/survey.md: jq": OUTSIDE,
     "docs/gpu.md: abiscan check vllm --gpu native": "needs a GPU",
     "docs/install.md: pip install": INSTALLS,
@@ -132,6 +132,11 @@ def parts(page: Path, kind: str) -> Iterator[str]:
     """The blocks of a kind that were written by hand."""
     text = GENERATED.sub("", page.read_text("utf-8"))
     return (found["body"] for found in FENCE.finditer(text) if found["kind"] == kind)
+
+
+COMMAND: Final = re.compile(
+    r"^(?:- run: )?(?:pipx run |uvx |\.venv/bin/|[A-Z_]+=\S+ )*(?P<command>abiscan .*?)(?: +#.*)?$"
+)
 
 
 def keys_of(page: Path, text: str, table: Iterable[str]) -> list[str]:

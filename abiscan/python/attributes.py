@@ -36,7 +36,7 @@ from abiscan.python.values import (
 def get(machine: PythonMachine, value: object, name: str) -> object:
     """Return ``value.name``; raises AttributeError only where Python certainly would."""
     if isinstance(value, NotKnown):
-        return value.attribute(machine, name)
+        return value.get_attribute(machine, name)
     if isinstance(value, PythonModule):
         return of_module(machine, value, name)
     if isinstance(value, Modelled):

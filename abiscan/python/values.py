@@ -10,14 +10,11 @@ import ast
 import enum
 from collections.abc import Callable, Iterable, Sized
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
 from abiscan.python.model import PythonLine, World
-
-if TYPE_CHECKING:
-    from abiscan.python.machine import PythonMachine
 
 
 class Why(enum.Enum):
@@ -62,7 +59,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
             return self
         return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
+    def get_attribute(self, _machine: Any, name: str) -> object:
         """Return an attribute of it."""
         return self.part(f".{name}")
 

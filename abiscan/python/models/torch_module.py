@@ -79,7 +79,7 @@ class TorchModule(Modelled):
 class TorchClass(NotKnown, frozen=True):
     """A class of torch that packages derive from or patch: not known but for the attributes that it lacks."""
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return an attribute of the class; raises if that of the target certainly lacks it."""
         if surely_lacks(machine, self.name, name) and not machine.library.may_set_computed(self.name):
             raise thrown(AttributeError, missing_attribute(self.name, name))
