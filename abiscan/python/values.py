@@ -417,7 +417,10 @@ def known_length(value: Sized) -> int | None:
         return None if any(isinstance(item, Further) for item in value) else len(value)
     if isinstance(value, (dict, set, frozenset)):  # two that are not known may be equal
         return None if has_unknown(value) else len(value)
-    return len(value)
+    try:
+        return len(value)
+    except OverflowError:  # range(10 ** 30), of which Python cannot say it, either
+        return None
 
 
 def note_change(value: list[object] | dict[object, object] | set[object]) -> None:

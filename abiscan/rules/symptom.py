@@ -22,6 +22,8 @@ def symptom(linkage: Linkage) -> str | None:
         # What a later call registers is missing only if that call is made, and operators for TorchScript alone have no
         # attribute in torch.ops.
         if operator.phase.value != "on-call" and not operator.jit_only
+        # Damaged code registers names without a namespace, too: torch.ops cannot be asked for them.
+        if "::" in operator.name
     ]
     present = registering.operators.operators if registering.operators else {}
     names = list(dict.fromkeys(name.partition(".")[0] for name in defined if name not in present))

@@ -47,6 +47,11 @@ def test_who_defines_nothing_has_no_symptom() -> None:
     assert told("2.9.1", {"impl": "f", "key": "CPU"}) is None
 
 
+def test_a_name_without_a_namespace_has_no_symptom() -> None:
+    nameless = {"library": "TORCH_LIBRARY", "namespace": None}
+    assert told("2.9.1", nameless, {"def": "f(Tensor x) -> Tensor"}) is None
+
+
 def test_what_only_a_later_call_defines_is_not_missed() -> None:
     assert told("2.9.1", {"def": "f(Tensor x) -> Tensor", "phase": "on-call"}) is None
     both = [{"def": "g(Tensor x) -> Tensor"}, {"def": "f(Tensor x) -> Tensor", "phase": "on-call"}]
