@@ -309,6 +309,8 @@ class PythonInterpreter(Calls):
             raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
         if full.startswith("torch."):
             return self.get_attribute(parent, full.rpartition(".")[2])
+        if self.library.find(full.partition(".")[0]) is None:
+            self._raise_if_broken(full)
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
     def _installed_module(self, name: str) -> object:
@@ -332,7 +334,15 @@ class PythonInterpreter(Calls):
             )
         if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent
+        self._raise_if_broken(name)
         return NotKnown(name)
+
+    def _raise_if_broken(self, name: str) -> None:
+        """Raise what the import of an installed module raises, as far as its own imports tell."""
+        broken = self.library.surroundings.broken_import(name)
+        if broken is not None:
+            _log.debug("%s: the import of %s raises: %s", self.place(), name, broken.text)
+            raise Thrown(PythonError(broken.exception, (broken.text,), {"name": broken.module}))
 
     # ---- import statements
 

@@ -14,6 +14,7 @@ from abiscan.inputs import disk
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name, may_bind, may_have_others, star_imports
 from abiscan.python.model import Answer
+from abiscan.python.others_imports import BrokenImport, Installed, find_broken_import
 from abiscan.python.systems import LINUX, WINDOWS
 from abiscan.regex import regex
 
@@ -35,6 +36,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar folders: where Python looks for other modules; empty if those are not what the package will find
     :ivar python: the version of the interpreter
     :ivar system_has: answers whether the system has a library that is loaded by its name alone
+    :ivar is_final: whether installing the package changes nothing of this
     """
 
     torch_folder: Path | None = None
@@ -42,6 +44,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     folders: tuple[Path, ...] = ()
     python: tuple[int, int] | Answer = Answer.UNKNOWN
     system_has: Callable[[str], bool | Answer] = _not_known
+    is_final: bool = False
 
     @functools.cached_property
     def _known(self) -> dict[tuple[str, str | None], bool | None]:
@@ -54,6 +57,20 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         if key not in self._known:
             self._known[key] = self._source_has(module, name)
         return self._known[key]
+
+    def broken_import(self, module: str) -> BrokenImport | None:
+        """Return what the import of an installed module raises before its own code runs; None if nothing is known."""
+        if not self.is_final or not self.folders:
+            return None
+        if module not in self._broken:
+            known = Installed(has_top=self.installed, has=self.has, source=self.source, python=self.python)
+            self._broken[module] = find_broken_import(module, known)
+        return self._broken[module]
+
+    @functools.cached_property
+    def _broken(self) -> dict[str, BrokenImport | None]:
+        """What ``broken_import`` has answered."""
+        return {}
 
     def version(self, distribution: str) -> str | Answer | None:
         """Return the version of a distribution, None if it is not installed."""

@@ -189,6 +189,7 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
         folders=folders,
         python=python,
         system_has=functools.partial(_system_has, executable),
+        is_final=installed,
     )
 
 

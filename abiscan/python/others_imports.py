@@ -1,0 +1,145 @@
+"""What the import of an installed package fails for, where the imports in its own modules tell: nothing of it is run.
+
+Only those count that every import of a module executes: statements of its body, outside of ``if`` and ``try``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from abiscan.inputs import disk
+from abiscan.python import standard
+from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.model import Answer
+from abiscan.regex import regex
+
+_MOST_MODULES: Final = 1_000
+_STATEMENT: Final = regex(rb"(?m)^(?:import|from)\b[^\n(#]*(?:\([^)]*\))?")
+_FINDS_OTHERS: Final = regex(
+    rb"sys\.path\b|sys\.modules\[(?!__name__)[^\]\n]+\]\s*=[^=]|meta_path|path_hooks|addsitedir|__path__"
+    rb"|builtins\.__import__"
+)
+"""What may change which modules are found."""
+
+_Import: TypeAlias = ast.Import | ast.ImportFrom
+
+
+class Installed(NamedTuple):
+    """What is known of the installed modules, see ``Surroundings``."""
+
+    has_top: Callable[[str], bool | Answer]
+    has: Callable[[str, str | None], bool | None]
+    source: Callable[[str], Path | None]
+    python: tuple[int, int] | Answer
+
+
+class BrokenImport(NamedTuple):
+    """An import that raises: the exception, its text, and the module that is not there."""
+
+    exception: type[ImportError]
+    text: str
+    module: str
+
+
+class _NotKnown(Exception):  # noqa: N818 - it ends a search, it is no error
+    """What modules there are is not known from here on."""
+
+
+def find_broken_import(module: str, installed: Installed) -> BrokenImport | None:
+    """Return the first import that raises while an installed module is imported; None if none is known to.
+
+    :param module: with its packages, as in ``peft.utils``
+    """
+    try:
+        return next(_Walk(installed).enter(module), None)
+    except _NotKnown:
+        return None
+
+
+class _Walk:
+    """One import: the modules that it has come to."""
+
+    def __init__(self, installed: Installed) -> None:
+        self._installed = installed
+        self._seen: set[str] = set()
+        self._running: list[str] = []
+
+    def enter(self, module: str) -> Iterator[BrokenImport]:
+        """Yield what breaks the import of a module and of the packages that it is in."""
+        parts = module.split(".")
+        if parts[0] == "torch" or standard.has_module(parts[0], self._installed.python) is not False:
+            return
+        if standard.is_of_some(parts[0]) or self._installed.has_top(parts[0]) is Answer.UNKNOWN:
+            return  # there are copies of what Python no longer has
+        for count in range(1, len(parts) + 1):
+            name = ".".join(parts[:count])
+            if name in self._seen:
+                continue
+            self._seen.add(name)
+            if len(self._seen) > _MOST_MODULES:
+                raise _NotKnown
+            is_there = self._installed.has_top(name) if count == 1 else self._installed.has(name, None)
+            if is_there is False:
+                yield BrokenImport(ModuleNotFoundError, f"No module named '{name}'", name)
+            source = self._installed.source(name)
+            if source is None:
+                continue
+            self._running.append(name)
+            yield from self._follow(name, source)
+            self._running.pop()
+
+    def _follow(self, module: str, source: Path) -> Iterator[BrokenImport]:
+        text = disk.read(source)
+        if _FINDS_OTHERS.search(text):
+            raise _NotKnown
+        package = module if source.name == "__init__.py" else module.rpartition(".")[0]
+        for match in _STATEMENT.finditer(text):
+            for statement in _imports_in(match[0]):
+                line = text.count(b"\n", 0, match.start()) + 1
+                for broken in self._import(statement, package):
+                    if _always_runs(text, line):
+                        yield broken
+
+    def _import(self, statement: _Import, package: str) -> Iterator[BrokenImport]:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                yield from self.enter(alias.name)
+            return
+        base = absolute_name(package, "." * statement.level + (statement.module or ""))
+        if not base:
+            return
+        yield from self.enter(base)
+        source = self._installed.source(base)
+        if source is None or base.partition(".")[0] == "torch":
+            return
+        text = disk.read(source)
+        for alias in statement.names:
+            # Where a package binds the name, its module of that name need not be meant.
+            if alias.name == "*" or text.count(alias.name.encode()) > (base == self._running[-1]):
+                continue
+            if self._installed.has(f"{base}.{alias.name}", None):
+                yield from self.enter(f"{base}.{alias.name}")
+            elif base not in self._running and self._installed.has(base, alias.name) is False:
+                words = f"cannot import name '{alias.name}' from '{base}' ({source})"
+                yield BrokenImport(ImportError, words, base)
+
+
+def _imports_in(text: bytes) -> Iterator[_Import]:
+    """Yield the import that a text is; nothing if it is no whole statement."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    yield from (statement for statement in body if isinstance(statement, ast.Import | ast.ImportFrom))
+
+
+def _always_runs(source: bytes, line: int) -> bool:
+    """Whether the import at a line is a statement of the module's body: it may be in a text."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(isinstance(statement, ast.Import | ast.ImportFrom) and statement.lineno == line for statement in body)

@@ -1,0 +1,84 @@
+"""What importing a package that is installed raises, by the imports in its sources; Python itself imports the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.model import Raised
+from tests.unit.python.packages import reading_of
+
+BREAKS = {
+    "missing": {"other/__init__.py": "import absent\n"},
+    "below": {"other/__init__.py": "from .part import thing\n", "other/part.py": "from absent.part import thing\n"},
+    "a module that is asked for": {"other/__init__.py": "from . import part\n", "other/part.py": "import absent\n"},
+    "over lines": {"other/__init__.py": "from absent import (\n    first,\n    second,\n)\n"},
+    "through another": {"other/__init__.py": "import further\n", "further.py": "import os, absent\n"},
+    "a module of it": {"other/__init__.py": "", "other/part.py": "import other.gone\n"},
+    "a name": {"other/__init__.py": "from further import gone\n", "further.py": "here = 1\n"},
+}
+WORKS = {
+    "in a text": {"other/__init__.py": '"""\nimport absent\n"""\n'},
+    "under try": {"other/__init__.py": "try:\n    import absent\nexcept ImportError:\n    pass\n"},
+    "in a function": {"other/__init__.py": "def f():\n    import absent\n"},
+    "a circle": {"other/__init__.py": "from .part import f\nthing = 1\n", "other/part.py": "import other\nf = 1\n"},
+    "made by code": {
+        "other/__init__.py": "import sys, types\nsys.modules['absent'] = types.ModuleType('absent')\nimport absent\n"
+    },
+    "a name in place of a module": {
+        "other/__init__.py": "import os\npart = os\nfrom other import part\n",
+        "other/part.py": "import absent\n",
+    },
+}
+
+
+def really(site: Path, module: str) -> list[str]:
+    code = f"try:\n import {module}\nexcept ImportError as error:\n print(type(error).__name__)\n print(error)"
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=site, check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+def around(site: Path, *, is_final: bool = True) -> Surroundings:
+    python = sys.version_info[:2]
+    return Surroundings(installed=installed_in((site,), python), folders=(site,), python=python, is_final=is_final)
+
+
+@pytest.mark.parametrize("kind", [*BREAKS, *WORKS])
+def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path, kind: str) -> None:
+    files = {**BREAKS, **WORKS}[kind]
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    module = "other.part" if kind == "a module of it" else "other"
+    real = really(tmp_path, module)
+    assert bool(real) is (kind in BREAKS)
+    code = f"import {module}\nimport torch\n"
+    (outcome,) = reading_of({"pkg/__init__.py": code, "pkg/_C.so": ""}, around=around(tmp_path)).imports
+    if not real:
+        assert outcome.raised is None
+        return
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.exception == real[0]
+    assert outcome.raised.message == real[1]
+    assert outcome.raised.at is not None
+    assert (outcome.raised.at.file, outcome.raised.at.line) == ("pkg/__init__.py", 1)
+
+
+def test_what_an_installation_may_change_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("import absent\n")
+    files = {"pkg/__init__.py": "import other\n", "pkg/_C.so": ""}
+    (outcome,) = reading_of(files, around=around(tmp_path, is_final=False)).imports
+    assert outcome.raised is None
+
+
+def test_code_that_gets_along_without_it_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("import absent\n")
+    code = "try:\n    import other\nexcept ImportError:\n    other = None\nif other is not None:\n    raise KeyError\n"
+    files = {"pkg/__init__.py": code, "pkg/_C.so": ""}
+    (outcome,) = reading_of(files, around=around(tmp_path)).imports
+    assert outcome.raised is None
