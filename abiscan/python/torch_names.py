@@ -66,13 +66,16 @@ class TorchNames(Struct):
             return True
         # A no needs that neither a file, nor code of torch, nor compiled code can make a module of this name.
         parent, _, last = name.rpartition(".")
-        if is_core(name) or not parent or self.source.is_patched(last) or self.has_module(parent) is None:
+        if is_core(name) or not parent or self.has_module(parent) is None:
             return None
-        if self.has(parent, last) is not False:  # an object may be one, such as torch.ops
+        # An object may be one, such as torch.ops; what is compiled puts nothing below torch into sys.modules.
+        if self.has(parent, last) is not False and not self._is_only_compiled(parent, last):
             return None
         parent_names = self.source.module(parent)
         # Those that torch itself makes without a file are for devices of other packages.
-        return None if parent_names is None or (parent_names.makes_modules and parent != "torch") else False
+        if parent_names is None or (parent_names.makes_modules and parent != "torch"):
+            return None
+        return None if self.source.is_patched(last) else False
 
     def has(self, owner: str, name: str) -> bool | None:
         """Whether a module has a name once it is imported, or a class an attribute."""
@@ -139,6 +142,13 @@ class TorchNames(Struct):
         if True in answers:
             return True
         return None if None in answers or self.source.is_patched(name) else False
+
+    def _is_only_compiled(self, module: str, name: str) -> bool:
+        """Whether no Python code binds a name of a module: if it has it, then from ``torch._C``."""
+        names = self.source.module(module)
+        if names is None or names.is_open or name in names.there | names.perhaps or name.startswith(names.prefixes):
+            return False
+        return all(is_core(star) or self._of_star(star, name) is False for star in names.stars)
 
     def _of_star(self, star: str, name: str) -> bool | None:
         if star.partition(".")[0] != "torch":

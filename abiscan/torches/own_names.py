@@ -22,6 +22,8 @@ from abiscan.torches.embedded_names import was_there
 
 _STUBS: Final = "_C"
 _LIBRARY: Final = "lib/libtorch_python.so"
+_MOST_PARSED: Final = 50
+"""The sources that are looked into for one name."""
 _FUNCTION: Final = regex(rb"^def (\w+)\(", re.MULTILINE)
 
 
@@ -37,6 +39,7 @@ class _Folder:
         self._folder = folder
         self._modules: dict[str, ModuleNames | None] = {}
         self._sources: dict[str, bytes | None] = {}
+        self._patched: dict[str, bool] = {}
 
     def module(self, name: str) -> ModuleNames | None:
         """Return what the source of a module or a class says of its names."""
@@ -70,11 +73,20 @@ class _Folder:
         return owner == "torch" and self.is_compiled(name)
 
     def is_patched(self, name: str) -> bool:
-        """Whether code of torch may set an attribute of that name on what it imports."""
-        word = re.escape(name.encode())
-        # An assignment to an attribute, or a text that ``setattr`` may be given.
-        sets = re.compile(rb"\.%b\s*(?::[^=\n]+)?=[^=]|['\"]%b['\"]" % (word, word))
-        return any(name.encode() in text and sets.search(text) is not None for text in self._texts)
+        """Whether code of torch may set an attribute of that name on what it imports.
+
+        Texts and assignments with that name are many; few of those set something on another module.
+        """
+        if name not in self._patched:
+            word = re.escape(name.encode())
+            # An assignment to an attribute, or a text that ``setattr`` may be given.
+            sets = re.compile(rb"\.%b\s*(?::[^=\n]+)?=[^=]|['\"]%b['\"]" % (word, word))
+            texts = [text for text in self._texts if name.encode() in text and sets.search(text) is not None]
+            is_common = len(texts) > _MOST_PARSED
+            self._patched[name] = is_common or any(
+                name in names_of(text, "", is_package=False).patched for text in texts
+            )
+        return self._patched[name]
 
     @functools.cached_property
     def _texts(self) -> tuple[bytes, ...]:

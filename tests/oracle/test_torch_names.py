@@ -12,6 +12,7 @@ from abiscan.inputs import interpreter
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised
 from abiscan.python.reading import PackageReader
+from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import TorchNames
 from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded_names, own_names
@@ -73,6 +74,29 @@ def test_the_files_on_disk_say_the_same(modules: dict[str, list[str]]) -> None:
     assert not [(module, name) for module in some for name in modules[module] if own.lacks(module, name)]
 
 
+_ATTRIBUTES: Final = """
+import json, sys, torch, torch.library, torch.optim, torch.utils.data
+def resolve(name):
+    value = torch
+    for part in name.split(".")[1:]:
+        value = getattr(value, part)
+    return value
+print(json.dumps({name: [*dir(resolve(name)), *dir(type(resolve(name)))] for name in sys.argv[1:]}))
+"""
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_no_attribute_of_a_class_is_lacking_that_is_there(*, on_disk: bool, names: TorchNames) -> None:
+    folder = interpreter.installed_torch()
+    assert folder
+    known = own_names.names(folder) if on_disk else names
+    real: dict[str, list[str]] = json.loads(live_torch.run(_ATTRIBUTES, *sorted(CLASSES), check=True).stdout)
+
+    assert sum(map(len, real.values())) > 1000
+    assert not [(cls, name) for cls, bound in real.items() for name in bound if known.lacks(cls, name)]
+    assert all(known.lacks(cls, "abiscan_nope") for cls in CLASSES - {"torch.jit.ScriptModule"})
+
+
 def test_most_names_are_certain(modules: dict[str, list[str]], names: TorchNames) -> None:
     bound = [(module, name) for module, several in modules.items() for name in several if not name.startswith("__")]
     certain = [pair for pair in bound if names.has(*pair)]
@@ -111,6 +135,13 @@ CASES: Final = {
     "asked_for": "import torch\nassert not hasattr(torch, 'nope')\nassert getattr(torch, 'nope', 3) == 3",
     "asked_for_and_there": "import torch\nif hasattr(torch, 'compile'):\n    raise OSError('there')",
     "set_before": "import torch\ntorch.mine = 3\nassert torch.mine == 3",
+    "attribute_of_a_class": "import torch\ntorch.Tensor.nope",
+    "attribute_of_a_compiled_class": "import torch\ntorch.Generator.nope",
+    "attribute_in_a_class": "import torch.nn as nn\nclass A(nn.Module):\n    x = nn.Module.nope",
+    "attribute_of_a_library": "import torch\ntorch.library.Library('abiscan_nope', 'FRAGMENT').nope",
+    "attribute_of_a_class_asked_for": "import torch\nassert not hasattr(torch.Tensor, 'nope')\n"
+    "assert hasattr(torch.nn.Module, 'register_module') and getattr(torch.Tensor, 'nope', 3) == 3",
+    "module_with_a_compiled_name": "import torch.relu",
     "there": "import torch\nfrom torch import nn, Tensor, float32, randn\nfrom torch._C import _jit_script_compile\n"
     "torch.special.erf, torch.int8, torch.cuda.FloatTensor, torch.strided, torch.ops.aten.add.str, torch.ops.aten.len",
     "made_by_code": "import torch\ntorch._dynamo.config.suppress_errors\ntorch.backends.cudnn.enabled",
@@ -148,13 +179,20 @@ KEYWORDS: Final = {
 }
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("name", KEYWORDS)
-def test_a_keyword_that_a_function_does_not_take(name: str, tmp_path: Path, names: TorchNames) -> None:
+def test_a_keyword_that_a_function_does_not_take(
+    name: str, tmp_path: Path, *, on_disk: bool, names: TorchNames
+) -> None:
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack/__init__.py").write_text(KEYWORDS[name] + "\n")
     real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
 
-    raised = reading_of({"pack/__init__.py": KEYWORDS[name] + "\n"}, FakeWorld(torch_names=names)).imports[0].raised
+    folder = interpreter.installed_torch()
+    assert folder
+    world = FakeWorld(torch_names=own_names.names(folder) if on_disk else names)
+
+    raised = reading_of({"pack/__init__.py": KEYWORDS[name] + "\n"}, world).imports[0].raised
 
     assert raised is None or isinstance(raised, Raised)
     assert (None if raised is None else [raised.exception, raised.message]) == real
