@@ -252,5 +252,3 @@ def _of_prefix(package: str, files: Files) -> list[str]:
     if not python.startswith("python") or posixpath.basename(site) != "lib":
         return []
     return [path for path in files.list(site) if is_torch_library(posixpath.basename(path))]
-
-
