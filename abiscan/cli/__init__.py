@@ -6,14 +6,12 @@ import atexit
 import contextlib
 import gc
 import importlib
-from typing import Any, Final
+from typing import Any
 
 import click
 
 import abiscan
 from abiscan.words import did_you_mean
-
-_YOUNG_OBJECTS: Final = 1_000_000
 
 
 class _Commands(click.Group):
@@ -47,13 +45,8 @@ class _Commands(click.Group):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command with almost no garbage collection.
-
-        What a command creates lives until the process ends, so collecting garbage among a million objects is wasted
-        time.
-        """
+        """Run a command, without a last collection of garbage at its end."""
         # ``gc.freeze`` at the end: the interpreter collects once more as it ends, and would go through all objects.
-        gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
         from abiscan.cli.common import environment_named, errors_reported
 

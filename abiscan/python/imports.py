@@ -153,12 +153,17 @@ class PythonInterpreter(Calls):
 
     def _misses_names(self, file: str) -> bool:
         """Whether a module mentions a name that this torch does not have: what its body does then matters."""
-        uses = self.library.torch_uses(file)
-        lacking = uses and self.world.tells(
-            f"which names of torch in {file} it lacks",
-            lambda world: () if world.torch_names is None else world.torch_names.lacking(uses),
+        library, uses = self.library, self.library.torch_uses(file)
+        # Which names those are is not asked: where functions alone use them, the import is the same without them.
+        return bool(uses) and bool(
+            self.world.tells(
+                f"whether it lacks a name of torch that {file} uses outside of functions",
+                lambda world: (
+                    world.torch_names is not None
+                    and any(library.uses_at_import(file, name) for name in world.torch_names.lacking(uses))
+                ),
+            )
         )
-        return isinstance(lacking, tuple) and any(self.library.uses_at_import(file, name) for name in lacking)
 
     def forget_names(self) -> None:
         """Note that ``sys.modules`` has changed."""

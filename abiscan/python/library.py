@@ -100,6 +100,7 @@ class PythonCode(Struct, dict=True):
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
 
@@ -376,10 +377,14 @@ class PythonCode(Struct, dict=True):
     def uses_at_import(self, path: str, name: str) -> bool:
         """Whether a source uses a dotted name below ``torch`` outside of functions, judging by its text."""
         # Only the last part of the name is looked for, since what stands before it may go by another name.
-        outline = self.outline(path)
-        if any(name in {line.module, *(f"{line.module}.{name_}" for name_ in line.names)} for line in outline.imports):
-            return True
-        return outline.mentions([name.rpartition(".")[2].encode()])
+        key = path, name
+        if key not in self._used_at_import:
+            outline = self.outline(path)
+            imported = (
+                name in {line.module, *(f"{line.module}.{name_}" for name_ in line.names)} for line in outline.imports
+            )
+            self._used_at_import[key] = any(imported) or outline.mentions([name.rpartition(".")[2].encode()])
+        return self._used_at_import[key]
 
     def may_set(self, name: str) -> bool:
         """Whether code of the package may set an attribute of that name on an object of others."""

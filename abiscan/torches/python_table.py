@@ -82,18 +82,16 @@ class PythonTable:
 
     def _find_lines(self, module: str) -> Sequence[tuple[int, str]]:
         number = bisect.bisect_right(self._firsts, module) - 1
-        lines = self._block(number).get(module, ()) if number >= 0 else ()
-        return [(self._bits(head), marks) for head, marks in lines]
+        text = self._block(number).get(module, "") if number >= 0 else ""
+        parts = (line.partition(" ") for line in text.split("\n") if line)
+        return [(self._bits(head), marks) for head, _, marks in parts]
 
-    def _read_block(self, number: int) -> Mapping[str, Sequence[tuple[str, str]]]:
+    def _read_block(self, number: int) -> Mapping[str, str]:
+        """Return the lines of each module in a block; few of them are ever asked for."""
         offset, length = self._extents[number]
         text = zlib.decompress(self._data[offset : offset + length]).decode()
-        results: dict[str, list[tuple[str, str]]] = {}
-        for paragraph in text.split("\n\n"):
-            module, *lines = paragraph.split("\n")
-            parts = (line.partition(" ") for line in lines)
-            results[module] = [(head, marks) for head, _, marks in parts]
-        return results
+        parts = (paragraph.partition("\n") for paragraph in text.split("\n\n"))
+        return {module: lines for module, _, lines in parts}
 
 
 def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
