@@ -25,7 +25,7 @@ def main() -> None:
     try:
         main(prog_name="abiscan")
     except SystemExit as end:
-        process.leave(end.code)
+        process.leave_process(end.code)
         raise
 
 

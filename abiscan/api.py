@@ -82,11 +82,11 @@ def check(
     session, item = _make_session(session), _several(targets)
 
     def find() -> Report:
-        from abiscan.inputs import disk
+        from abiscan.inputs import observed_fs
 
         hardware = _make_hardware(gpus, driver, cpus)
         with _all_sources(item, python, session) as sources:
-            if torch == DECLARED and not disk.exists(DECLARED):
+            if torch == DECLARED and not observed_fs.path_exists(DECLARED):
                 from abiscan.pipelines.declared import check_declared
 
                 report = check_declared(sources, _list_rules(rules), session, each_file=each_file, hardware=hardware)
@@ -94,7 +94,7 @@ def check(
             from abiscan.pipelines import check as pipeline
 
             choices = _list_choices(torch, python)
-            report = pipeline.check(
+            report = pipeline.check_targets(
                 sources, choices, _list_rules(rules), session, each_file=each_file, hardware=hardware
             )
             return report.filled()
@@ -137,7 +137,7 @@ def matrix(
 
         hardware = None if gpus is None else _make_hardware(gpus, driver)
         with _all_sources(item, python, session) as sources:
-            return pipeline.matrix(
+            return pipeline.make_matrix(
                 sources,
                 _each_choice(columns, python),
                 _list_rules(rules),
@@ -179,10 +179,10 @@ def model_operators(target: str | os.PathLike[str], *, session: Session | None =
     :param target: the path of a file of ``torch.jit.save``, ``torch.export.save``, ``torch.save`` or AOTInductor
     :raises AbiscanError: it cannot be read, or is no saved model
     """
-    from abiscan.inputs.packages import existing
+    from abiscan.inputs.packages import require_existing
     from abiscan.pipelines import operators as pipeline
 
-    return pipeline.model_operators(existing(Path(target)), _make_session(session))
+    return pipeline.model_operators(require_existing(Path(target)), _make_session(session))
 
 
 def torch_operators(
@@ -283,7 +283,7 @@ def diff(
         with _sources(users, python, session) as sources:
             user = next(iter(sources), None)
             choices = _make_choice(old, python), _make_choice(new, python)
-            return pipeline.diff(*choices, _make_machine(machine), user, session)
+            return pipeline.compare_torches(*choices, _make_machine(machine), user, session)
 
     return _answered(session, "diff", users, [old, new], [machine, python], find)
 
@@ -308,11 +308,11 @@ def stable(
     if environment:
         from abiscan.inputs.interpreter import search_path
 
-        item += pipeline.installed(search_path(_find_environment(python)), session)
+        item += pipeline.list_installed(search_path(_find_environment(python)), session)
     if not item:
-        return pipeline.stable([], session)
+        return pipeline.judge_stability([], session)
     with _all_sources(item, python, session) as sources:
-        return pipeline.stable(sources, session)
+        return pipeline.judge_stability(sources, session)
 
 
 def fit(
@@ -351,7 +351,7 @@ def fit(
     :raises AbiscanError: an index, a wheel or the torch cannot be read
     """
     from abiscan.inputs.index_options import IndexOptions
-    from abiscan.pipelines.fit_request import Request, answer
+    from abiscan.pipelines.fit_request import Request, answer_request
 
     request = Request(
         packages=(packages,) if isinstance(packages, str) else tuple(packages),
@@ -370,7 +370,7 @@ def fit(
         offline=offline,
         other_torches=True,
     )
-    return answer(request, _make_session(session))
+    return answer_request(request, _make_session(session))
 
 
 def version_table(
@@ -432,11 +432,11 @@ def survey(
     # The environment is looked up only for what is looked for in it: looking costs a process.
     needs_python = not specs or any(map(is_name, names))
     asked = pipeline.SurveyTorches(specs=specs, python=_find_environment(python) if needs_python else None)
-    with SurveyFile.opened(Path(output)) as answers:
-        torch_names = asked.names()
+    with SurveyFile.open_answers(Path(output)) as answers:
+        torch_names = asked.list_names()
         with _workers(jobs, scheduler, asked, torch_names) as workers:
-            pipeline.survey(names, asked, torch_names, workers, answers, progress)
-        return SurveySummary.of(answers.entries())
+            pipeline.run_survey(names, asked, torch_names, workers, answers, progress)
+        return SurveySummary.of(answers.read_entries())
 
 
 def _workers(
@@ -446,10 +446,10 @@ def _workers(
         from abiscan.pipelines.cluster import cluster_workers
 
         return cluster_workers(scheduler, torches, names)
-    from abiscan.inputs.system import processors
+    from abiscan.inputs.system import count_processors
     from abiscan.pipelines.local_workers import local_workers
 
-    return local_workers(jobs or processors())
+    return local_workers(jobs or count_processors())
 
 
 def works(package: TargetLike, torch: TorchLike | None = None, *, session: Session | None = None) -> bool | None:
@@ -474,14 +474,14 @@ def doctor(*, python: str | None = None, session: Session | None = None) -> Diag
     :param python: the interpreter of the environment; by default that of the active one
     :raises AbiscanError: the environment cannot be read, or has no torch
     """
-    from abiscan.hooks.doctor import WayOut, concluded, examine_environment, way_out
-    from abiscan.inputs.environment import environment
+    from abiscan.hooks.doctor import WayOut, conclude_diagnosis, examine_environment, way_out
+    from abiscan.inputs.environment import choose_environment
     from abiscan.verdict.hardware import native_hardware
 
-    chosen, session = environment(python), _make_session(session)
+    chosen, session = choose_environment(python), _make_session(session)
     examination = examine_environment(chosen, python, session, native_hardware())
     result = way_out(examination, chosen.python, python, session) if examination.to_solve else WayOut()
-    return concluded(examination, result, chosen.python, python)
+    return conclude_diagnosis(examination, result, chosen.python, python)
 
 
 def releases() -> tuple[str, ...]:
@@ -514,7 +514,7 @@ def _answered(
     names = [[type(name).__name__, str(name)] for name in (*targets, *further) if isinstance(name, _NAMES)]
     if len(names) != len(targets) + len(further):
         return find()
-    from abiscan.cache.answers import answer
+    from abiscan.cache.result_cache import answer
 
     return answer(session.folder, [command, names, *options], find, list(map(str, targets)))
 
@@ -570,12 +570,14 @@ def _all_sources(
 
 
 def _make_source(target: TargetLike, folder: Path, python: str | None, session: Session) -> Source:
-    from abiscan.inputs.packages import Distribution, FetchedWheel, existing, is_name, named
+    from abiscan.inputs.packages import Distribution, FetchedWheel, is_name, require_existing, resolve_target
 
     if isinstance(target, str):
-        return named(target, folder, _find_environment(python) if is_name(target) else None, session.index.words)
+        return resolve_target(
+            target, folder, _find_environment(python) if is_name(target) else None, session.index.words
+        )
     if isinstance(target, os.PathLike):
-        return existing(Path(target))
+        return require_existing(Path(target))
     if not isinstance(target, Distribution | FetchedWheel):
         raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
     return target
@@ -596,9 +598,9 @@ def _several(named: Any) -> list[Any]:
 
 
 def _find_environment(python: str | None) -> str | None:
-    from abiscan.inputs.environment import used
+    from abiscan.inputs.environment import use_environment
 
-    return used(python).python
+    return use_environment(python).python
 
 
 def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:

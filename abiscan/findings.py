@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from abiscan.linkage.lacks import TorchData
     from abiscan.linkage.linkage import Linkage
+    from abiscan.linkage.unknown_torch_data import TorchData
 
 
 OF_METADATA: Final = frozenset(("declared-requirement-wrong", "variant-property-wrong"))

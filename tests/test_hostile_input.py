@@ -26,7 +26,7 @@ from abiscan.emulation import recover
 from abiscan.errors import InputError
 from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.files import DiskFile, Wheel, random_access
-from abiscan.inputs.interpreter import PythonTag, ask, of_torch
+from abiscan.inputs.interpreter import PythonTag, ask_interpreter, of_torch
 from abiscan.inputs.session import Session
 from abiscan.linkage.model import Process
 from abiscan.linkage.resolve import relocation_order
@@ -77,7 +77,7 @@ def test_damaged_deflate_stream(tmp_path: Path) -> None:
         data[at] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(InputError, match="cannot be unpacked"):
-        Wheel(path).member("b.so").open()
+        Wheel(path).find_member("b.so").open_elf()
 
 
 def test_a_length_of_thousands_of_digits() -> None:
@@ -138,7 +138,7 @@ def test_a_program_that_answers_other_json(tmp_path: Path) -> None:
     python.write_text("#!/bin/sh\necho 5\n")
     python.chmod(0o755)
     with pytest.raises(InputError):
-        ask(str(python))
+        ask_interpreter(str(python))
 
 
 @pytest.mark.skipif(not Path("/bin/python3.11").is_file(), reason="needs a Python of the system")
@@ -211,7 +211,7 @@ def test_a_damaged_lzma_stream(tmp_path: Path) -> None:
         data[at] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(InputError, match="cannot be unpacked"):
-        Wheel(path).member("b.so").open()
+        Wheel(path).find_member("b.so").open_elf()
 
 
 def test_a_member_without_a_name(tmp_path: Path) -> None:
@@ -219,13 +219,13 @@ def test_a_member_without_a_name(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.open(zipfile.ZipInfo(""), "w").close()
         archive.writestr("b.so", b"")
-    assert list(Wheel(path).names()) == ["b.so"]
+    assert list(Wheel(path).list_members()) == ["b.so"]
 
 
 def test_a_text_that_unpacks_to_too_much(tmp_path: Path) -> None:
     path = wheel(tmp_path / "x.whl", {"x-1.0.dist-info/METADATA": bytes(33 << 20)})
     with pytest.raises(InputError, match="claims to be a text of 33 MiB"):
-        Wheel(path).text("x-1.0.dist-info/METADATA")
+        Wheel(path).read_text("x-1.0.dist-info/METADATA")
 
 
 def test_a_text_that_never_ends(tmp_path: Path) -> None:

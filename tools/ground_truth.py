@@ -34,7 +34,7 @@ from typing import Any, Final
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
-from abiscan.cache.kept import replace_whole
+from abiscan.cache.cache_folder import replace_whole
 from abiscan.extension.examined import examine
 from abiscan.inputs import interpreter, system
 from abiscan.inputs.session import Session
@@ -195,7 +195,7 @@ def _with_other_wheels(pair: Pair, folder: Path) -> Path:
 
 def torch_of(version: str, folder: Path, machine: Machine = Machine.X86_64) -> Path:
     """The folder of a torch: the installed one if it is that version, else its libraries, unpacked into ``folder``."""
-    installed = interpreter.installed_torch() if machine is system.machine() else None
+    installed = interpreter.installed_torch() if machine is system.own_machine() else None
     if installed and f"'{version}" in (installed / "version.py").read_text("utf-8"):
         return installed
     name = f"torch-{version}" if machine is Machine.X86_64 else f"torch-{version}-{machine.value}"

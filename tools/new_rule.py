@@ -35,12 +35,12 @@ from abiscan.findings import Finding, rule
 from abiscan.linkage.linkage import Linkage
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - until it looks at it
+def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - until it looks at it
     """One finding per cause."""
     yield from ()
 
 
-RULE = rule("{name}", __doc__, check)
+RULE = rule("{name}", __doc__, find_problems)
 '''
 
 

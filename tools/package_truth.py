@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.inputs.session import Session
-from abiscan.pipelines.check import check
+from abiscan.pipelines.check import check_targets
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
 from abiscan.results.verdict import How
 from abiscan.rules import RULES
@@ -119,7 +119,7 @@ def predict(imports: Iterable[Import], folder: Path) -> Iterator[tuple[Import, P
             others = (other.rpartition("-") for other in one.others)
             beside = [wheel(name, version, folder) for name, _, version in others]
             target = wheel(one.package, one.version, folder)
-            report = check([target], [ReleaseNumber(one.torch)], RULES, session, beside=beside)
+            report = check_targets([target], [ReleaseNumber(one.torch)], RULES, session, beside=beside)
             found[key] = next(iter(report.packages), None)
         yield one, found[key]
 

@@ -28,7 +28,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PACKAGE: Final = ROOT / "abiscan"
 
 COMMENTED: Final = frozenset(
-    {"cache", "dispatch", "errors", "extension", "gpu", "index", "linkage", "regular", "words"}
+    {
+        *("cache", "cli", "dispatch", "errors", "extension", "gpu", "hooks", "index", "inputs", "linkage", "pipelines"),
+        *("regular", "report", "results", "rules", "words"),
+    }
 )
 """The rooms whose algorithms say why, too: they must have enough comments."""
 

@@ -20,8 +20,8 @@ from abiscan.inputs.libraries import Libraries
 from abiscan.torches import architectures, embedded, from_libs
 from abiscan.torches.clang import ClangProgram, Include
 from abiscan.torches.headers import assertion_lines
-from abiscan.torches.own_headers import read_headers
 from abiscan.torches.string_abi import uses_cxx11_strings
+from abiscan.torches.unlisted_torch_headers import read_headers
 from tools.data_files import Build, ClassLayouts, Headers
 
 HEADERS: Final = (

@@ -129,10 +129,10 @@ def read_remote(version: str) -> dict[str, Any]:
     ):
         candidate = index.candidates(Requirement(f"torch==={version}"))[0]
         wheel = Wheel(Path(candidate.wheel), index.wheel(candidate).stream())
-        present = set(wheel.names())
+        present = set(wheel.list_members())
         names = [name for name in MEMBERS if name in present]
-        wheel.expect(names)
-        return read({name: wheel.text(name) for name in names})
+        wheel.announce_reads(names)
+        return read({name: wheel.read_text(name) for name in names})
 
 
 def read_folder(package: Path) -> dict[str, Any]:

@@ -210,10 +210,10 @@ def read_remote(version: str) -> Names:
     ):
         candidate = index.candidates(Requirement(f"torch==={version}"))[0]
         wheel = Wheel(Path(candidate.wheel), index.wheel(candidate).stream())
-        paths = [path for path in wheel.names() if path.startswith("torch/") and path.endswith((".py", ".pyi"))]
-        wheel.expect([*paths, LIBRARY])
-        files = {path: wheel.content(path) for path in paths}
-        return read(files, wheel.member(LIBRARY).open(), wheel.names())
+        paths = [path for path in wheel.list_members() if path.startswith("torch/") and path.endswith((".py", ".pyi"))]
+        wheel.announce_reads([*paths, LIBRARY])
+        files = {path: wheel.read_content(path) for path in paths}
+        return read(files, wheel.find_member(LIBRARY).open_elf(), wheel.list_members())
 
 
 def _read_all(versions: Iterable[str], jobs: int) -> dict[str, Names]:

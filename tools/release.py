@@ -106,7 +106,7 @@ class Found:
 
 
 def _runs_here(release: str, machine: Machine) -> bool:
-    return machine is system.machine() and python_of(release) == ask_torch.THIS_PYTHON
+    return machine is system.own_machine() and python_of(release) == ask_torch.THIS_PYTHON
 
 
 def _has_cuda(release: str, machine: Machine) -> bool:

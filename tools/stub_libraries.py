@@ -85,7 +85,7 @@ def make(name: str, symbols: dict[str, set[str]], folder: Path, machine: Machine
     source, versions = folder / f"{name}.s", folder / f"{name}.map"
     source.write_text(".text\n" + "\n".join(lines) + "\n", "utf-8")
     versions.write_text("\n".join(script) + "\n", "utf-8")
-    compiler = "gcc" if machine is system.machine() else f"{machine.value}-linux-gnu-gcc"
+    compiler = "gcc" if machine is system.own_machine() else f"{machine.value}-linux-gnu-gcc"
     command = [compiler, "-shared", "-nostdlib", f"-Wl,-soname,{name}", str(source), "-o", str(folder / name)]
     subprocess.run([*command, *([f"-Wl,--version-script={versions}"] if script else [])], check=True)
     source.unlink()

@@ -1,4 +1,4 @@
-"""Keep values that take seconds to compute, each in a file of its own: see ``kept``."""
+"""Keep values that take seconds to compute, each in a file of its own: see ``cache_folder``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from abiscan.cache import kept
+from abiscan.cache import cache_folder
 
 _Value = TypeVar("_Value")
 
@@ -47,12 +47,12 @@ def get_or_compute(folder: Path, kind: KeptKind[_Value], identity: str, compute:
     """
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{kind.version}{kind.suffix}"
     with contextlib.suppress(*UNREADABLE):
-        value = kind.decode(zlib.decompress(kept.read_checked(path)))
-        kept.note_use(path)
+        value = kind.decode(zlib.decompress(cache_folder.read_checked(path)))
+        cache_folder.note_use(path)
         return value
     # Outside of the suppression: an error in the computation is the caller's.
     value = compute()
     with contextlib.suppress(OSError, TypeError):  # a full disk; a value that has no such bytes
-        kept.write_checked(path, zlib.compress(kind.encode(value), 1))
-        kept.delete_oldest(folder)
+        cache_folder.write_checked(path, zlib.compress(kind.encode(value), 1))
+        cache_folder.delete_oldest(folder)
     return value

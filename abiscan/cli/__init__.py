@@ -34,7 +34,7 @@ class _Commands(click.Group):
 
         # Called by a test or from a program, the streams and signals of the process are not the command's to change.
         if process.is_own():
-            process.begin()
+            process.begin_command()
         return super().main(*args, **extra)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -51,7 +51,11 @@ class _Commands(click.Group):
         from abiscan.cli.common import environment_named, errors_reported
 
         # The trace is opened before the process is split: both parts then write into one file.
-        with errors_reported(), environment_named(), _traced(ctx.params["trace"]):  # those of importing a command, too
+        with (
+            errors_reported(),
+            environment_named(),
+            _write_trace(ctx.params["trace"]),
+        ):  # those of importing a command, too
             # click has split off the name of the command, and has not yet imported the command.
             command = next(iter(ctx._protected_args), "")
             if command not in self.READING | self.READING_ONLINE:
@@ -59,14 +63,14 @@ class _Commands(click.Group):
             from abiscan.cli import process, supervisor
 
             if ctx.params["no_isolation"] or not supervisor.is_possible():
-                with process.scratch():
+                with process.scratch_folder():
                     return super().invoke(ctx)
             from abiscan.inputs.isolation import Confinement
 
             # ``matrix --versions`` reads wheels from an index; all other targets of ``matrix`` are here.
             online = command in self.READING_ONLINE or any(word.startswith("--versions") for word in ctx.args)
             confinement = Confinement.ONLINE if online else Confinement.OFFLINE
-            return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
+            return supervisor.run_isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of the commands, in the order of the help."""
@@ -93,7 +97,7 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 - a callback
+def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 - a callback
     """Show the version, and whether a part of the package is missing that makes it fast."""
     if not value:
         return
@@ -109,18 +113,23 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  
     ctx.exit()
 
 
-def _traced(file: str | None) -> contextlib.AbstractContextManager[None]:
+def _write_trace(file: str | None) -> contextlib.AbstractContextManager[None]:
     """Write the decisions of the meantime into a file, if there is one."""
     if not file:
         return contextlib.nullcontext()
     from abiscan.inputs import tracing
 
-    return tracing.to(file)
+    return tracing.trace_to(file)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
 )
 @click.option("--no-isolation", is_flag=True, help="Read targets in this process, without limits: for debuggers.")
 @click.option(

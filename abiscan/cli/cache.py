@@ -6,7 +6,7 @@ import re
 
 import click
 
-from abiscan.cache import kept
+from abiscan.cache import cache_folder
 from abiscan.cli.common import errors_reported
 from abiscan.inputs.session import Session
 from abiscan.regex import regex
@@ -45,12 +45,12 @@ def cache(*, clear: bool, limit: int | None) -> None:
     folder = Session.of_user().folder
     with errors_reported():
         if limit is not None:
-            kept.set_limit(folder, limit)
-        count, size = kept.measure_usage(folder)
+            cache_folder.set_limit(folder, limit)
+        count, size = cache_folder.measure_usage(folder)
         if clear:
-            kept.delete_all(folder)
+            cache_folder.delete_all(folder)
     # Read again: it is the one that counts from now on, whether or not it was just set.
-    most = kept.read_limit(folder)
+    most = cache_folder.read_limit(folder)
     click.echo(
         f"{'deleted from ' if clear else ''}{folder}: {plural(count, 'file')}, {size / 1e6:.1f} MB"
         f"{'' if clear else f' (limit {most / 1e6:.0f} MB)'}"

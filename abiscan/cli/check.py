@@ -13,7 +13,7 @@ from typing import Final, TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import errors_reported, explain_strict, page, report_unread, working, write
+from abiscan.cli.common import errors_reported, explain_strict, make_page, report_unread, show_progress, write_result
 from abiscan.cli.options import (
     cpu_option,
     each_file_option,
@@ -29,18 +29,18 @@ from abiscan.cli.options import (
     torch_option,
     verbose_option,
 )
-from abiscan.cli.process import say
+from abiscan.cli.process import print_notice
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
-from abiscan.inputs.disk import Record, recorded
 from abiscan.inputs.index_options import IndexOptions
+from abiscan.inputs.observed_fs import Record, record_observations
 from abiscan.inputs.session import Session
 from abiscan.results.suppressions import (
     EMPTY,
     Suppression,
-    apply,
-    configuration,
+    apply_suppressions,
+    find_configuration,
     read_baseline,
     read_suppressions,
     verdicts_changed,
@@ -147,10 +147,10 @@ def check(
     rules = _list_rules(select, ignore)
     worst = Effect(fail_on)
     begin = time.monotonic()
-    with errors_reported(), recorded() if verbose else contextlib.nullcontext() as record:
+    with errors_reported(), record_observations() if verbose else contextlib.nullcontext() as record:
         known_findings = read_baseline(baseline) if baseline else EMPTY
         file, suppressions = (None, ()) if no_config else _list_suppressions(targets)
-        with working("checking") as progress:
+        with show_progress("checking") as progress:
             session = Session.of_user(progress, jobs=jobs, index=index)
             report = abiscan.check(
                 targets,
@@ -165,50 +165,56 @@ def check(
             )
         # Applied twice, with and without the file: a suppression that changes the exit code is said on stderr, since a
         # file in the folder is easily forgotten.
-        plain = apply(report, (), known_findings)
-        report = apply(report, suppressions, known_findings)
+        plain = apply_suppressions(report, (), known_findings)
+        report = apply_suppressions(report, suppressions, known_findings)
     accepted = verdicts_changed(report, file) if file else ""
     if accepted:
         codes = [str(item.exit_code(worst, strict=strict)) for item in (report, plain)]
         change = f": the exit code is {' instead of '.join(codes)}" if codes[0] != codes[1] else ""
         accepted += f"{change} (--no-config ignores the file)"
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import text
 
-        text.render(report, page(stream), verbosity=int(verbose) - int(quiet), accepted=accepted)
+        text.render_report(report, make_page(stream), verbosity=int(verbose) - int(quiet), accepted=accepted)
 
-    def sarif(stream: TextIO) -> None:
+    def write_sarif(stream: TextIO) -> None:
         from abiscan.report import sarif
         from abiscan.rules import EVERY_RULE
 
-        stream.write(sarif.render(report, EVERY_RULE))
+        stream.write(sarif.render_sarif(report, EVERY_RULE))
 
-    def junit(stream: TextIO) -> None:
+    def write_junit(stream: TextIO) -> None:
         from abiscan.report import junit
 
-        stream.write(junit.render(report, worst, strict=strict))
+        stream.write(junit.render_junit(report, worst, strict=strict))
 
-    def github(stream: TextIO) -> None:
+    def write_github(stream: TextIO) -> None:
         from abiscan.report import github
 
-        stream.write(github.render(report))
+        stream.write(github.render_annotations(report))
 
-    def markdown(stream: TextIO) -> None:
+    def write_markdown(stream: TextIO) -> None:
         from abiscan.report import markdown
 
-        stream.write(markdown.render(report))
+        stream.write(markdown.render_markdown(report))
 
-    views = {"text": text, "sarif": sarif, "junit": junit, "github": github, "markdown": markdown}
+    views = {
+        "text": write_text,
+        "sarif": write_sarif,
+        "junit": write_junit,
+        "github": write_github,
+        "markdown": write_markdown,
+    }
     # All formats are views of one report: nothing is checked again for a second one.
     for its_form, file in ((form, output), *reports):
-        write(report, its_form, file, views)
+        write_result(report, its_form, file, views)
     # After the report, so that on a terminal the errors are what one sees last.
     report_unread(report.unchecked)
     if record is not None:
-        say(f"abiscan: {_effort(record, time.monotonic() - begin)}")
+        print_notice(f"abiscan: {_format_effort(record, time.monotonic() - begin)}")
     if accepted and form != "text":
-        say(f"abiscan: {accepted}")
+        print_notice(f"abiscan: {accepted}")
     if strict:
         explain_strict(
             [
@@ -219,7 +225,7 @@ def check(
     sys.exit(report.exit_code(worst, strict=strict))
 
 
-def _effort(record: Record, seconds: float) -> str:
+def _format_effort(record: Record, seconds: float) -> str:
     """Return how long a run took, and what it looked at; the same if the answer was kept, since that is
     compared then.
     """
@@ -241,9 +247,9 @@ def _list_rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Ru
 
 def _list_suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppression, ...]]:
     """Return the file whose suppressions apply in this folder, and those that do today; expired ones are reported."""
-    file, passed_over = configuration(Path.cwd(), targets)
+    file, passed_over = find_configuration(Path.cwd(), targets)
     if passed_over is not None:
-        say(f"abiscan: {passed_over}: is not read, since it is inside of what is checked")
+        print_notice(f"abiscan: {passed_over}: is not read, since it is inside of what is checked")
     if file is None:
         return None, ()
     from abiscan.rules import EVERY_RULE
@@ -254,5 +260,5 @@ def _list_suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppr
     for suppression in suppressions:
         if suppression.until < today:
             expired = f"the suppression of {suppression.rule} for {suppression.target} expired on {suppression.until}"
-            say(f"abiscan: {file}: {expired} and no longer applies ({suppression.reason})")
+            print_notice(f"abiscan: {file}: {expired} and no longer applies ({suppression.reason})")
     return file, tuple(suppression for suppression in suppressions if suppression.until >= today)

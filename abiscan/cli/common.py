@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias, 
 
 import click
 
-from abiscan.cli.process import harmless, is_on_github, say
+from abiscan.cli.process import clean_notice, is_on_github, print_notice
 from abiscan.errors import AbiscanError, InputError, UnclearPlanError
 from abiscan.inputs import destination, isolation, programs, temporary, tracing
 from abiscan.words import clean, clean_lines, listed, without_commands
@@ -64,10 +64,10 @@ def errors_reported() -> Iterator[None]:
     except AbiscanError as error:
         # Each line gets the prefix, so that it can be found in a log among those of other programs.
         for line in str(error).splitlines():  # one for each of several targets
-            say(f"abiscan: {line}")
+            print_notice(f"abiscan: {line}")
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.message = harmless(error.message)  # type: ignore[misc]
+        error.message = clean_notice(error.message)  # type: ignore[misc]
         raise  # click says what is wrong
     # They are how click ends a command, and no errors.
     except (click.exceptions.Exit, click.Abort):
@@ -87,15 +87,15 @@ def _end_unwritten(error: OSError) -> NoReturn:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is left to write as the interpreter ends
     if error.errno == errno.EPIPE:
         sys.exit(_OF_SIGPIPE)
-    say(f"abiscan: stdout: cannot be written: {error.strerror}")
+    print_notice(f"abiscan: stdout: cannot be written: {error.strerror}")
     sys.exit(2)
 
 
 def _end_of_bug(error: Exception) -> NoReturn:
-    from abiscan.cli.installation import damage
+    from abiscan.cli.installation import describe_damage
 
     internal = f"internal error, please report it: {type(error).__name__}: {error}"
-    say(f"abiscan: {damage(error) or internal}")
+    print_notice(f"abiscan: {describe_damage(error) or internal}")
     sys.exit(3)
 
 
@@ -106,14 +106,14 @@ def environment_named() -> Iterator[None]:
 
     lines: set[str] = set()
 
-    def hear(environment: PythonEnvironment) -> None:
+    def report_environment(environment: PythonEnvironment) -> None:
         line = f"abiscan: environment {environment}"
         # Several torches may come from one environment; and a process that begins again must not repeat what was said.
         if line not in lines and isolation.is_first() and not click.get_current_context().params.get("quiet"):
             lines.add(line)
-            say(line)
+            print_notice(line)
 
-    with heard_by(hear):
+    with heard_by(report_environment):
         yield
 
 
@@ -121,22 +121,22 @@ def report_unread(unchecked: Iterable[Unchecked]) -> None:
     """Say on stderr, whatever the format of the report, which targets cannot be read."""
     for target in unchecked:
         if not target.readable:
-            say(f"abiscan: {target}")
+            print_notice(f"abiscan: {target}")
 
 
 def explain_strict(gaps: Iterable[str]) -> None:
     """Say on stderr what ``--strict`` counts as failures: not every format shows gaps."""
     if different := dict.fromkeys(gaps):
-        say(f"abiscan: --strict: could not be checked: {listed(different)}")
+        print_notice(f"abiscan: --strict: could not be checked: {listed(different)}")
 
 
 @contextlib.contextmanager
-def working(activity: str) -> Iterator[Callable[[str], None]]:
+def show_progress(activity: str) -> Iterator[Callable[[str], None]]:
     """Show progress on a terminal, once the work has taken a second.
 
     :return: a function to call with a description of the current step
     """
-    if not sys.stderr.isatty() or tracing.destination() == tracing.STDERR:
+    if not sys.stderr.isatty() or tracing.trace_destination() == tracing.STDERR:
         yield lambda _: None
         return
     lock, current, process = threading.Lock(), [activity], os.getpid()
@@ -184,7 +184,7 @@ def output_to(path: Path | None, option: str = "--output", form: str = "text") -
     :param form: the format, which says how a character is escaped
     """
     # All targets were read: what follows is the report alone, with a limit of its own.
-    isolation.finish()
+    isolation.finish_targets()
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report
@@ -194,7 +194,7 @@ def output_to(path: Path | None, option: str = "--output", form: str = "text") -
         # A full disk or a closed pipe shows only when the buffer is written.
         sys.stdout.flush()  # errors belong here, not to the end of the interpreter
         return
-    with named(option), destination.written(path) as stream:
+    with blame_option(option), destination.write_whole(path) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace")
         cleaned = _Clean(text, None)
         yield cast("TextIO", cleaned)
@@ -224,21 +224,21 @@ class _Clean:
         else:
             # The runner obeys whole lines, so a line is checked once it is complete, however a view splits it.
             lines, end, self._begun = (self._begun + text).rpartition("\n")
-            self._stream.write(self._harmless(lines + end))
+            self._stream.write(self._clean_lines(lines + end))
         return len(text)
 
     def finish(self) -> None:
         """Write the last line, if nothing ended it."""
-        self._stream.write(self._harmless(self._begun))
+        self._stream.write(self._clean_lines(self._begun))
         self._begun = ""
 
-    def _harmless(self, lines: str) -> str:
+    def _clean_lines(self, lines: str) -> str:
         cleaned = clean_lines(lines, styled=True)
         return without_commands(cleaned, *filter(None, [_ESCAPES.get(self._form or "")]))
 
 
 @contextlib.contextmanager
-def named(option: str) -> Iterator[None]:
+def blame_option(option: str) -> Iterator[None]:
     """Report what is wrong with the file that an option names as wrong usage of the option."""
     try:
         yield
@@ -246,7 +246,7 @@ def named(option: str) -> Iterator[None]:
         raise click.BadParameter(str(error), param_hint=option) from error
 
 
-def write(result: HasJson, form: str, output: Path | None, views: Mapping[str, View]) -> None:
+def write_result(result: HasJson, form: str, output: Path | None, views: Mapping[str, View]) -> None:
     """Write a result to ``output``, or to stdout.
 
     :param form: ``json``, or the name of one of ``views``
@@ -258,7 +258,7 @@ def write(result: HasJson, form: str, output: Path | None, views: Mapping[str, V
             views[form](stream)
 
 
-def console(stream: TextIO) -> Console:
+def make_console(stream: TextIO) -> Console:
     """Return the console that human-readable views print to."""
     from rich.console import Console
 
@@ -270,11 +270,11 @@ def console(stream: TextIO) -> Console:
     return OutputConsole(file=stream, highlight=False)
 
 
-def page(stream: TextIO) -> Page:
+def make_page(stream: TextIO) -> Page:
     """Return what lines of a view are printed to, for views that are no more than lines."""
     from abiscan.report.line import PlainPage, is_plain
 
-    return PlainPage(stream, console) if is_plain(stream) else console(stream)
+    return PlainPage(stream, make_console) if is_plain(stream) else make_console(stream)
 
 
 def install_checked(
@@ -304,7 +304,9 @@ def install_checked(
             cpu_question(cpus)  # this processor can be read only before the check is confined
     # They may stand anywhere, like the installer's own options.
     own = [word for word in words if word in OWN_OPTIONS]
-    if line.command[-1:] == ("install",) and not arguments.has(line.arguments, "-h", "--help", "-V", "--version"):
+    if line.command[-1:] == ("install",) and not arguments.has_option(
+        line.arguments, "-h", "--help", "-V", "--version"
+    ):
 
         def check() -> None:
             _check_install(installer, environment_for(line.arguments), line.arguments, own, cpus)
@@ -313,20 +315,20 @@ def install_checked(
             from abiscan.cli import process, supervisor
 
             if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:
-                supervisor.first(check)
+                supervisor.run_first(check)
             else:
                 # The folder is gone before the installer takes the place of this process: nobody would remove it later.
-                with process.scratch():
+                with process.scratch_folder():
                     check()
     # Rather refuse than let an installation through unchecked because an option is newer than this version of abiscan.
     elif line.doubt is not None and "install" in line.arguments and FORCE not in own:
         problem = f"abiscan does not know the option {line.doubt}, and cannot tell which command this is"
-        say(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)")
+        print_notice(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)")
         sys.exit(2)
     command = [*program, *(word for word in words if word not in OWN_OPTIONS)]
     sys.stdout.flush()
-    temporary.adopt(orphans=False)  # it would not know that they are its own
-    programs.become(command)
+    temporary.adopt_orphans(orphans=False)  # it would not know that they are its own
+    programs.replace_process(command)
 
 
 def _check_install(
@@ -341,30 +343,30 @@ def _check_install(
     :param own: the options for abiscan itself
     :param cpus: as for ``install_checked``
     """
-    from abiscan.hooks.gate import check
+    from abiscan.hooks.gate import check_install
     from abiscan.hooks.install import InstallerError
     from abiscan.inputs.environment import refuse_tool_environment
     from abiscan.inputs.session import Session
 
     with errors_reported():
-        say(f"abiscan: environment {environment}")
+        print_notice(f"abiscan: environment {environment}")
         refuse_tool_environment(environment)
-        with working("") as progress:
+        with show_progress("") as progress:
             try:
-                outcome = check(installer, arguments, Session.of_user(progress, cpus=cpus))
+                outcome = check_install(installer, arguments, Session.of_user(progress, cpus=cpus))
             except InstallerError as error:
-                say(str(error), nl=False)
+                print_notice(str(error), nl=False)
                 sys.exit(error.code)
             except UnclearPlanError as error:
                 if FORCE not in own:
                     raise
-                say(f"abiscan: {error.subject}: {error.problem}; it is installed without a check")
+                print_notice(f"abiscan: {error.subject}: {error.problem}; it is installed without a check")
                 return
         for line in (*filter(None, [outcome.change]), *outcome.plan, *outcome.notes, *outcome.problems):
-            say(f"abiscan: {line}")
+            print_notice(f"abiscan: {line}")
         # Problems first: there is no point in asking about a change of torch that would not work.
         if outcome.problems and FORCE not in own:
-            say(f"abiscan: nothing was installed; use {FORCE} to install anyway")
+            print_notice(f"abiscan: nothing was installed; use {FORCE} to install anyway")
             sys.exit(1)
         if outcome.change is not None and not outcome.change.requested and not {FORCE, ALLOW_TORCH_CHANGE} & set(own):
             _confirm_torch_change(arguments)
@@ -372,17 +374,17 @@ def _check_install(
 
 def _confirm_torch_change(arguments: Sequence[str]) -> None:
     """Ask whether a torch may change that the user did not name; end the process if it may not, or nobody is there."""
-    from abiscan.hooks.arguments import has
+    from abiscan.hooks.arguments import has_option
 
-    if has(arguments, "--dry-run"):
+    if has_option(arguments, "--dry-run"):
         return
     # Both ways of pip to say that nobody answers.
-    silent = has(arguments, "--no-input") or bool(os.environ.get("PIP_NO_INPUT"))
+    silent = has_option(arguments, "--no-input") or bool(os.environ.get("PIP_NO_INPUT"))
     if not silent and sys.stdin.isatty() and sys.stderr.isatty():
         if click.confirm("abiscan: you did not name torch; change it?", err=True):
             return
-        say("abiscan: nothing was installed")
+        print_notice("abiscan: nothing was installed")
     else:
         fix = f"name torch, or use {ALLOW_TORCH_CHANGE}"
-        say(f"abiscan: nothing was installed: torch would change, and you did not name it ({fix})")
+        print_notice(f"abiscan: nothing was installed: torch would change, and you did not name it ({fix})")
     sys.exit(1)

@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, explain_strict, working, write
+from abiscan.cli.common import errors_reported, explain_strict, make_console, show_progress, write_result
 from abiscan.cli.options import (
     fail_options,
     gpu_options,
@@ -80,7 +80,7 @@ def coverage(
       3  something could not be read
     """
     refuse_both("--torch", torch, "--python", python)
-    with errors_reported(), working("computing") as progress:
+    with errors_reported(), show_progress("computing") as progress:
         session = Session.of_user(progress, index=index)
         backend_report = abiscan.coverage(
             target,
@@ -93,12 +93,12 @@ def coverage(
             session=session,
         )
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import coverage_text
 
-        coverage_text.render(backend_report, console(stream), verbose=verbose)
+        coverage_text.render_coverage(backend_report, make_console(stream), verbose=verbose)
 
-    write(backend_report, form, output, {"text": text})
+    write_result(backend_report, form, output, {"text": write_text})
     # Text and JSON have the gaps as well; here they are the reason of an exit code.
     if strict:
         explain_strict(backend_report.gaps)

@@ -8,7 +8,7 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
 from abiscan.cli.options import complete_torch, index_options, machine_option, report_options, verbose_option
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.index_options import IndexOptions
@@ -45,14 +45,14 @@ def diff(
       abiscan diff 2.8.0 2.9.1 --used-by _C.so -v
       abiscan diff old/site-packages/torch new/site-packages/torch --format json
     """
-    with errors_reported(), working("comparing") as progress:
+    with errors_reported(), show_progress("comparing") as progress:
         comparison = abiscan.diff(
             old, new, used_by=used_by, machine=machine, session=Session.of_user(progress, index=index)
         )
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import diff_text
 
-        diff_text.render(comparison, console(stream), verbose=verbose, of_extension=used_by is not None)
+        diff_text.render_comparison(comparison, make_console(stream), verbose=verbose, of_extension=used_by is not None)
 
-    write(comparison, form, output, {"text": text})
+    write_result(comparison, form, output, {"text": write_text})

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 
-from abiscan.cache.answers import answer
-from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cache.result_cache import answer
+from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
 from abiscan.cli.options import cpu_option, index_options, python_option, quiet_option, report_options
 from abiscan.cli.reporting import ReportingCommand
-from abiscan.inputs import frozen
-from abiscan.inputs.environment import environment
+from abiscan.inputs import result_codec
+from abiscan.inputs.environment import choose_environment
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.isolation import Confinement
 from abiscan.inputs.session import Session
@@ -59,49 +59,49 @@ def doctor(
     from abiscan.verdict.hardware import cpu_question, native_hardware
 
     with errors_reported():
-        chosen, hardware, processors = environment(python), native_hardware(), cpu_question(cpus)
+        chosen, hardware, processors = choose_environment(python), native_hardware(), cpu_question(cpus)
 
-        def look() -> Examination:
+        def examine_installed() -> Examination:
             from abiscan.hooks.doctor import examine_environment
 
-            with working("looking for extensions of torch") as progress:
+            with show_progress("looking for extensions of torch") as progress:
                 session = Session.of_user(progress, cpus=cpus)
-                own = frozen.dumps(hardware), processors
+                own = result_codec.encode_result(hardware), processors
                 # Hardware and processors are part of the question: the record of files does not show them.
                 question = ["doctor", chosen.python, str(chosen), python, *own]
                 examine = functools.partial(examine_environment, chosen, python, session, hardware)
                 return answer(session.folder, question, examine, ())
 
-        def search() -> WayOut:
+        def search_way_out() -> WayOut:
             from abiscan.hooks.doctor import way_out
 
-            with working("looking for versions that work together") as progress:
+            with show_progress("looking for versions that work together") as progress:
                 session = Session.of_user(progress, index=index, cpus=cpus)
                 return way_out(examination, chosen.python, python, session)
 
         # Two processes with different rights: the one that reads strangers' files cannot connect to anything, and the
         # one that asks the index gets what the first one found as plain data.
-        examination = _apart(look, Confinement.OFFLINE)
-        match = _apart(search, Confinement.ONLINE) if examination.to_solve else None
-        from abiscan.hooks.doctor import WayOut, concluded
+        examination = _run_apart(examine_installed, Confinement.OFFLINE)
+        match = _run_apart(search_way_out, Confinement.ONLINE) if examination.to_solve else None
+        from abiscan.hooks.doctor import WayOut, conclude_diagnosis
 
-        diagnosis = concluded(examination, match or WayOut(), chosen.python, python)
+        diagnosis = conclude_diagnosis(examination, match or WayOut(), chosen.python, python)
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import doctor_text
 
         if diagnosis.ailments or not quiet:
-            page = console(stream)
+            page = make_console(stream)
             # rich assumes 80 columns where there is no terminal, and would wrap commands that are to be copied.
             if not page.is_terminal:
                 page.width = _LOG_WIDTH
-            doctor_text.render(diagnosis, page)
+            doctor_text.render_diagnosis(diagnosis, page)
 
-    write(diagnosis, form, output, {"text": text})
+    write_result(diagnosis, form, output, {"text": write_text})
     sys.exit(diagnosis.exit_code)
 
 
-def _apart(run: Callable[[], _Result], confinement: Confinement) -> _Result:
+def _run_apart(run: Callable[[], _Result], confinement: Confinement) -> _Result:
     from abiscan.cli import supervisor
 
     if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
 from abiscan.cli.options import (
     cpu_option,
     index_options,
@@ -20,7 +20,7 @@ from abiscan.cli.options import (
     torch_option,
     verbose_option,
 )
-from abiscan.cli.process import say
+from abiscan.cli.process import print_notice
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
@@ -118,7 +118,7 @@ def fit(
     if not requirements and not files:
         raise click.UsageError("name a package, or a file of requirements with -r")
     refuse_both("--cuda", cuda, "--python", python)
-    with errors_reported(), working("reading the index") as progress:
+    with errors_reported(), show_progress("reading the index") as progress:
         if cpus:
             from abiscan.verdict.hardware import cpu_question
 
@@ -139,21 +139,21 @@ def fit(
             session=Session.of_user(progress, cpus=cpus),
         )
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import fit_text
 
-        fit_text.render(result, console(stream), verbose=verbose)
+        fit_text.render_fit(result, make_console(stream), verbose=verbose)
 
     # Without an answer there is no file of pins: an empty one would install nothing without an error.
-    def pins(stream: TextIO) -> None:
+    def write_pins(stream: TextIO) -> None:
         stream.write(result.to_requirements())
 
     if form == "requirements" and result.obstacle is not None:
-        say(f"abiscan: {result.obstacle}")
+        print_notice(f"abiscan: {result.obstacle}")
         if result.torch_instead:
-            say(f"abiscan: torch {result.torch_instead} would do")
+            print_notice(f"abiscan: torch {result.torch_instead} would do")
         sys.exit(result.exit_code)  # and the file stays as it was
-    write(result, form, output, {"text": text, "requirements": pins})
+    write_result(result, form, output, {"text": write_text, "requirements": write_pins})
     if form != "json":
-        say(f"{result.bytes_read / 1e6:.1f} MB read")
+        print_notice(f"{result.bytes_read / 1e6:.1f} MB read")
     sys.exit(result.exit_code)

@@ -15,19 +15,19 @@ _PACKAGE: Final = Path(abiscan.__file__).parent
 _FIX: Final = "install abiscan again, e.g. pip install --force-reinstall --no-deps abiscan"
 
 
-def damage(error: Exception) -> str | None:
+def describe_damage(error: Exception) -> str | None:
     """Return what is wrong with the installation, and what to do; None if nothing is, or nobody recorded how it was.
 
     :param error: what went wrong
     """
     # Only after an unexplained error: hashing the data files takes a second that no good run should pay.
-    damaged = list(dict.fromkeys((*_missing(error), *_changed())))
+    damaged = list(dict.fromkeys((*_find_missing(error), *_list_changed())))
     if not damaged:
         return None
     return f"the installation of abiscan is damaged: {', '.join(damaged)} ({_FIX})"
 
 
-def _missing(error: Exception) -> Iterator[str]:
+def _find_missing(error: Exception) -> Iterator[str]:
     """Yield the file of the package that an error is about."""
     if isinstance(error, OSError) and isinstance(error.filename, str):
         path = Path(error.filename)
@@ -35,7 +35,7 @@ def _missing(error: Exception) -> Iterator[str]:
             yield f"{path.relative_to(_PACKAGE.parent)}: {error.strerror}"
 
 
-def _changed() -> Iterator[str]:
+def _list_changed() -> Iterator[str]:
     """Yield the files whose bytes are not those that the installer recorded."""
     try:
         recorded = distribution("abiscan").files or ()

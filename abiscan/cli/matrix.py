@@ -9,7 +9,7 @@ from typing import NoReturn, TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
+from abiscan.cli.common import errors_reported, explain_strict, make_console, report_unread, show_progress, write_result
 from abiscan.cli.options import (
     cpu_option,
     each_file_option,
@@ -22,7 +22,7 @@ from abiscan.cli.options import (
     torches_option,
     verbose_option,
 )
-from abiscan.cli.process import say
+from abiscan.cli.process import print_notice
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.findings import Effect
 from abiscan.inputs.index_options import IndexOptions
@@ -95,11 +95,11 @@ def matrix(
     if versions is not None:
         if len(targets) > 1:
             raise click.UsageError("--versions takes the name of one package")
-        _versions(targets[0], versions, torches, python, index, form, output)
-    # ``_versions`` does not return, so from here on it is the table of extensions.
+        _show_versions(targets[0], versions, torches, python, index, form, output)
+    # ``_show_versions`` does not return, so from here on it is the table of extensions.
     if form == "markdown":
         raise click.UsageError("--format markdown is for --versions")
-    with errors_reported(), working("checking") as progress:
+    with errors_reported(), show_progress("checking") as progress:
         session = Session.of_user(progress, jobs=jobs, index=index)
         result = abiscan.matrix(
             targets,
@@ -114,17 +114,17 @@ def matrix(
             session=session,
         )
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import matrix_text
 
-        matrix_text.render(result, console(stream), verbose=verbose)
+        matrix_text.render_matrix(result, make_console(stream), verbose=verbose)
 
-    def html(stream: TextIO) -> None:
+    def write_html(stream: TextIO) -> None:
         from abiscan.report import matrix_html
 
-        stream.write(matrix_html.render(result))
+        stream.write(matrix_html.render_page(result))
 
-    write(result, form, output, {"text": text, "html": html})
+    write_result(result, form, output, {"text": write_text, "html": write_html})
     report_unread(result.unchecked)
     if strict:
         cells = (cell for row in result.rows for cell in row.results.values())
@@ -132,7 +132,7 @@ def matrix(
     sys.exit(result.exit_code(Effect(fail_on), strict=strict))
 
 
-def _versions(
+def _show_versions(
     name: str,
     versions: str,
     torches: tuple[str, ...],
@@ -142,21 +142,21 @@ def _versions(
     output: Path | None,
 ) -> NoReturn:
     """Show the versions of a package by releases, and exit."""
-    with errors_reported(), working("reading the index") as progress:
+    with errors_reported(), show_progress("reading the index") as progress:
         session = Session.of_user(progress, index=index)
         table = abiscan.version_table(name, versions, torches, python=python, session=session)
     from abiscan.report import versions_text
 
-    def text(stream: TextIO) -> None:
-        versions_text.render(table, console(stream))
+    def write_text(stream: TextIO) -> None:
+        versions_text.render_table(table, make_console(stream))
 
-    def markdown(stream: TextIO) -> None:
-        stream.write(versions_text.markdown(table))
+    def write_markdown(stream: TextIO) -> None:
+        stream.write(versions_text.render_markdown(table))
 
-    def html(stream: TextIO) -> None:
-        stream.write(versions_text.page(table))
+    def write_html(stream: TextIO) -> None:
+        stream.write(versions_text.render_page(table))
 
-    write(table, form, output, {"text": text, "markdown": markdown, "html": html})
+    write_result(table, form, output, {"text": write_text, "markdown": write_markdown, "html": write_html})
     if form != "json":
-        say(f"{table.bytes_read / 1e6:.1f} MB read")
+        print_notice(f"{table.bytes_read / 1e6:.1f} MB read")
     sys.exit(table.exit_code)

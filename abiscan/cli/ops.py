@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
 from abiscan.cli.options import (
     index_options,
     jobs_option,
@@ -97,20 +97,20 @@ def ops(
     if target is not None and api_version and not live:
         if selection:
             raise click.UsageError("--operator and --namespace cannot be combined with TARGET --api-version")
-        _history(target, torch, index, form, output, verbose=verbose)
+        _show_history(target, torch, index, form, output, verbose=verbose)
     # Each of them is a thing to show, and there is one report.
     elif (target is not None) + len(torch) + live != 1:
         raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:
         if _is_model(target):
-            _of_model(target, selection, form, output, verbose=verbose)
+            _show_model(target, selection, form, output, verbose=verbose)
         else:
-            _of_target(target, selection, index, form, output, jobs=jobs, verbose=verbose)
+            _show_target(target, selection, index, form, output, jobs=jobs, verbose=verbose)
     else:
-        _of_torch(torch[0] if torch else None, machine, python, selection, form, output, api_version=api_version)
+        _show_torch(torch[0] if torch else None, machine, python, selection, form, output, api_version=api_version)
 
 
-def _of_target(
+def _show_target(
     target: str,
     selection: Selection,
     index: IndexOptions,
@@ -120,24 +120,27 @@ def _of_target(
     jobs: int,
     verbose: bool,
 ) -> None:
-    with errors_reported(), working("emulating") as progress:
+    with errors_reported(), show_progress("emulating") as progress:
         session = Session.of_user(progress, jobs=jobs, index=index)
         extension_operators = abiscan.operators(target, cpu=form == "json", session=session).only(selection)
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import ops_text
 
         color = False if os.environ.get("NO_COLOR") else None  # https://no-color.org
         click.echo(
-            ops_text.render(extension_operators, click.style, verbose=verbose), file=stream, nl=False, color=color
+            ops_text.render_operators(extension_operators, click.style, verbose=verbose),
+            file=stream,
+            nl=False,
+            color=color,
         )
 
-    write(extension_operators, form, output, {"text": text})
+    write_result(extension_operators, form, output, {"text": write_text})
 
 
 def _is_model(target: str) -> bool:
     """Whether a target is the file of a saved model."""
-    from abiscan.inputs import disk
+    from abiscan.inputs import observed_fs
     from abiscan.inputs.files import DiskFile
     from abiscan.inputs.kinds import TargetKind, kind_of
     from abiscan.inputs.model_archive import PICKLE_MAGIC, begins_like_model
@@ -145,40 +148,40 @@ def _is_model(target: str) -> bool:
     with errors_reported():
         path = Path(target)
         # Only what has no other kind by its name can be a model: see ``kind_of``.
-        if not disk.is_file(path) or kind_of(path) is not TargetKind.LIBRARY:
+        if not observed_fs.is_file(path) or kind_of(path) is not TargetKind.LIBRARY:
             return False
-        return begins_like_model(DiskFile(path).head(len(PICKLE_MAGIC)))
+        return begins_like_model(DiskFile(path).read_head(len(PICKLE_MAGIC)))
 
 
-def _of_model(target: str, selection: Selection, form: str, output: Path | None, *, verbose: bool) -> None:
-    with errors_reported(), working("reading") as progress:
+def _show_model(target: str, selection: Selection, form: str, output: Path | None, *, verbose: bool) -> None:
+    with errors_reported(), show_progress("reading") as progress:
         result = abiscan.model_operators(target, session=Session.of_user(progress)).only(selection)
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import model_text
 
         # None lets click decide: colors on a terminal, and none in a file.
         color = False if os.environ.get("NO_COLOR") else None
-        click.echo(model_text.render(result, click.style, verbose=verbose), file=stream, nl=False, color=color)
+        click.echo(model_text.render_model(result, click.style, verbose=verbose), file=stream, nl=False, color=color)
 
-    write(result, form, output, {"text": text})
+    write_result(result, form, output, {"text": write_text})
 
 
-def _history(
+def _show_history(
     target: str, torches: tuple[str, ...], index: IndexOptions, form: str, output: Path | None, *, verbose: bool
 ) -> None:
-    with errors_reported(), working("comparing") as progress:
+    with errors_reported(), show_progress("comparing") as progress:
         history = abiscan.api_history(target, torches, session=Session.of_user(progress, index=index))
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import api_history_text
 
-        api_history_text.render(history, console(stream), verbose=verbose)
+        api_history_text.render_history(history, make_console(stream), verbose=verbose)
 
-    write(history, form, output, {"text": text})
+    write_result(history, form, output, {"text": write_text})
 
 
-def _of_torch(
+def _show_torch(
     spec: str | None,
     machine: str,
     python: str | None,
@@ -190,7 +193,7 @@ def _of_torch(
 ) -> None:
     from abiscan.pipelines.operators import api_versions, live_operators
 
-    with errors_reported(), working("reading") as progress:
+    with errors_reported(), show_progress("reading") as progress:
         session = Session.of_user(progress)
         torch_operators = (
             abiscan.torch_operators(spec, machine=machine, session=session) if spec else live_operators(python)
@@ -199,7 +202,7 @@ def _of_torch(
 
     if api_version:
         versions = api_versions(torch_operators).only(selection)
-        write(versions, form, output, {"text": lambda stream: torch_ops_text.render_versions(versions, stream)})
+        write_result(versions, form, output, {"text": lambda stream: torch_ops_text.render_versions(versions, stream)})
     else:
         result = torch_operators.only(selection)
-        write(result, form, output, {"text": lambda stream: torch_ops_text.render(result, stream)})
+        write_result(result, form, output, {"text": lambda stream: torch_ops_text.render_torch(result, stream)})

@@ -50,10 +50,10 @@ def jobs_option(help_text: str) -> _Option[Any]:
     """Return ``--jobs N``: parameter ``jobs``."""
 
     def counted(_ctx: click.Context, _param: click.Parameter, jobs: int | None) -> int:
-        from abiscan.inputs.system import processors
+        from abiscan.inputs.system import count_processors
 
         # Not as the default: importing it is for those who call the command, and not for its help.
-        return jobs or processors()
+        return jobs or count_processors()
 
     return click.option(
         "--jobs",

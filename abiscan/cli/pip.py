@@ -50,17 +50,17 @@ def pip(*, python: str | None, cpus: tuple[str, ...], words: tuple[str, ...]) ->
       3  it is unclear what pip would install: nothing was installed
     """
     from abiscan.hooks import arguments
-    from abiscan.hooks.command_line import PIP, read
+    from abiscan.hooks.command_line import PIP, read_command_line
     from abiscan.hooks.pip import Pip
     from abiscan.inputs import packages
-    from abiscan.inputs.environment import environment
+    from abiscan.inputs.environment import choose_environment
 
-    line = read([word for word in words if word not in OWN_OPTIONS], PIP)
+    line = read_command_line([word for word in words if word not in OWN_OPTIONS], PIP)
     configured = os.environ.pop("PIP_PYTHON", None)  # pip would install for that one, whatever Python runs it
-    named = python or next(reversed(arguments.values(line.arguments, "--python")), configured)
+    named = python or next(reversed(arguments.option_values(line.arguments, "--python")), configured)
     # From here on, ``chosen`` is the interpreter, whatever way it was named in.
-    line = msgspec.structs.replace(line, arguments=tuple(arguments.without(line.arguments, "--python")))
+    line = msgspec.structs.replace(line, arguments=tuple(arguments.drop_options(line.arguments, "--python")))
     with errors_reported():
-        chosen = environment(named)
-        program = packages.pip(chosen.python)
+        chosen = choose_environment(named)
+        program = packages.pip_command(chosen.python)
     install_checked(Pip(chosen.python, named=named), program, lambda _: chosen, line, words, cpus)

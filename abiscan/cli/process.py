@@ -30,13 +30,13 @@ SIGNALS: Final = tuple(
 _SHOW_CURSOR: Final = b"\r\x1b[K\x1b[?25h"
 
 
-def say(line: str, *, nl: bool = True) -> None:
+def print_notice(line: str, *, nl: bool = True) -> None:
     """Print a line for the user on stderr, if anything can be written there.
 
     :param line: or several
     """
     try:
-        click.echo(harmless(line), nl=nl, err=True)
+        click.echo(clean_notice(line), nl=nl, err=True)
     except OSError:
         # What is left in the buffer would be written again in the end, and the exit code become 120.
         with contextlib.suppress(OSError):
@@ -45,7 +45,7 @@ def say(line: str, *, nl: bool = True) -> None:
             os.close(nowhere)
 
 
-def harmless(text: str) -> str:
+def clean_notice(text: str) -> str:
     """Return lines that steer neither the terminal nor, in a job of GitHub's, the runner."""
     cleaned = clean_lines(text)
     return without_commands(cleaned) if is_on_github() else cleaned
@@ -62,7 +62,7 @@ def is_own() -> bool:
     return is_main and sys.stdout is sys.__stdout__ and sys.stderr is sys.__stderr__
 
 
-def begin() -> None:
+def begin_command() -> None:
     """Open the standard streams that are closed, and end on signals as commands do: with 128 and the signal's number.
 
     A signal that is ignored, as after ``nohup``, stays so.
@@ -71,18 +71,18 @@ def begin() -> None:
     for number in SIGNALS:
         # POSIX shells ignore SIGINT for background jobs, and nohup SIGHUP; a command must leave it so.
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _ended)
-    temporary.adopt(orphans=True)
+            signal.signal(number, _end_on_signal)
+    temporary.adopt_orphans(orphans=True)
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[None]:
+def scratch_folder() -> Iterator[None]:
     """Make all temporary files in a folder that is gone when this process ends, however it does."""
     if not is_own():
         yield
         return
     of_user = os.environ.get("TMPDIR")
-    with temporary.folder() as folder:
+    with temporary.temporary_folder() as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
         try:
             yield
@@ -93,7 +93,7 @@ def scratch() -> Iterator[None]:
                 os.environ["TMPDIR"] = of_user
 
 
-def leave(code: object) -> None:
+def leave_process(code: object) -> None:
     """End this process as the interpreter does, but do not take its objects apart: that is a tenth of a first check.
 
     Returns if that is better left to the interpreter: a thread goes on, or something cannot be written.
@@ -110,27 +110,27 @@ def leave(code: object) -> None:
     os._exit(code or 0)
 
 
-def follow() -> None:
+def follow_signals() -> None:
     """Let signals end this process, forked from the one that has begun, without a word: that one cleans up."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
 
 
-def end(number: int) -> NoReturn:
+def end_process(number: int) -> NoReturn:
     """End as a signal wants it: with all processes that were started, and without anything unfinished."""
     for item in SIGNALS:
         signal.signal(item, signal.SIG_IGN)  # an impatient second one must not keep this from being done
     # Processes first: they may still write into the folders that are removed next.
-    temporary.stop()
-    temporary.remove()
+    temporary.stop_processes()
+    temporary.remove_all()
     if os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
         os.write(2, _SHOW_CURSOR)  # which a display of progress has hidden
     os._exit(128 + number)
 
 
-def _ended(number: int, _frame: FrameType | None) -> None:
-    end(number)
+def _end_on_signal(number: int, _frame: FrameType | None) -> None:
+    end_process(number)
 
 
 def _open_streams() -> None:

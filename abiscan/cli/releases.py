@@ -6,7 +6,7 @@ import itertools
 
 import click
 
-from abiscan.cli.process import say
+from abiscan.cli.process import print_notice
 from abiscan.torches import embedded
 
 
@@ -31,4 +31,4 @@ def releases() -> None:
         click.echo(f"{version!s:8}{'; '.join(words)}")
     sizes = embedded.data_sizes()
     contents = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
-    say(f"{len(builds)} builds in {sum(sizes.values()) / 1e6:.1f} MB: {contents}")
+    print_notice(f"{len(builds)} builds in {sum(sizes.values()) / 1e6:.1f} MB: {contents}")

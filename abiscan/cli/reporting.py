@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from abiscan.cli.common import named
+from abiscan.cli.common import blame_option
 from abiscan.inputs import destination
 
 _OUTPUT: Final = "output"
@@ -27,16 +27,16 @@ class ReportingCommand(click.Command):
         """
         files = list(_list_files(ctx))
         for at, (option, file) in enumerate(files):
-            with named(option):
-                destination.check(file)
+            with blame_option(option):
+                destination.check_writable(file)
                 # The process that reads targets gives up the right to write anywhere else: see ``isolation``.
-                destination.claim(file)
+                destination.claim_right(file)
                 # By what they lead to, not by their names: ``./x``, ``x`` and a link to it are one file.
                 for earlier_option, earlier in files[:at]:
-                    if destination.same(file, earlier):
+                    if destination.lead_to_same_file(file, earlier):
                         raise click.UsageError(f"{earlier_option} and {option} name the same file, {file}")
                 for value in _list_inputs(ctx):
-                    if destination.same(file, Path(value)):
+                    if destination.lead_to_same_file(file, Path(value)):
                         problem = f"{option} would replace {value}, which is read; name another file"
                         raise click.UsageError(problem)
         return super().invoke(ctx)

@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, report_unread, working, write
+from abiscan.cli.common import errors_reported, make_console, report_unread, show_progress, write_result
 from abiscan.cli.options import index_options, python_option, report_options, verbose_option
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.errors import InputError
@@ -58,22 +58,22 @@ def stable(
     """
     if bool(targets) == env:
         raise click.UsageError("pass TARGETs, or --env")
-    with errors_reported(), working("looking for symbols of torch") as progress:
-        release = _release(against) if against else None
+    with errors_reported(), show_progress("looking for symbols of torch") as progress:
+        release = _parse_release(against) if against else None
         # The number was read first: a typing error in it should not cost a search.
         report = abiscan.stable(targets, environment=env, python=python, session=Session.of_user(progress, index=index))
 
-    def text(stream: TextIO) -> None:
+    def write_text(stream: TextIO) -> None:
         from abiscan.report import stable_text
 
-        stable_text.render(report, console(stream), verbose=verbose)
+        stable_text.render_stability(report, make_console(stream), verbose=verbose)
 
-    write(report, form, output, {"text": text})
+    write_result(report, form, output, {"text": write_text})
     report_unread(report.unchecked)
     sys.exit(report.exit_code(release))
 
 
-def _release(text: str) -> TorchVersion:
+def _parse_release(text: str) -> TorchVersion:
     version = TorchVersion.parse(text)
     if version is None:
         raise InputError(text, "is not a release number", "pass one such as 2.10")

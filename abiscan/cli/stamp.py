@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from abiscan.cli.common import errors_reported, working
+from abiscan.cli.common import errors_reported, show_progress
 from abiscan.cli.options import python_option, refuse_both, torch_option
-from abiscan.cli.process import harmless
+from abiscan.cli.process import clean_notice
 from abiscan.errors import AbiscanError, raise_together
 from abiscan.inputs import destination
-from abiscan.inputs.environment import used
-from abiscan.inputs.packages import existing
+from abiscan.inputs.environment import use_environment
+from abiscan.inputs.packages import require_existing
 from abiscan.inputs.session import Progress, Session
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None, va
       abiscan stamp dist/pkg-1.0-cp311-cp311-linux_x86_64.whl --torch 2.9.1
       abiscan stamp --variant dist/*.whl
     """
-    from abiscan.hooks.stamp import stamp as write
+    from abiscan.hooks.stamp import stamp_wheel as write
     from abiscan.torches.torch import TorchOf, torch_choice
 
     refuse_both("--torch", torch, "--python", python)
@@ -51,30 +51,32 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None, va
     refuse_both("--variant", variant, "--python", python)
 
     @functools.cache
-    def choice() -> TorchChoice:
-        return torch_choice(torch) if torch else TorchOf(used(python).python)
+    def choose_torch() -> TorchChoice:
+        return torch_choice(torch) if torch else TorchOf(use_environment(python).python)
 
     lines, problems = list[str](), list[AbiscanError]()
     with errors_reported():
-        with working("stamping") as progress:
+        with show_progress("stamping") as progress:
             # All of them before the first is read: after that, no further right can be claimed.
             for wheel in wheels if not variant else ():
-                destination.claim(wheel)
+                destination.claim_right(wheel)
             for wheel in wheels:
-                session = Session.of_user(_naming(wheel, progress))
+                session = Session.of_user(_prefix_progress(wheel, progress))
                 try:
                     if variant:
                         lines += _list_properties(wheel, session)
                     else:
-                        lines.append(f"{wheel}: {_contents(write(existing(wheel), choice(), session))}")
+                        lines.append(
+                            f"{wheel}: {_format_contents(write(require_existing(wheel), choose_torch(), session))}"
+                        )
                 except AbiscanError as error:
                     problems.append(error)
         for line in lines:
-            click.echo(harmless(line))
+            click.echo(clean_notice(line))
         raise_together(problems)
 
 
-def _naming(wheel: Path, progress: Progress) -> Progress:
+def _prefix_progress(wheel: Path, progress: Progress) -> Progress:
     return lambda step: progress(f"{wheel.name}: {step}")
 
 
@@ -82,10 +84,10 @@ def _list_properties(wheel: Path, session: Session) -> list[str]:
     """Return the properties of a wheel, a line each, and what could not be found out."""
     from abiscan.hooks.true_properties import true_properties
 
-    true = true_properties(existing(wheel), session)
+    true = true_properties(require_existing(wheel), session)
     return [f"{wheel}:", *(f"  {stated}" for stated in true.properties), *(f"  not known: {gap}" for gap in true.gaps)]
 
 
-def _contents(stamp: Stamp) -> str:
+def _format_contents(stamp: Stamp) -> str:
     counts = f"{stamp.symbols} symbols, {stamp.keys} dispatch keys, {stamp.operators} operators"
     return f"{', '.join(stamp.members)}: {counts} of torch {stamp.built_for}"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from abiscan.cli import process
-from abiscan.cli.process import say
-from abiscan.inputs import frozen, isolation, temporary
+from abiscan.cli.process import print_notice
+from abiscan.inputs import isolation, result_codec, temporary
 from abiscan.inputs.isolation import Confinement
 
 _Result = TypeVar("_Result")
@@ -25,21 +25,21 @@ def is_possible() -> bool:
     return sys.platform == "linux" and process.is_own()
 
 
-def isolated(run: Callable[[], object], confinement: Confinement) -> object:
+def run_isolated(run: Callable[[], object], confinement: Confinement) -> object:
     """Call a function in a process of its own; this one then ends as that one did.
 
     Returns in the new process only, which prints the report itself: nothing has to be sent back.
     """
-    code = _separate(confinement)
+    code = _split_process(confinement)
     if code is None:
         return run()
     os._exit(code)  # it has nothing to clean up, and doing so takes time
 
 
-def first(run: Callable[[], object]) -> None:
+def run_first(run: Callable[[], object]) -> None:
     """Call a function in a process of its own, and go on here if it returns; if it ends, so does this process."""
     # The check runs the installer itself, which writes and connects, so only time and memory are limited.
-    code = _separate(Confinement.NONE)
+    code = _split_process(Confinement.NONE)
     if code is None:
         run()
         sys.stdout.flush()
@@ -55,10 +55,10 @@ def result_of(run: Callable[[], _Result], confinement: Confinement) -> _Result:
     The result is handed over as text, of which nothing but data is made: it is from a process that has read anything.
     """
     with tempfile.TemporaryFile() as file:
-        code = _separate(confinement)
+        code = _split_process(confinement)
         if code is None:
-            text = frozen.dumps(run())
-            isolation.finish()
+            text = result_codec.encode_result(run())
+            isolation.finish_targets()
             file.seek(0)  # where an earlier process may have been killed as it wrote
             file.truncate()
             file.write(text.encode())
@@ -69,11 +69,11 @@ def result_of(run: Callable[[], _Result], confinement: Confinement) -> _Result:
         if code:
             os._exit(code)
         file.seek(0)
-        result: _Result = frozen.loads(file.read().decode())
+        result: _Result = result_codec.decode_result(file.read().decode())
         return result
 
 
-def _separate(confinement: Confinement) -> int | None:
+def _split_process(confinement: Confinement) -> int | None:
     """Split off a process; in that, return None, and here its exit code, once it has ended.
 
     It is forked while it has read nothing but the command line, and shares what is imported. If it dies, the next one
@@ -84,7 +84,7 @@ def _separate(confinement: Confinement) -> int | None:
         # Through this pipe the child names each target before it reads it: if it dies, the last name is the culprit.
         reading, writing = os.pipe()
         scratch = temporary.new_folder()
-        temporary.add(scratch)
+        temporary.add_temporary(scratch)
         # Otherwise both processes would print what is in the buffers at the fork.
         sys.stdout.flush()
         sys.stderr.flush()
@@ -92,28 +92,28 @@ def _separate(confinement: Confinement) -> int | None:
         this_address = os.getpid()
         child = os.fork()
         if not child:
-            process.follow()
+            process.follow_signals()
             gc.unfreeze()  # to the oldest objects, which no collection looks at in the short life of this process
             os.close(reading)
-            isolation.enter(writing, stopped, scratch, confinement, parent=this_address)
+            isolation.enter_isolation(writing, stopped, scratch, confinement, parent=this_address)
             return None
         os.close(writing)
-        target, status = _watched(child, reading)
-        temporary.remove()
+        target, status = _watch_process(child, reading)
+        temporary.remove_all()
         if not os.WIFSIGNALED(status):
             return os.waitstatus_to_exitcode(status)
         number = os.WTERMSIG(status)
         # Somebody stopped the child on purpose, so this is no fault of a target.
         if number in process.SIGNALS:
-            process.end(number)
+            process.end_process(number)
         # It died outside of any target, or of one that it should not have read: trying again would not end.
         if target is None or target in stopped:
-            say(f"abiscan: internal error, please report it: {_format_reason(number)}")
+            print_notice(f"abiscan: internal error, please report it: {_format_reason(number)}")
             sys.exit(3)
         stopped[target] = f"reading it was stopped: {_format_reason(number)}"
 
 
-def _watched(child: int, pipe: int) -> tuple[str | None, int]:
+def _watch_process(child: int, pipe: int) -> tuple[str | None, int]:
     """Wait for a process; the target that it read last, None if it read none or was done, and its status."""
     target = None
     with os.fdopen(pipe, "rb") as stream:
@@ -122,7 +122,7 @@ def _watched(child: int, pipe: int) -> tuple[str | None, int]:
             if not isinstance(message, list):
                 target = message
             elif temporary.is_part(part := Path(*message)):  # nothing else is removed for a process that reads targets
-                temporary.add(part)
+                temporary.add_temporary(part)
     return target, os.waitpid(child, 0)[1]
 
 

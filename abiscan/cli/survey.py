@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, named, output_to
+from abiscan.cli.common import blame_option, errors_reported, make_console, output_to
 from abiscan.cli.options import (
     ReportFile,
     further_reports_option,
@@ -94,23 +94,23 @@ def survey(
     refuse_both("--torch", torches, "--python", python)
     refuse_both("--jobs", jobs, "--scheduler", scheduler)
     with errors_reported():
-        with _progress(quiet=quiet) as progress:
+        with _show_progress(quiet=quiet) as progress:
             result = abiscan.survey(
                 targets, torches, output=output, python=python, jobs=jobs, scheduler=scheduler, progress=progress
             )
         # Over all answers in the file, those of earlier runs included.
         for form, file in reports:
-            _report(result, form, file)
+            _write_report(result, form, file)
         if not quiet:
             from abiscan.report import survey_text
 
             with output_to(None) as stream:
-                survey_text.render(result, console(stream))
+                survey_text.render_summary(result, make_console(stream))
     sys.exit(result.exit_code)
 
 
 @contextlib.contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+def _show_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     """Provide a bar with the rate and the remaining time, on a terminal.
 
     :return: a function to call with the number of targets that are done, and of all
@@ -122,35 +122,35 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
 
     # Targets per second, since a survey takes hours and its answers come in any order.
-    columns = (bars.BarColumn(), bars.MofNCompleteColumn(), _rate(), bars.TimeRemainingColumn())
+    columns = (bars.BarColumn(), bars.MofNCompleteColumn(), _make_rate_column(), bars.TimeRemainingColumn())
     with bars.Progress(*columns, console=Console(stderr=True)) as item:
         task = item.add_task("")
 
-        def show(done: int, total: int) -> None:
+        def show_done(done: int, total: int) -> None:
             item.update(task, completed=done, total=total)
 
-        yield show
+        yield show_done
 
 
-def _report(result: SurveySummary, form: str, file: Path) -> None:
+def _write_report(result: SurveySummary, form: str, file: Path) -> None:
     if form == "parquet":
         from abiscan.report import survey_parquet
 
-        with named("--report"), destination.written(file) as table:
-            survey_parquet.write(result.entries, table, str(file))
+        with blame_option("--report"), destination.write_whole(file) as table:
+            survey_parquet.write_table(result.entries, table, str(file))
         return
     with output_to(file, "--report") as stream:
         if form == "html":
             from abiscan.report import survey_html
 
-            stream.write(survey_html.render(result))
+            stream.write(survey_html.render_page(result))
         else:
             from abiscan.report import survey_markdown
 
-            stream.write(survey_markdown.render(result))
+            stream.write(survey_markdown.render_markdown(result))
 
 
-def _rate() -> ProgressColumn:
+def _make_rate_column() -> ProgressColumn:
     from rich.progress import ProgressColumn, Task
     from rich.text import Text
 

@@ -9,7 +9,7 @@ import click
 from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
 from abiscan.cli.options import cpu_option
 from abiscan.cli.pip import CONTEXT
-from abiscan.cli.process import say
+from abiscan.cli.process import print_notice
 
 # The commands that install packages into the environment of the user, or one of their own.
 _UNCHECKED = frozenset({("pip", "sync"), ("add",), ("remove",), ("sync",), ("run",), ("tool",)})
@@ -37,16 +37,16 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
       2  usage error, or something that cannot be read: nothing was installed
       3  it is unclear what uv would install: nothing was installed
     """
-    from abiscan.hooks.command_line import UV, read
+    from abiscan.hooks.command_line import UV, read_command_line
     from abiscan.hooks.uv import Uv
     from abiscan.inputs.environment import PythonEnvironment
 
     installer = Uv()
 
-    def chosen(arguments: Sequence[str]) -> PythonEnvironment:
-        return PythonEnvironment(python=installer.python(arguments), origin="chosen by uv")
+    def choose_environment(arguments: Sequence[str]) -> PythonEnvironment:
+        return PythonEnvironment(python=installer.find_python(arguments), origin="chosen by uv")
 
-    line = read([word for word in words if word not in OWN_OPTIONS], UV)
+    line = read_command_line([word for word in words if word not in OWN_OPTIONS], UV)
     with errors_reported():
         # The absolute path: a program of that name in the current folder is never started.
         program = [installer.executable]
@@ -54,5 +54,5 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     if line.command in _UNCHECKED or line.command[:1] in _UNCHECKED:
         name = " ".join(("uv", *line.command))
         problem = f"{name} is not checked, only uv pip install is; run abiscan doctor afterwards"
-        say(f"abiscan: {problem}")
-    install_checked(installer, program, chosen, line, words, cpus)
+        print_notice(f"abiscan: {problem}")
+    install_checked(installer, program, choose_environment, line, words, cpus)

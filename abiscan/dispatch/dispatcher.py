@@ -94,7 +94,9 @@ def replay_events(state: State, events: Iterable[Registration], keys: DispatchKe
         run.find_dead()
     outcomes, after = tuple(run.outcomes), run.snapshot()
     return Replay(
-        outcomes=outcomes, state=after, behind=tuple(run.replay_rest(outcomes[-1], remaining)) if run.failed else ()
+        outcomes=outcomes,
+        state=after,
+        after_failure=tuple(run.replay_rest(outcomes[-1], remaining)) if run.failed else (),
     )
 
 

@@ -65,12 +65,12 @@ class Replay(Struct, frozen=True, kw_only=True):
 
     :ivar outcomes: in event order, up to the first that throws
     :ivar state: the state after it
-    :ivar behind: what torch would reject next if the registration that it rejects were left out, in event order
+    :ivar after_failure: what torch would reject next if the registration that it rejects were left out, in event order
     """
 
     outcomes: tuple[Outcome, ...]
     state: State
-    behind: tuple[Outcome, ...] = ()
+    after_failure: tuple[Outcome, ...] = ()
 
     @property
     def failure(self) -> Outcome | None:

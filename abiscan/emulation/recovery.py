@@ -365,7 +365,7 @@ class Recovery:
         self.process.machine.taint.is_off = True  # from here on arguments mean nothing
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
-        self.gaps = [gap if gap.started is None else self.with_lost(gap, gap.started) for gap in self.gaps]
+        self.gaps = [gap if gap.started is None else self.with_unreached(gap, gap.started) for gap in self.gaps]
         if self.missing(registering):
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
@@ -665,10 +665,10 @@ class Recovery:
             )
         )
 
-    def with_lost(self, gap: Gap, started: int) -> Gap:
+    def with_unreached(self, gap: Gap, started: int) -> Gap:
         """Return a gap with what was lost; behind it, a static initialiser that registers may end the process."""
         ends = gap.decides or (started in self.in_load and self.registers(started))
-        return replace(gap, lost=self.lost(gap, started), decides=ends)
+        return replace(gap, lost=self.unreached_registrations(gap, started), decides=ends)
 
     def registers(self, started: int) -> bool:
         """Whether a function leads to calls that register, whether or not they were executed."""
@@ -678,7 +678,7 @@ class Recovery:
         reached = self.functions_reached(started)
         return any(self.function_of(site) in reached for site in registering)
 
-    def lost(self, gap: Gap, started: int) -> tuple[tuple[str, int], ...]:
+    def unreached_registrations(self, gap: Gap, started: int) -> tuple[tuple[str, int], ...]:
         """Return the calls that register, that nothing executed, and that the stopped function leads to.
 
         What was called where it stopped did not do its work.

@@ -73,7 +73,7 @@ def _shared_by_objects(
     shared_types = examined.shared_types
     # Libraries count if they register something: others pass no object to torch while they are loaded.
     for module in resolution.closure.new if registering else ():
-        source = files.source(module.path)
+        source = files.find_source(module.path)
         registrations = registering.bundled.get(module.name) if registering else None
         if registrations is None or module.facts is None or source is None:
             continue
@@ -99,6 +99,6 @@ def _uses_cxx(facts: SharedObject) -> bool:
 def _read_classes(source: ElfSource) -> tuple[CxxClass, ...]:
     """Read the classes in the type information of a file."""
     try:
-        return classes(source.open())
+        return classes(source.open_elf())
     except NotElfError:
         return ()  # damaged in a part that the loader does not read

@@ -35,7 +35,7 @@ def examine(source: Source, session: Session, *, python: bool = False) -> Examin
     :param python: whether it may be a package that is Python code alone
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
-    isolation.begin(name_of(source))
+    isolation.begin_target(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
     if not (python and target.is_python):
         target.require_extensions()
@@ -92,7 +92,7 @@ class ExaminedTarget:
             built_for = origins[extension.path].releases
             return recover_registrations(extension.extension.source, extension.facts, built_for, self.folder)
 
-        for extension, get_result in branches.in_order(unknown, recover_one, lambda _: self.target.name, jobs):
+        for extension, get_result in branches.share_in_order(unknown, recover_one, lambda _: self.target.name, jobs):
             extension.recovered = get_result()
 
     def registrations_of_library(
@@ -118,7 +118,7 @@ class ExaminedTarget:
             features: frozenset[str] | None = frozenset()
             for library in self.target.libraries.values():
                 if library.facts.machine is machine and features is not None:
-                    own = features_in(library.source.open(), machine)
+                    own = features_in(library.source.open_elf(), machine)
                     features = None if own is None else features | own
             self._features[machine] = features
         return self._features[machine]
@@ -201,7 +201,7 @@ class ExaminedExtension:
             inventory = self.inventory if registers_anything(self.facts.imports) else None
             linked = [
                 LinkedLibrary(source=library.source, registrations=functools.partial(self._registrations_of, library))
-                for library in self.target.linked(self.extension)
+                for library in self.target.list_linked(self.extension)
             ]
             self._gpu = (read_extension_gpu(self.extension.source, self.facts, inventory, linked),)
         return self._gpu[0]
@@ -215,7 +215,7 @@ class ExaminedExtension:
             from abiscan.extension.operator_needs import find_operator_needs
 
             kernels = self.inventory.registrations.kernels if registers_anything(self.facts.imports) else ()
-            linked = [library.source for library in self.target.linked(self.extension)] if kernels else []
+            linked = [library.source for library in self.target.list_linked(self.extension)] if kernels else []
             self._operator_needs = find_operator_needs(self.extension.source, self.facts, kernels, linked)
         return self._operator_needs
 

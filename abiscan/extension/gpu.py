@@ -200,7 +200,7 @@ def _find_launches(
     from abiscan.emulation.call_graph import reached_functions
 
     functions = [kernel.functions for kernel in kernels]
-    reached = reached_functions([file.open() for file in files], facts.machine, functions, frozenset(stubs_to_find))
+    reached = reached_functions([file.open_elf() for file in files], facts.machine, functions, frozenset(stubs_to_find))
     return {kernel: frozenset(map(Stub._make, stubs)) for kernel, stubs in zip(kernels, reached, strict=True) if stubs}
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from abiscan import emulation
 from abiscan.binary.elf import Machine, SharedObject
-from abiscan.cache.answers import answer_by_content
+from abiscan.cache.result_cache import answer_by_content
 from abiscan.cpu.needs import CpuAtLoad
 from abiscan.dispatch.agreement import drop_contradictions
 from abiscan.dispatch.keys import DispatchKeys, keys_of
@@ -101,13 +101,13 @@ def recover_registrations(
 
     def recover_anew() -> Registrations:
         _log.debug("recovers what %s registers", source.name)
-        return drop_contradictions(recover(source.open(), facts, tail, find_syntax_error))
+        return drop_contradictions(recover(source.open_elf(), facts, tail, find_syntax_error))
 
     # The key has all that the result depends on: the bytes, and the size of c10::Argument.
     return (
         recover_anew()
         if folder is None
-        else answer_by_content(folder, source.sha256(), ["registrations", tail], recover_anew)
+        else answer_by_content(folder, source.hash_content(), ["registrations", tail], recover_anew)
     )
 
 
@@ -119,9 +119,9 @@ def find_cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None
 
     def find_anew() -> CpuAtLoad:
         _log.debug("finds what %s needs of the processor", source.name)
-        return emulation.cpu_at_load(source.open(), facts)
+        return emulation.cpu_at_load(source.open_elf(), facts)
 
-    return find_anew() if folder is None else answer_by_content(folder, source.sha256(), ["cpu"], find_anew)
+    return find_anew() if folder is None else answer_by_content(folder, source.hash_content(), ["cpu"], find_anew)
 
 
 def find_called_at_start(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> tuple[str, ...]:
@@ -132,9 +132,13 @@ def find_called_at_start(source: ElfSource, facts: SharedObject, folder: Path | 
 
     def find_anew() -> tuple[str, ...]:
         _log.debug("finds what the initialisers of %s call", source.name)
-        return emulation.called_at_start(source.open(), facts)
+        return emulation.called_at_start(source.open_elf(), facts)
 
-    return find_anew() if folder is None else answer_by_content(folder, source.sha256(), ["called at start"], find_anew)
+    return (
+        find_anew()
+        if folder is None
+        else answer_by_content(folder, source.hash_content(), ["called at start"], find_anew)
+    )
 
 
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:

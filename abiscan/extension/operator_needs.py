@@ -22,7 +22,7 @@ def find_operator_needs(
     from abiscan.emulation.cpu_reach import reached_features
 
     with_code = [kernel for kernel in kernels if kernel.functions]
-    files = [file.open() for file in (source, *linked)] if with_code else []
+    files = [file.open_elf() for file in (source, *linked)] if with_code else []
     reached = reached_features(files, facts.machine, [kernel.functions for kernel in with_code])
     by_operator: defaultdict[str, list[CpuReach]] = defaultdict(list)
     for kernel, reach in zip(with_code, reached, strict=True):

@@ -45,7 +45,7 @@ class OperatorProvider(Struct, frozen=True, kw_only=True):
     @property
     def identity(self) -> tuple[str, ...]:
         """The fingerprints of everything that its code consists of."""
-        return tuple(file.fingerprint() for file in (self.source, *self.siblings))
+        return tuple(file.identify_version() for file in (self.source, *self.siblings))
 
     def kernels_of(self, operator: str) -> Iterator[RegisteredKernel]:
         """Yield the kernels that loading it registers for an operator, their dispatch keys by name."""
@@ -64,7 +64,7 @@ def list_providers(
         (module, registering.bundled[module.name]) for module in bundled_modules if module.name in registering.bundled
     ]
     for module, registrations in ((first, registering.own), *brought):
-        file = source if module is first else files.source(module.path)
+        file = source if module is first else files.find_source(module.path)
         if file is not None and module.facts is not None:
             yield (
                 module.path,
@@ -84,7 +84,7 @@ def _find_siblings(module: Module, closure: Closure, files: Files) -> Iterator[E
     for sibling in closure.new:
         if sibling is module or sibling.facts is None or module.facts is None or is_torch_library(sibling.name):
             continue
-        source = files.source(sibling.path)
+        source = files.find_source(sibling.path)
         if source is not None and any(sibling.facts.symbols.find(name) for name in module.facts.imports):
             yield source
 
@@ -118,12 +118,12 @@ def compute_result(
     identity = (operator, torch, *registrant.identity)
     if identity not in results:
         results[identity] = call_operator(
-            registrant.source.open(),
+            registrant.source.open_elf(),
             registrant.facts,
             operator,
             schema,
             argument_tail=argument_tail(registrant.built_for, registrant.facts.machine),
-            siblings=[sibling.open() for sibling in registrant.siblings],
+            siblings=[sibling.open_elf() for sibling in registrant.siblings],
             abi_version=_abi_version(torch),
         )
     return results[identity]

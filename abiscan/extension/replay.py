@@ -243,7 +243,7 @@ class Replayer(Struct, kw_only=True):
         for module in relocation_order(resolution.closure):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue
-            source = self.files.source(module.path)
+            source = self.files.find_source(module.path)
             if source is None or not registers_anything(module.facts.imports):
                 continue
             identity = _identity_of(source, module.path)
@@ -290,7 +290,7 @@ def _identity_of(source: ElfSource, path: str) -> object:
     if isinstance(source, DiskFile):
         status = source.path.stat()
         return status.st_dev, status.st_ino
-    return path, source.fingerprint()
+    return path, source.identify_version()
 
 
 def _assumed_classes(
@@ -335,7 +335,9 @@ def find_reactions(
     # Definitions with a schema that torch infers and that could not be read: they are no events.
     registrants = (*before, *objects)
     unread = {name for registrant in registrants for name in registrant.operators_without_schema}
-    outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
+    outcomes = [(outcome, False) for outcome in loading.outcomes] + [
+        (outcome, True) for outcome in loading.after_failure
+    ]
     if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
         outcomes += ((outcome, False) for outcome in replay_events(loading.state, on_call, keys).outcomes)
@@ -358,7 +360,7 @@ def find_reactions(
                 None,
             ),
             aborts=_ends_process(outcome, source, phase),
-            behind=behind,
+            after_failure=behind,
             is_doubtful=source.doubts(event),
         )
 

@@ -117,7 +117,7 @@ def find_looked_up(source: ElfSource, facts: SharedObject) -> tuple[str, ...]:
     # Without dlsym, names among the constants are texts, and nothing is looked up.
     if "dlsym" not in facts.imports:
         return ()
-    file = source.open()
+    file = source.open_elf()
     texts = (
         bytes(file.data[position + 1 : position + _LONGEST_NAME]).partition(b"\0")[0]
         for beginning in _BEGINNINGS

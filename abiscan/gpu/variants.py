@@ -54,7 +54,7 @@ class GpuPromise(Struct, frozen=True, kw_only=True):
 
 def stated_gpus(variant: WheelVariant) -> tuple[StatedGpu, ...]:
     """Return the GPUs that a variant is for."""
-    matches = ((stated, _SM.fullmatch(stated.value)) for stated in variant.values(NAMESPACE, _ARCHITECTURE))
+    matches = ((stated, _SM.fullmatch(stated.value)) for stated in variant.list_values(NAMESPACE, _ARCHITECTURE))
     return tuple(
         StatedGpu(stated, Gpu(name=f"sm_{match[1]}", capability=int(match[1])), match[2] == "real")
         for stated, match in matches
@@ -77,8 +77,8 @@ def promise_of_gpus(
     if not any(stated.namespace == NAMESPACE for stated in variant.properties):
         return None
     # "Variant properties": a system needs one of the values, so the most permissive of several decides.
-    lower = next(iter(lowest_first(variant.values(NAMESPACE, LOWER))), None)
-    upper = next(reversed(lowest_first(variant.values(NAMESPACE, UPPER))), None)
+    lower = next(iter(lowest_first(variant.list_values(NAMESPACE, LOWER))), None)
+    upper = next(reversed(lowest_first(variant.list_values(NAMESPACE, UPPER))), None)
     oldest = driver_of_cuda(lower.version) if lower else None
     gpus = stated_gpus(variant) if run_on else ()
     return GpuPromise(
@@ -110,7 +110,7 @@ def unknown_to_gpus(variant: WheelVariant) -> tuple[VariantProperty, ...]:
     """Return the properties in this namespace whose meaning is not known."""
     understood: set[VariantProperty] = {stated_gpu.stated for stated_gpu in stated_gpus(variant)}
     for feature in (LOWER, UPPER):
-        understood |= {bound.stated for bound in lowest_first(variant.values(NAMESPACE, feature))}
+        understood |= {bound.stated for bound in lowest_first(variant.list_values(NAMESPACE, feature))}
     return tuple(stated for stated in variant.properties if stated.namespace == NAMESPACE and stated not in understood)
 
 

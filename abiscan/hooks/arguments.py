@@ -58,7 +58,7 @@ class InstallArgument(Struct, frozen=True, kw_only=True):
             return None
 
 
-def parsed(words: Iterable[str]) -> Iterator[InstallArgument]:
+def parse_arguments(words: Iterable[str]) -> Iterator[InstallArgument]:
     """Yield the arguments in a command line."""
     remainder = iter(words)
     for word in remainder:
@@ -71,37 +71,41 @@ def index_options(words: Sequence[str]) -> list[str]:
     """Return the options that say where packages come from."""
     return _list_words(
         argument
-        for argument in parsed(words)
+        for argument in parse_arguments(words)
         if argument.option in _INDEX_FLAGS or (argument.option in _INDEX_VALUES and argument.value is not None)
     )
 
 
 def without_files(words: Sequence[str]) -> list[str]:
     """Return the arguments without files of requirements and constraints."""
-    return _list_words(argument for argument in parsed(words) if argument.option not in _FILE_VALUES)
+    return _list_words(argument for argument in parse_arguments(words) if argument.option not in _FILE_VALUES)
 
 
-def without(words: Sequence[str], *options: str) -> list[str]:
+def drop_options(words: Sequence[str], *options: str) -> list[str]:
     """Return the arguments without some options and their values."""
-    return _list_words(argument for argument in parsed(words) if argument.option not in options)
+    return _list_words(argument for argument in parse_arguments(words) if argument.option not in options)
 
 
-def has(words: Sequence[str], *options: str) -> bool:
+def has_option(words: Sequence[str], *options: str) -> bool:
     """Whether one of these options is among the arguments."""
-    return any(argument.option in options for argument in parsed(words))
+    return any(argument.option in options for argument in parse_arguments(words))
 
 
-def values(words: Sequence[str], *options: str) -> list[str]:
+def option_values(words: Sequence[str], *options: str) -> list[str]:
     """Return the values of these options, in the order in which they are given."""
-    return [argument.value for argument in parsed(words) if argument.option in options and argument.value is not None]
+    return [
+        argument.value
+        for argument in parse_arguments(words)
+        if argument.option in options and argument.value is not None
+    ]
 
 
 def files_of_requirements(words: Sequence[str]) -> list[Path]:
     """Return the files of requirements."""
-    return list(map(Path, values(words, *_REQUIREMENTS)))
+    return list(map(Path, option_values(words, *_REQUIREMENTS)))
 
 
-def resolvable(words: Sequence[str], free: Collection[str], urls: Mapping[str, str]) -> list[str]:
+def free_versions(words: Sequence[str], free: Collection[str], urls: Mapping[str, str]) -> list[str]:
     """Return the arguments with which to ask what an installer could choose.
 
     What is installed counts, dependencies count, and the packages in ``free`` may have any version.
@@ -110,8 +114,8 @@ def resolvable(words: Sequence[str], free: Collection[str], urls: Mapping[str, s
     :param urls: what paths and URLs among the arguments stand for: their package, by ``file://`` address or URL
     """
     kept: list[str] = []
-    for argument in parsed(words):
-        package = argument.package or urls.get(_address(argument.words[0]))
+    for argument in parse_arguments(words):
+        package = argument.package or urls.get(_file_address(argument.words[0]))
         # With these, the proposal would not say what goes together: nothing that is installed would count.
         if argument.option in _NO_DEPENDENCIES | _REINSTALL:
             continue
@@ -125,16 +129,16 @@ def resolvable(words: Sequence[str], free: Collection[str], urls: Mapping[str, s
     return kept + [name for name in free if name not in _list_packages(kept)]
 
 
-def pinned(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[str, str]) -> list[str]:
+def pin_versions(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[str, str]) -> list[str]:
     """Return the arguments with these versions of these packages: in place if they are named there, otherwise at the
     end.
 
     :param pins: version by canonical name
-    :param urls: as for ``resolvable``
+    :param urls: as for ``free_versions``
     """
     kept: list[str] = []
-    for argument in parsed(words):
-        requirement, package = argument.requirement, argument.package or urls.get(_address(argument.words[0]))
+    for argument in parse_arguments(words):
+        requirement, package = argument.requirement, argument.package or urls.get(_file_address(argument.words[0]))
         if package is not None and package in pins:
             extras = f"[{','.join(sorted(requirement.extras))}]" if requirement and requirement.extras else ""
             kept.append(f"{requirement.name if requirement else package}{extras}=={pins[package]}")
@@ -146,19 +150,19 @@ def pinned(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[str, str
 
 def ignores_dependencies(words: Sequence[str]) -> bool:
     """Whether the user wants no dependencies."""
-    return has(words, *_NO_DEPENDENCIES)
+    return has_option(words, *_NO_DEPENDENCIES)
 
 
-def names(words: Sequence[str], package: str) -> bool:
+def names_package(words: Sequence[str], package: str) -> bool:
     """Whether the arguments name a package."""
     return package in _list_packages(words)
 
 
 def _list_packages(words: Sequence[str]) -> set[str | None]:
-    return {argument.package for argument in parsed(words)}
+    return {argument.package for argument in parse_arguments(words)}
 
 
-def _address(word: str) -> str:
+def _file_address(word: str) -> str:
     """Return a path as a ``file://`` address, a URL without its fragment."""
     if "://" in word:
         return word.partition("#")[0]

@@ -36,7 +36,7 @@ class Candidates:
     def __init__(self, folder: Path, on_index: Sequence[str], planned: Planned | None) -> None:
         self._folder = folder
         self._by_number: dict[str, Planned] = {}
-        machine = system.machine()
+        machine = system.own_machine()
         builds: dict[str, list[str]] = {}
         for release, build_machine, build in embedded.builds():
             # The index may have more releases than are embedded: of others, it is not known what they export.
@@ -45,12 +45,12 @@ class Candidates:
         for text in on_index:
             version = TorchVersion.parse(text)
             if version is not None and version.number in builds:
-                self._by_number.setdefault(version.number, _planned(text, builds[version.number]))
+                self._by_number.setdefault(version.number, _plan_torch(text, builds[version.number]))
         if planned is not None and (asked := TorchVersion.parse(planned.version)) is not None:
             # What the user asked for wins, even a build of another kind than the index has first.
             self._by_number[asked.number] = planned
         for number in self._by_number:
-            _write(folder, number)
+            _write_wheel(folder, number)
 
     @property
     def options(self) -> list[str]:
@@ -58,20 +58,20 @@ class Candidates:
         return ["--find-links", str(self._folder)]
 
     @staticmethod
-    def exactly(number: str) -> str:
+    def constrain_to(number: str) -> str:
         """Return the constraint that admits only one of them."""
         return f"torch=={number}+{_LOCAL}"
 
-    def real(self, plan: Plan) -> Plan:
+    def restore_real(self, plan: Plan) -> Plan:
         """Return a plan with the real torch in place of an empty one."""
-        return msgspec.structs.replace(plan, packages=tuple(map(self._real, plan.packages)))
+        return msgspec.structs.replace(plan, packages=tuple(map(self._restore_torch, plan.packages)))
 
-    def _real(self, planned: Planned) -> Planned:
+    def _restore_torch(self, planned: Planned) -> Planned:
         number, _, local = planned.version.partition("+")
         return self._by_number[number] if planned.name == "torch" and local == _LOCAL else planned
 
 
-def _planned(version: str, builds: Sequence[str]) -> Planned:
+def _plan_torch(version: str, builds: Sequence[str]) -> Planned:
     """Return the torch of that version; without a local tag, it is the CUDA build if there is one, as on the public
     index.
     """
@@ -79,7 +79,7 @@ def _planned(version: str, builds: Sequence[str]) -> Planned:
     return Planned(name="torch", version=version, url=None, wheel=True, requires=_REQUIRED_BY_CUDA if cuda else ())
 
 
-def _write(folder: Path, number: str) -> None:
+def _write_wheel(folder: Path, number: str) -> None:
     version = f"{number}+{_LOCAL}"
     info = f"torch-{version}.dist-info"
     with zipfile.ZipFile(folder / f"torch-{version}-py3-none-any.whl", "w") as wheel:

@@ -21,8 +21,8 @@ from abiscan.errors import InputError
 from abiscan.hooks.fitting import settings_of
 from abiscan.hooks.install import Plan, Planned
 from abiscan.index.client import Index, System
-from abiscan.inputs import disk, interpreter, packages
-from abiscan.inputs.requirement import applying
+from abiscan.inputs import interpreter, observed_fs, packages
+from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
 
@@ -32,7 +32,7 @@ _SECONDS: Final = 8.0
 _FOLDER: Final = "wheels"
 
 
-def changes(
+def list_changes(
     plan: Plan, torch: str | None, options: Sequence[str], session: Session, *, torch_alone: bool = False
 ) -> tuple[PackageChange, ...]:
     """Return what a plan would change, in the order of the plan.
@@ -44,14 +44,14 @@ def changes(
     if not plan.packages and not plan.removed:
         return ()
     session.progress("asking how large it is")
-    described = dict(_described(plan, options, session))
+    described = dict(_describe_packages(plan, options, session))
     search_path = interpreter.search_path(plan.python)
     installed = {
         name: distribution.version
         for name in (*(canonicalize_name(planned.name) for planned in plan.packages), *plan.removed)
-        if (distribution := packages.find(name, search_path)) is not None
+        if (distribution := packages.find_installed(name, search_path)) is not None
     }
-    requiring = _requiring([planned for planned, _ in described.values()])
+    requiring = _group_requiring([planned for planned, _ in described.values()])
     coming = [
         PackageChange(
             name=planned.name,
@@ -70,7 +70,7 @@ def changes(
     return (*coming, *going)
 
 
-def _described(
+def _describe_packages(
     plan: Plan, options: Sequence[str], session: Session
 ) -> Iterator[tuple[str, tuple[Planned, int | None]]]:
     """Yield the packages of a plan by canonical name, with what the index says of them: requirements, sizes."""
@@ -110,19 +110,19 @@ def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int 
 
 
 def _size_of_file(url: str) -> int | None:
-    status = disk.file(Path(packages.path_of_url(url)))
+    status = observed_fs.stat_file(Path(packages.path_of_url(url)))
     return status.st_size if status is not None else None
 
 
 def _make_system(python: str | None) -> System:
-    tag = interpreter.ask(python)[0].tag if python is not None else None
+    tag = interpreter.ask_interpreter(python)[0].tag if python is not None else None
     return System.of((tag.major, tag.minor) if tag is not None else sys.version_info[:2])
 
 
-def _requiring(packages_of_plan: Sequence[Planned]) -> Mapping[str, tuple[str, ...]]:
+def _group_requiring(packages_of_plan: Sequence[Planned]) -> Mapping[str, tuple[str, ...]]:
     """Return, for each name, the packages of the plan that require it."""
     requiring: dict[str, dict[str, None]] = {}
     for planned in packages_of_plan:
-        for requirement in filter(None, map(applying, planned.requires)):
+        for requirement in filter(None, map(parse_applying, planned.requires)):
             requiring.setdefault(canonicalize_name(requirement.name), {})[str(planned)] = None
     return {name: tuple(names) for name, names in requiring.items()}

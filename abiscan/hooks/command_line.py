@@ -1,6 +1,7 @@
 """The command line of pip or uv: which command it is, and with which options, however they are written.
 
-Options may stand before the command, be abbreviated (pip), or share a dash. ``read`` brings them into one form, so that
+Options may stand before the command, be abbreviated (pip), or share a dash. ``read_command_line`` brings them into
+one form, so that
 nobody else has to know these ways.
 """
 
@@ -24,7 +25,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
     abbreviates: bool
     groups: frozenset[str]
 
-    def full(self, option: str) -> str:
+    def complete_option(self, option: str) -> str:
         """Return the full name of a long option; the option itself if it is unknown, or may be the beginning of
         several.
         """
@@ -119,7 +120,7 @@ class CommandLine(Struct, frozen=True, kw_only=True):
     doubt: str | None = None
 
 
-def read(words: Sequence[str], syntax: Syntax) -> CommandLine:
+def read_command_line(words: Sequence[str], syntax: Syntax) -> CommandLine:
     """Return the command line that these words are."""
     command: list[str] = []
     arguments: list[str] = []
@@ -150,19 +151,19 @@ def _list_parts(words: Sequence[str], syntax: Syntax) -> Iterator[tuple[str, ...
             yield from ((item,) for item in remainder)
         elif word.startswith("--"):
             name, equals, value = word.partition("=")
-            name = syntax.full(name)
+            name = syntax.complete_option(name)
             # A value that looks like an option stays attached: as a word of its own, it would be taken for one.
             if name not in syntax.values or is_option(value):
                 yield (f"{name}{equals}{value}",)
             else:
                 yield from _with_value(name, value if equals else next(remainder, None))
         elif is_option(word):
-            yield from _short(word, remainder, syntax)
+            yield from _split_short(word, remainder, syntax)
         else:
             yield (word,)
 
 
-def _short(word: str, remainder: Iterator[str], syntax: Syntax) -> Iterator[tuple[str, ...]]:
+def _split_short(word: str, remainder: Iterator[str], syntax: Syntax) -> Iterator[tuple[str, ...]]:
     """Yield the options that share a dash: ``-qU``, ``-qr FILE``, ``-rFILE``."""
     for place in range(1, len(word)):
         option, attached = f"-{word[place]}", word[place + 1 :]

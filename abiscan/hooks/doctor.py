@@ -15,14 +15,14 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.binary.ownership import is_torch_library
-from abiscan.cache.answers import answer
+from abiscan.cache.result_cache import answer
 from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Hardware
-from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
+from abiscan.hooks.judgement import Fitness, Judgement, MainCause, find_main_cause, judge_package, worst_finding
 from abiscan.hooks.pip import Pip
-from abiscan.inputs import disk, interpreter, packages, system
+from abiscan.inputs import interpreter, observed_fs, packages, system
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.packages import Distribution, is_library
@@ -73,7 +73,7 @@ class WayOut(Struct, frozen=True, kw_only=True):
     unreachable: str | None = None
 
 
-def diagnose(
+def diagnose_environment(
     environment: PythonEnvironment, named: str | None, session: Session, hardware: Hardware | None = None
 ) -> Diagnosis:
     """Check every extension of torch in an environment, installed or built on the fly, and look for a way out.
@@ -83,7 +83,9 @@ def diagnose(
     :raises InputError: it has no torch, or cannot be run
     """
     examination = examine_environment(environment, named, session, hardware)
-    return concluded(examination, way_out(examination, environment.python, named, session), environment.python, named)
+    return conclude_diagnosis(
+        examination, way_out(examination, environment.python, named, session), environment.python, named
+    )
 
 
 def examine_environment(
@@ -105,7 +107,7 @@ def examine_environment(
     healthy: list[str] = []
     incomplete: list[str] = []
     broken: list[Broken] = []
-    installed = list(packages.installed(interpreter.search_path(python)))
+    installed = list(packages.list_installed(interpreter.search_path(python)))
     # The order of the questions: a second libtorch makes every other answer about a package worthless; without an
     # extension of torch there is nothing to ask; GPUs matter only for what loads.
     for number, distribution in enumerate(installed, 1):
@@ -120,24 +122,24 @@ def examine_environment(
             continue
         session.progress(f"checking {distribution} ({number} of {len(installed)} packages)")
         try:
-            judgement = _judged(distribution, choice, session)
+            judgement = _judge_package(distribution, choice, session)
             if judgement is None and is_python:
                 continue
             if judgement is None:
-                ailments.append(_unknown(str(distribution), "its extensions of torch were removed meanwhile"))
+                ailments.append(_unknown_ailment(str(distribution), "its extensions of torch were removed meanwhile"))
             elif judgement.fitness is Fitness.FAILS:
-                main_cause = cause(distribution, judgement, torch.build, session)
+                main_cause = find_main_cause(distribution, judgement, torch.build, session)
                 broken.append(Broken(distribution=distribution, judgement=judgement, cause=main_cause))
             elif judgement.fitness is Fitness.UNKNOWN:
-                ailments.append(_unknown(str(distribution), judgement.error))
+                ailments.append(_unknown_ailment(str(distribution), judgement.error))
             elif problem := _gpu_ailment(distribution, hardware, pip, session):
                 ailments.append(problem)
             else:
                 healthy.append(str(distribution))
-                incomplete += [f"{distribution} {lost}" for lost in _lost(judgement)]
+                incomplete += [f"{distribution} {lost}" for lost in _describe_loss(judgement)]
         except InputError as error:  # such as that another pip is at work, and removes it
-            disk.look_once()
-            ailments.append(_unread(str(distribution), error))
+            observed_fs.look_once()
+            ailments.append(_unread_ailment(str(distribution), error))
     # What no package is to blame for comes last: the search path, then what torch itself has built.
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
@@ -172,18 +174,18 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     # What asks an index takes longer to import than an environment takes to look at.
     from abiscan.hooks.install import Inspector
 
-    disk.look_once()  # another day, the index has other versions
+    observed_fs.look_once()  # another day, the index has other versions
     pip = Pip(python, named=named)
     try:
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), (), session)
             # First all of them together. If that has no solution, those that the index knows at all: a package that was
             # built by hand would otherwise leave the rest without one.
-            solution = _solved(broken, torch, pip, inspector, session)
+            solution = _solve_broken(broken, torch, pip, inspector, session)
             if solution is None:
-                on_index = tuple(item for item in broken if pip.versions(item.distribution.name, ()))
+                on_index = tuple(item for item in broken if pip.list_versions(item.distribution.name, ()))
                 if on_index and on_index != broken:
-                    broken, solution = on_index, _solved(on_index, torch, pip, inspector, session)
+                    broken, solution = on_index, _solve_broken(on_index, torch, pip, inspector, session)
     except UnreachableError as error:
         return WayOut(unreachable=f"{error.subject}: {error.problem}")
     except InputError:  # there is no pip to ask
@@ -191,14 +193,14 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     if solution is None:
         return WayOut()
     return WayOut(
-        command=pip.command(["install", *solution.words]),
+        command=pip.format_command(["install", *solution.words]),
         solved=tuple(str(item.distribution) for item in broken),
         advice=solution.newest,
         changes=solution.changes,
     )
 
 
-def concluded(examination: Examination, result: WayOut, python: str | None, named: str | None) -> Diagnosis:
+def conclude_diagnosis(examination: Examination, result: WayOut, python: str | None, named: str | None) -> Diagnosis:
     """Return the diagnosis, with the way out that was found.
 
     :param python: as for ``way_out``
@@ -220,15 +222,15 @@ def concluded(examination: Examination, result: WayOut, python: str | None, name
     )
 
 
-def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
+def _judge_package(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
     """Return the verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
     own_value = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     question = ["installed", *own_value, choice.executable, cpu_question(session.cpus)]
-    return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
+    return answer(session.folder, question, lambda: judge_package(distribution, choice, session), ())
 
 
-def _lost(judgement: Judgement) -> Iterator[str]:
+def _describe_loss(judgement: Judgement) -> Iterator[str]:
     """Yield what a package works without, and why, if it does."""
     package = judgement.package
     if package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT:
@@ -264,7 +266,9 @@ class Broken(Struct, frozen=True, kw_only=True):
         )
 
 
-def _solved(broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> Solution | None:
+def _solve_broken(
+    broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector, session: Session
+) -> Solution | None:
     from abiscan.hooks.install import Plan
     from abiscan.hooks.solution import Task, solve
 
@@ -283,9 +287,9 @@ def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
     # The order is that of what users can do: rebuild what is theirs, reinstall what is for another Python, and only
     # then look for other versions.
     if distribution.source:
-        commands = [pip.command(["install", "--no-build-isolation", "-e", distribution.source])]
+        commands = [pip.format_command(["install", "--no-build-isolation", "-e", distribution.source])]
     elif broken.for_another_python:
-        commands = [pip.command(["install", "--force-reinstall", "--no-deps", str(distribution)])]
+        commands = [pip.format_command(["install", "--force-reinstall", "--no-deps", str(distribution)])]
     else:
         commands = [solution] if solution else []
     return Ailment(
@@ -314,16 +318,16 @@ def _gpu_ailment(distribution: Distribution, hardware: Hardware, pip: Pip, sessi
                 effect=Effect.CALL_FAILS,
                 message=f"it has no code that {gpu} runs",
                 extensions=(),
-                commands=(pip.command(["install", "--upgrade", distribution.name]),),
+                commands=(pip.format_command(["install", "--upgrade", distribution.name]),),
             )
     return None
 
 
-def _unread(subject: str, error: InputError) -> Ailment:
-    return _unknown(subject, error.problem if error.subject == subject else f"{error.subject}: {error.problem}")
+def _unread_ailment(subject: str, error: InputError) -> Ailment:
+    return _unknown_ailment(subject, error.problem if error.subject == subject else f"{error.subject}: {error.problem}")
 
 
-def _unknown(subject: str, message: str) -> Ailment:
+def _unknown_ailment(subject: str, message: str) -> Ailment:
     return Ailment(subject=subject, trouble=Trouble.UNKNOWN, effect=None, message=message, extensions=(), commands=())
 
 
@@ -343,18 +347,18 @@ def _second_copy(distribution: Distribution, copies: Sequence[str], pip: Pip) ->
         effect=Effect.CORRUPTS,
         message=f"bundles its own copy of torch's libraries ({names}), so a process may have two dispatchers",
         extensions=tuple(copies),
-        commands=(pip.command(["uninstall", distribution.name]),),
+        commands=(pip.format_command(["uninstall", distribution.name]),),
     )
 
 
 def _on_search_path(package: str) -> Iterator[Ailment]:
     """Yield a problem for each folder of ``LD_LIBRARY_PATH`` that has libraries of another torch."""
-    own_folder = disk.real(posixpath.join(package, "lib"))
+    own_folder = observed_fs.resolve_links(posixpath.join(package, "lib"))
     folders = system.environment_folders()
     for folder in folders:
-        copies = [name for name in disk.names(folder) if _is_libtorch(name)]
+        copies = [name for name in observed_fs.list_names(folder) if _is_libtorch(name)]
         # LD_LIBRARY_PATH comes before DT_RUNPATH (ld.so(8)), so these would be loaded in place of torch's own.
-        if copies and disk.real(folder) != own_folder:
+        if copies and observed_fs.resolve_links(folder) != own_folder:
             remainder = ":".join(item for item in folders if item != folder)
             yield Ailment(
                 subject=f"LD_LIBRARY_PATH={folder}",
@@ -372,11 +376,11 @@ def _built_on_the_fly(python: str, accelerator: str) -> Iterator[Path]:
     """Yield the folders of ``torch.utils.cpp_extension.load`` that this torch would use (``_get_build_directory``
     there).
     """
-    chosen = disk.variable("TORCH_EXTENSIONS_DIR")
+    chosen = observed_fs.read_variable("TORCH_EXTENSIONS_DIR")
     root = Path(chosen) if chosen else _cache_of_torch(sys.platform) / f"py{python}_{accelerator}"
-    for folder in sorted(root / name for name in disk.names(root)):
+    for folder in sorted(root / name for name in observed_fs.list_names(root)):
         # A folder without a library is a build that failed, or is still going on.
-        if any(map(is_library, disk.names(folder))):
+        if any(map(is_library, observed_fs.list_names(folder))):
             yield folder
 
 
@@ -386,21 +390,21 @@ def _cache_of_torch(system: str) -> Path:
     :param system: ``sys.platform``
     """
     if system == "win32":
-        local = disk.variable("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")  # noqa: PTH111
+        local = observed_fs.read_variable("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")  # noqa: PTH111
         return Path(local, "torch_extensions", "torch_extensions", "Cache")
     if system == "darwin":
         return Path(os.path.expanduser("~/Library/Caches"), "torch_extensions")  # noqa: PTH111
-    disk.variable("HOME")  # a kept diagnosis depends on it, too: expanduser asks for it
+    observed_fs.read_variable("HOME")  # a kept diagnosis depends on it, too: expanduser asks for it
     # Path.home() would raise an error for a user who has no home.
-    cache = disk.variable("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    cache = observed_fs.read_variable("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     return Path(cache, "torch_extensions")
 
 
 def _find_stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:
     try:
-        judgement = judge(build, choice, session)
+        judgement = judge_package(build, choice, session)
     except InputError as error:
-        return _unread(str(build), error)
+        return _unread_ailment(str(build), error)
     if judgement is None:
         return None
     # torch rebuilds the extension if its sources change, but not if torch itself does.
@@ -414,4 +418,4 @@ def _find_stale(build: Path, choice: TorchChoice, session: Session) -> Ailment |
             extensions=tuple(result.path for result in judgement.failing),
             commands=(f"rm -r {shlex.quote(str(build))}",),
         )
-    return _unknown(str(build), judgement.error) if judgement.fitness is Fitness.UNKNOWN else None
+    return _unknown_ailment(str(build), judgement.error) if judgement.fitness is Fitness.UNKNOWN else None

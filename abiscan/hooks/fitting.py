@@ -12,7 +12,7 @@ from abiscan.hooks import arguments
 from abiscan.index.client import Settings, settings_of_pip
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
-from abiscan.pipelines.fit_request import Request, answer
+from abiscan.pipelines.fit_request import Request, answer_request
 from abiscan.torches.torch import TorchChoice
 
 
@@ -30,7 +30,7 @@ def newest_fitting(
         packages=tuple(names), torch=torch, python=python, settings=settings_of(python, options), variants=False
     )
     try:
-        result = answer(request, session)
+        result = answer_request(request, session)
     # It is an InputError as well, but one about the index, and not about what it lacks.
     except UnreachableError:
         raise
@@ -41,18 +41,18 @@ def newest_fitting(
 
 def settings_of(python: str | None, options: Sequence[str]) -> Settings:
     """Return the settings of an interpreter's pip, as these options change them."""
-    index_urls = arguments.values(options, "-i", "--index-url", "--pypi-url")
+    index_urls = arguments.option_values(options, "-i", "--index-url", "--pypi-url")
     named = IndexOptions(
         # As in pip: of an option that replaces, the last one counts; of one that adds, all do.
         index_url=index_urls[-1] if index_urls else None,
-        extra_index_urls=tuple(arguments.values(options, "--extra-index-url")),
-        find_links=tuple(arguments.values(options, "-f", "--find-links")),
-        no_index=arguments.has(options, "--no-index"),
+        extra_index_urls=tuple(arguments.option_values(options, "--extra-index-url")),
+        find_links=tuple(arguments.option_values(options, "-f", "--find-links")),
+        no_index=arguments.has_option(options, "--no-index"),
     )
     settings = settings_of_pip(python, named)
     return msgspec.structs.replace(
         settings,
-        trusted_hosts=(*settings.trusted_hosts, *arguments.values(options, "--trusted-host")),
-        certificates=next(reversed(arguments.values(options, "--cert")), settings.certificates),
-        proxy=next(reversed(arguments.values(options, "--proxy")), settings.proxy),
+        trusted_hosts=(*settings.trusted_hosts, *arguments.option_values(options, "--trusted-host")),
+        certificates=next(reversed(arguments.option_values(options, "--cert")), settings.certificates),
+        proxy=next(reversed(arguments.option_values(options, "--proxy")), settings.proxy),
     )

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
-from abiscan.hooks.changes import changes
+from abiscan.hooks.changes import list_changes
 from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
-from abiscan.hooks.judgement import MainCause, cause, fitting
+from abiscan.hooks.judgement import MainCause, find_main_cause, list_fitting
 from abiscan.hooks.solution import Task, solve
 from abiscan.hooks.torch_change import TorchChange, torch_change
 from abiscan.inputs.session import Session
@@ -33,7 +33,7 @@ class InstallCheck(Struct, frozen=True, kw_only=True):
     plan: tuple[str, ...] = ()
 
 
-def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
+def check_install(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
     """Check what would be installed, before it is installed.
 
     :param arguments: the arguments of ``install``, in the form of ``CommandLine.arguments``
@@ -42,24 +42,24 @@ def check(installer: Installer, arguments: Sequence[str], session: Session) -> I
     :raises InputError: the interpreter or its torch cannot be read
     """
     session.progress("resolving what would be installed")
-    plan = installer.plan(arguments)
+    plan = installer.plan_install(arguments)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         inspector = Inspector(Path(folder), installer.index_options(arguments), session)
-        inspection = inspector.inspect(plan)
+        inspection = inspector.inspect_plan(plan)
         lines: list[str] = []
         if inspection.problems:
-            lines += _refusal(installer, arguments, plan, inspector, inspection, session)
+            lines += _explain_refusal(installer, arguments, plan, inspector, inspection, session)
         change = torch_change(plan, inspection, inspector, arguments, session)
         # Only for a plan that goes ahead: before a refusal, sizes would be noise, and each takes a request.
         shown: tuple[PackageChange, ...] = ()
-        if not lines and not arguments_of.has(arguments, "-q", "--quiet"):
-            shown = changes(plan, inspection.torch, installer.index_options(arguments), session)
+        if not lines and not arguments_of.has_option(arguments, "-q", "--quiet"):
+            shown = list_changes(plan, inspection.torch, installer.index_options(arguments), session)
         return InstallCheck(
             problems=tuple(lines), notes=inspection.notes, change=change, plan=tuple(change_lines(shown))
         )
 
 
-def _refusal(
+def _explain_refusal(
     installer: Installer,
     arguments: Sequence[str],
     plan: Plan,
@@ -68,7 +68,9 @@ def _refusal(
     session: Session,
 ) -> Iterator[str]:
     """Yield what will not work, then the way out."""
-    causes = [cause(problem.source, problem.judgement, inspection.torch, session) for problem in inspection.problems]
+    causes = [
+        find_main_cause(problem.source, problem.judgement, inspection.torch, session) for problem in inspection.problems
+    ]
     for problem, main_cause in zip(inspection.problems, causes, strict=True):
         yield _format_line(problem, main_cause, inspection.torch)
     names = listed(dict.fromkeys(problem.name for problem in inspection.problems))
@@ -89,13 +91,13 @@ def _refusal(
     if solution is None:
         yield f"found no versions on the index that work together: looked for {names}, and for other releases of torch"
         for problem in inspection.problems:
-            if fits := list(dict.fromkeys(map(number_of, fitting(problem.source, session)))):
+            if fits := list(dict.fromkeys(map(number_of, list_fitting(problem.source, session)))):
                 yield f"{problem} works with torch {', '.join(fits)}"
         return
     if solution.newest is not None:
         yield solution.newest
     without = " without your files, which ask for other versions" if solution.without_files else ""
-    yield f"this works{without}: {installer.command(['install', *solution.words])}"
+    yield f"this works{without}: {installer.format_command(['install', *solution.words])}"
     yield from change_lines(solution.changes)
     if solution.torch is not None and arguments_of.ignores_dependencies(solution.words):
         yield f"torch {solution.torch} has dependencies of its own, which --no-deps leaves out"

@@ -17,10 +17,10 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.judgement import Fitness, Judgement, judge
+from abiscan.hooks.judgement import Fitness, Judgement, judge_package
 from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.packages import PURE, Distribution, FetchedWheel
-from abiscan.inputs.requirement import applying
+from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, is_python_for_torch, uses_torch
 from abiscan.inputs.version import TorchVersion
@@ -64,7 +64,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     packages: tuple[Planned, ...]
     removed: frozenset[str] = frozenset()
 
-    def get(self, name: str) -> Planned | None:
+    def find_planned(self, name: str) -> Planned | None:
         """Return the package of that name that would be installed; None if there is none."""
         return next((planned for planned in self.packages if canonicalize_name(planned.name) == name), None)
 
@@ -76,7 +76,7 @@ class Installer(Protocol):
     def downloads_to_plan(self) -> bool:
         """Whether it downloads everything that it would install, only to say what that is."""
 
-    def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
+    def plan_install(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
         """Return what ``install`` with these arguments would do.
 
         :param arguments: in the form of ``CommandLine.arguments``, as everywhere here
@@ -85,7 +85,7 @@ class Installer(Protocol):
         :raises UnclearPlanError: it succeeds, but does not say clearly what it would do
         """
 
-    def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    def list_versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """Return the versions of a package that have a file for this Python, newest first; empty if unknown.
 
         :param arguments: those of ``install``, which say where packages come from
@@ -94,10 +94,10 @@ class Installer(Protocol):
     def index_options(self, arguments: Sequence[str]) -> list[str]:
         """Return the arguments that say where packages come from, as pip spells them."""
 
-    def upgrading(self, names: Iterable[str]) -> list[str]:
+    def upgrade_options(self, names: Iterable[str]) -> list[str]:
         """Return the options that make it replace these packages, and others only if they require it."""
 
-    def command(self, words: Sequence[str]) -> str:
+    def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type.
 
         :param words: its own command and arguments: ``install``, …
@@ -159,7 +159,7 @@ class Inspector:
         self.downloaded = 0
         """The bytes that were downloaded so far."""
 
-    def inspect(self, plan: Plan, requested: Collection[str] = ()) -> Inspection:
+    def inspect_plan(self, plan: Plan, requested: Collection[str] = ()) -> Inspection:
         """Check a plan.
 
         Packages that stay installed count if they work now, and torch changes. If they do not work now, that is not the
@@ -173,7 +173,7 @@ class Inspector:
         ]
         # Only what may be compiled is downloaded: of most plans, that is nothing.
         suspects = [planned for planned in plan.packages if _may_depend_on_build(plan, planned)]
-        torch = plan.get("torch")
+        torch = plan.find_planned("torch")
         if not suspects and torch is None and not requested:
             return Inspection(torch=None, problems=(), notes=tuple(notes))
         choice = self._find_torch(plan, torch)
@@ -188,12 +188,12 @@ class Inspector:
         ]
         return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes))
 
-    def installed(self, python: str | None) -> tuple[Distribution, ...]:
+    def list_installed(self, python: str | None) -> tuple[Distribution, ...]:
         """Return the installed packages with extensions of torch, and those of Python code that requires it."""
         if python not in self._installed:
             files = self._session.files()
-            images = system.images() is not None
-            match = packages.installed(interpreter.search_path(python))
+            images = system.own_image_system() is not None
+            match = packages.list_installed(interpreter.search_path(python))
             self._installed[python] = tuple(
                 item
                 for item in match
@@ -230,7 +230,7 @@ class Inspector:
         key = (str(planned), planned.url)
         if key not in self._wheels:
             try:
-                self._wheels[key] = self._fetched(plan, planned)
+                self._wheels[key] = self._fetch_wheel(plan, planned)
             except InputError as error:
                 self._wheels[key] = error
         wheel = self._wheels[key]
@@ -238,17 +238,17 @@ class Inspector:
             raise wheel
         return wheel
 
-    def _fetched(self, plan: Plan, planned: Planned) -> FetchedWheel:
+    def _fetch_wheel(self, plan: Plan, planned: Planned) -> FetchedWheel:
         if planned.url is not None and planned.url.startswith("file:"):
             return FetchedWheel(path=Path(packages.path_of_url(planned.url)))
         self._session.progress(f"downloading {planned}")
         at = f"=={planned.version}" if planned.url is None else f" @ {planned.url}"
         folder = Path(tempfile.mkdtemp(dir=self._folder))  # two indexes may have files of one name
-        path = packages.fetch(f"{planned.name}{at}", folder, plan.python, self._options)
+        path = packages.fetch_wheel(f"{planned.name}{at}", folder, plan.python, self._options)
         self.downloaded += path.stat().st_size
         return FetchedWheel(path=path)
 
-    def _downloaded(self, plan: Plan, planned: Planned, notes: list[str]) -> FetchedWheel | None:
+    def _download_wheel(self, plan: Plan, planned: Planned, notes: list[str]) -> FetchedWheel | None:
         """Return the file of a package, None if it cannot be downloaded."""
         try:
             return self._make_wheel(plan, planned)
@@ -256,7 +256,9 @@ class Inspector:
             notes.append(f"{planned} is not checked: {error.problem}")
             return None
 
-    def _judge(self, source: Source, choice: TorchChoice, beside: Sequence[FetchedWheel] = ()) -> Judgement | None:
+    def _judge_source(
+        self, source: Source, choice: TorchChoice, beside: Sequence[FetchedWheel] = ()
+    ) -> Judgement | None:
         """Return the judgement of a package, None if it has no extension of torch.
 
         :raises InputError: it cannot be read
@@ -264,7 +266,7 @@ class Inspector:
         key = (str(source), choice, *(wheel.path for wheel in beside))
         if key not in self._judgements:
             try:
-                self._judgements[key] = judge(source, choice, self._session, beside)
+                self._judgements[key] = judge_package(source, choice, self._session, beside)
             except InputError as error:
                 self._judgements[key] = error
         judgement = self._judgements[key]
@@ -276,13 +278,13 @@ class Inspector:
         self, plan: Plan, suspects: Sequence[Planned], choice: TorchChoice, notes: list[str]
     ) -> Iterator[Problem]:
         # All are downloaded before any is judged, since each is judged next to the others.
-        wheels = {planned: wheel for planned in suspects if (wheel := self._downloaded(plan, planned, notes))}
+        wheels = {planned: wheel for planned in suspects if (wheel := self._download_wheel(plan, planned, notes))}
         for planned, wheel in wheels.items():
             self._session.progress(f"checking {planned}")
             # They are installed together, so one may need libraries of another.
             beside = [item for item in wheels.values() if item is not wheel]
             try:
-                judgement = self._judge(wheel, choice, beside)
+                judgement = self._judge_source(wheel, choice, beside)
             except InputError as error:
                 notes.append(f"{planned} is not checked: {error.problem}")
                 continue
@@ -296,13 +298,13 @@ class Inspector:
     ) -> Iterator[Problem]:
         """Yield packages that stay installed, but would run with a different torch; and those that are to be mended."""
         # If torch stays, so does what works with it.
-        changes = plan.get("torch") is not None
-        for distribution in self.installed(plan.python) if changes or requested else ():
+        changes = plan.find_planned("torch") is not None
+        for distribution in self.list_installed(plan.python) if changes or requested else ():
             name = canonicalize_name(distribution.name)
-            if plan.get(name) is not None or not (changes or name in requested):
+            if plan.find_planned(name) is not None or not (changes or name in requested):
                 continue
             self._session.progress(f"checking {distribution}")
-            judgement = self._judge(distribution, choice)
+            judgement = self._judge_source(distribution, choice)
             if judgement is None or judgement.fitness is not Fitness.FAILS:
                 continue
             problem = Problem(
@@ -316,7 +318,7 @@ class Inspector:
 
     def _works_now(self, plan: Plan, distribution: Distribution) -> bool:
         now = self.torch_now(plan)
-        judgement = self._judge(distribution, now) if now is not None else None
+        judgement = self._judge_source(distribution, now) if now is not None else None
         return judgement is not None and judgement.fitness is not Fitness.FAILS
 
 
@@ -340,8 +342,8 @@ def _below_torch(plan: Plan) -> set[str]:
         name = names.pop()
         if name not in below:
             below.add(name)
-            planned = plan.get(name)
-            names += [needed for text in planned.requires if (needed := _needed(text))] if planned else []
+            planned = plan.find_planned(name)
+            names += [needed for text in planned.requires if (needed := _needed_package(text))] if planned else []
     return below
 
 
@@ -353,12 +355,12 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     version = TorchVersion.parse(torch.version)
     if version is None:
         return None
-    if images := system.images():
+    if images := system.own_image_system():
         known_value = next(
             (build for build in torch_images.builds(*images) if build.of_release == version.of_release), None
         )
         return str(known_value) if known_value and version.local in (None, known_value.local) else None
-    machine = system.machine()
+    machine = system.own_machine()
     builds = [
         build
         for release, build_machine, build in embedded.builds()
@@ -366,18 +368,18 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     ]
     if version.local:
         return next((build for build in builds if TorchVersion(build) == version), None)
-    required = [name for text in torch.requires if (name := _needed(text))]
+    required = [name for text in torch.requires if (name := _needed_package(text))]
     along = [canonicalize_name(planned.name) for planned in plan.packages]
     # Before 2.0, the default wheel for Linux is the one with CUDA, whatever its metadata say.
     cuda = version < _CUDA_BESIDE or any(map(_OF_CUDA.match, required or along))
     return next((build for build in builds if ("+cu" in build) == cuda), None)
 
 
-def _needed(text: str) -> str | None:
+def _needed_package(text: str) -> str | None:
     """Return the name of the required package; None for a requirement of an extra."""
-    requirement = applying(text)
+    requirement = parse_applying(text)
     return canonicalize_name(requirement.name) if requirement else None
 
 
 def _names_torch(text: str) -> bool:
-    return _needed(text) == "torch"
+    return _needed_package(text) == "torch"

@@ -18,7 +18,7 @@ from abiscan.inputs.packages import PURE, Distribution, FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, Target
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.check import check
+from abiscan.pipelines.check import check_targets
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
@@ -104,7 +104,9 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return finding.message if finding else next((gap.reason for gap in worst.gaps), "could not be checked")
 
 
-def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()) -> Judgement | None:
+def judge_package(
+    source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()
+) -> Judgement | None:
     """Check one package; None if it has no extension of torch, unless it is Python code that fails.
 
     :param beside: packages that will be installed with it
@@ -112,10 +114,10 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
     """
     if _may_be_python(source):
         return _judge_python(source, choice, session)
-    report = check([source], [choice], RULES, session, beside=beside)
+    report = check_targets([source], [choice], RULES, session, beside=beside)
     if not report.results:
         return None
-    results = tuple(sorted(report.results, key=_severity, reverse=True))
+    results = tuple(sorted(report.results, key=_rank_result, reverse=True))
     return Judgement(results=results, package=next(iter(report.packages), None))
 
 
@@ -154,7 +156,7 @@ class MainCause(Struct, frozen=True, kw_only=True):
     torch_kind: str | None = None
 
 
-def cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> MainCause | None:
+def find_main_cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> MainCause | None:
     """Return the main cause of a failure; None if the error itself is all that is known.
 
     :param source: what was judged
@@ -194,12 +196,12 @@ def worst_finding(result: Result) -> Finding | None:
     return max(result.findings, key=lambda finding: finding.effect.severity, default=None)
 
 
-def _severity(result: Result) -> tuple[int, int]:
+def _rank_result(result: Result) -> tuple[int, int]:
     finding = worst_finding(result)
     return finding.effect.severity if finding else -1, result.verdict is Verdict.UNKNOWN
 
 
-def fitting(source: Source, session: Session) -> tuple[str, ...]:
+def list_fitting(source: Source, session: Session) -> tuple[str, ...]:
     """Return the embedded builds on which all extensions of a package load, newest first, by full version:
     ``2.8.0+cu128``; of Python code alone, those on which it can be imported.
 
@@ -211,7 +213,7 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
     if target.images:
         return _fitting_images(source, target, session)
     # Python code alone is for the machine at hand, if abiscan knows it.
-    machines = {extension.facts.machine for extension in target.extensions} or {system.machine()} - {None}
+    machines = {extension.facts.machine for extension in target.extensions} or {system.own_machine()} - {None}
     if len(machines) != 1:
         return ()
     (machine,) = machines
@@ -225,7 +227,7 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
         for version, build_machine, build in embedded.builds()
         if build_machine is machine and version in tried
     ]
-    return tuple(build for _, build in sorted(builds, reverse=True) if _fits(source, build, session))
+    return tuple(build for _, build in sorted(builds, reverse=True) if _fits_build(source, build, session))
 
 
 def _fitting_images(source: Source, target: Target, session: Session) -> tuple[str, ...]:
@@ -235,11 +237,11 @@ def _fitting_images(source: Source, target: Target, session: Session) -> tuple[s
     required = target.metadata.requires_torch if target.metadata else None
     admitted = [version for version in attributes if required is None or required.admits(version)] or attributes
     tried = sorted(admitted, reverse=True)[:_TRIED]
-    return tuple(str(release) for release in tried if _fits(source, str(release), session))
+    return tuple(str(release) for release in tried if _fits_build(source, str(release), session))
 
 
-def _fits(source: Source, build: str, session: Session) -> bool:
-    judgement = judge(source, ReleaseNumber(build), session)
+def _fits_build(source: Source, build: str, session: Session) -> bool:
+    judgement = judge_package(source, ReleaseNumber(build), session)
     if judgement is None:  # Python code that does not fail
         return _may_be_python(source)
     return judgement.fitness is Fitness.WORKS

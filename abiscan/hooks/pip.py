@@ -43,10 +43,12 @@ class Pip(Struct, frozen=True):
     @property
     def downloads_to_plan(self) -> bool:
         """Whether it is older than 25.1, from which on metadata are enough for it."""
-        pip = packages.find("pip", interpreter.search_path(self.python)) or packages.find("pip", sys.path)
+        pip = packages.find_installed("pip", interpreter.search_path(self.python)) or packages.find_installed(
+            "pip", sys.path
+        )
         return pip is None or Version(pip.version) < _PLANS_WITH_METADATA
 
-    def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
+    def plan_install(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
         """Return what pip would install. Its errors are shown as usual, unless ``silent``.
 
         :raises InstallerError: pip cannot find the packages, or cannot resolve their requirements
@@ -56,11 +58,11 @@ class Pip(Struct, frozen=True):
             report = Path(folder, "report.json")
             # The report is a stable format of pip ("Installation Report", version 1), unlike what it prints.
             command = ("install", "--dry-run", "--report", str(report), "-qq")
-            process = programs.run(
-                [*packages.pip(self.python), *command, *arguments_of.without(arguments, "--report")],
+            process = programs.run_program(
+                [*packages.pip_command(self.python), *command, *arguments_of.drop_options(arguments, "--report")],
                 stdout=subprocess.DEVNULL,  # with -v, it says there what it will say again
                 stderr=subprocess.DEVNULL if silent else None,
-                env=_impatient() if silent else None,
+                env=_impatient_variables() if silent else None,
             )
             text = report.read_text("utf-8", "surrogateescape") if report.is_file() else None
         if process.returncode:
@@ -72,7 +74,7 @@ class Pip(Struct, frozen=True):
             if document["version"] != _REPORT_VERSION:
                 problem = f"writes reports of version {document['version']!r}, which abiscan does not know"
                 raise UnclearPlanError("pip", problem, "update abiscan, or use --force to install without a check")
-            planned = tuple(map(_planned, document["install"]))
+            planned = tuple(map(_parse_entry, document["install"]))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             problem = f"its report of what it would install cannot be read: {type(error).__name__}: {error}"
             raise UnclearPlanError("pip", problem) from error
@@ -82,41 +84,41 @@ class Pip(Struct, frozen=True):
         """Return the arguments that say where packages come from."""
         return arguments_of.index_options(arguments)
 
-    def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    def list_versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """Return the versions of a package on the index, newest first; empty if unknown."""
-        return versions(self.python, name, self.index_options(arguments))
+        return list_versions(self.python, name, self.index_options(arguments))
 
-    def upgrading(self, names: Iterable[str]) -> list[str]:  # noqa: ARG002 - pip replaces what is named, and no more
+    def upgrade_options(self, names: Iterable[str]) -> list[str]:  # noqa: ARG002 - pip replaces what is named, and no more
         """Return the options that make it replace these packages."""
         return ["--upgrade", "--upgrade-strategy", "only-if-needed"]
 
-    def command(self, words: Sequence[str]) -> str:
+    def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type."""
         return shlex.join(["abiscan", "pip", *(["--python", self.named] if self.named else []), *words])
 
 
-def versions(python: str | None, name: str, options: Sequence[str]) -> tuple[str, ...]:
+def list_versions(python: str | None, name: str, options: Sequence[str]) -> tuple[str, ...]:
     """Return the versions of a package that have a file for an interpreter, newest first; empty if pip does not say.
 
     :param options: where packages come from: ``index_options``
     """
     try:
-        command = [*packages.pip(python), "index", "versions", *options, name]
+        command = [*packages.pip_command(python), "index", "versions", *options, name]
     except InputError:  # there is no pip
         return ()
-    process = programs.run(command, capture_output=True, env=_impatient())
+    process = programs.run_program(command, capture_output=True, env=_impatient_variables())
     match = _VERSIONS.search(process.stdout)
     return tuple(match[1].split(", ")) if match and not process.returncode else ()
 
 
-def _impatient() -> dict[str, str]:
+def _impatient_variables() -> dict[str, str]:
     """Return an environment in which pip gives up early if there is no network: users wait for an answer, not for
     packages.
     """
     return {"PIP_RETRIES": "0", **os.environ}
 
 
-def _planned(entry: Any) -> Planned:
+def _parse_entry(entry: Any) -> Planned:
     metadata, origin = entry["metadata"], entry["download_info"]
     url = origin["url"]
     # Names and versions come from the metadata of a package that nobody has checked yet.

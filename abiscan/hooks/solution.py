@@ -21,10 +21,10 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
-from abiscan.hooks.changes import changes
+from abiscan.hooks.changes import list_changes
 from abiscan.hooks.fitting import newest_fitting
 from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Planned, Problem
-from abiscan.hooks.judgement import fitting
+from abiscan.hooks.judgement import list_fitting
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -46,7 +46,7 @@ class Solution(Struct, frozen=True, kw_only=True):
 
     ``without_files`` says that the user's files of requirements or constraints, which exclude it, are left out.
     ``torch`` is the version of the torch that it changes to, None if it does not change it. ``newest`` says that the
-    versions in it are the newest that work, as far as that is known. ``changes`` are those that it makes.
+    versions in it are the newest that work, as far as that is known. ``list_changes`` are those that it makes.
     """
 
     words: tuple[str, ...]
@@ -125,15 +125,15 @@ class _Search:
 
     @functools.cached_property
     def _torches(self) -> tuple[str, ...]:
-        return self._installer.versions("torch", self.task.words)
+        return self._installer.list_versions("torch", self.task.words)
 
     @functools.cached_property
     def _candidates(self) -> Candidates:
-        return Candidates(self._folder, self._torches, self.task.plan.get("torch"))
+        return Candidates(self._folder, self._torches, self.task.plan.find_planned("torch"))
 
     def solutions(self) -> Iterator[Solution]:
         task = self.task
-        asked = arguments.names(task.words, "torch")
+        asked = arguments.names_package(task.words, "torch")
         same_torch = _Mode(any_torch=False, any_version=True)
         same_versions = _Mode(any_torch=True, any_version=False)
         # From the least change to the greatest, and lazily: whoever takes the first one does not pay for the others.
@@ -145,7 +145,7 @@ class _Search:
                 yield from self._searched([*words, *index], same_torch)
             if not self._torches:
                 continue  # there is no other torch to be had
-            if not asked and any(arguments.names(task.words, name) for name in task.names):
+            if not asked and any(arguments.names_package(task.words, name) for name in task.names):
                 yield from self._searched(words, same_versions)
             # What is not broken rarely works on an older torch.
             yield from self._searched(words, _Mode(any_torch=True, any_version=True, newer=True))
@@ -161,7 +161,7 @@ class _Search:
     def _fitted(self, words: Sequence[str]) -> Iterator[Solution]:
         """Yield the newest versions that work with the torch, if what else is asked for admits them."""
         task = self.task
-        torch = TorchOf(task.plan.python) if task.plan.get("torch") is None else ReleaseNumber(task.torch)
+        torch = TorchOf(task.plan.python) if task.plan.find_planned("torch") is None else ReleaseNumber(task.torch)
         options = self._installer.index_options(words)
         result = newest_fitting(task.names, torch, task.plan.python, options, self._session)
         if not result:
@@ -175,7 +175,7 @@ class _Search:
         """Return what is said of versions that are the newest that work with the torch."""
         task = self.task
         number = number_of(task.torch)
-        torch = f"the torch {number} you have" if task.plan.get("torch") is None else f"torch {number}"
+        torch = f"the torch {number} you have" if task.plan.find_planned("torch") is None else f"torch {number}"
         pins = listed([f"{name}=={version}" for name, version in result.items()])
         return f"install {pins}: the newest that {'works' if len(result) == 1 else 'work'} with {torch}"
 
@@ -189,10 +189,10 @@ class _Search:
 
     def name_same_torch(self) -> str:
         """Return the constraint to the torch that the task is about."""
-        if self.task.plan.get("torch") is not None:
-            return Candidates.exactly(number_of(self.task.torch))
+        if self.task.plan.find_planned("torch") is not None:
+            return Candidates.constrain_to(number_of(self.task.torch))
         # For an installer, the torch of the public index has no local tag, although it calls itself 2.9.1+cu128.
-        installed = packages.find("torch", interpreter.search_path(self.task.plan.python))
+        installed = packages.find_installed("torch", interpreter.search_path(self.task.plan.python))
         return f"torch=={installed.version if installed else number_of(self.task.torch)}"
 
     def find_proposal(
@@ -201,14 +201,14 @@ class _Search:
         """Return what the installer would choose, without downloading a torch; None if nothing satisfies all
         metadata.
         """
-        changes_torch = mode.any_torch or self.task.plan.get("torch") is not None
+        changes_torch = mode.any_torch or self.task.plan.find_planned("torch") is not None
         free = [*(names if mode.any_version else ()), *(("torch",) if changes_torch else ())]
         upgraded = [*names, "torch"] if changes_torch else names
         file = self._folder / "constraints.txt"
         file.write_text("".join(f"{line}\n" for line in constraints), encoding="utf-8")
         question = [
-            *arguments.resolvable(words, free, self.task.urls),
-            *self._installer.upgrading(upgraded),
+            *arguments.free_versions(words, free, self.task.urls),
+            *self._installer.upgrade_options(upgraded),
             *("--only-binary", ":all:", "--constraint", str(file)),
             *self._candidates.options,
         ]
@@ -217,7 +217,7 @@ class _Search:
         if plan is None and not self._proposed and arguments.ignores_dependencies(words):
             plan = self._planned([*question, "--no-deps"])  # the index may not have what the user does not want
         self._proposed = self._proposed or plan is not None
-        return self._candidates.real(plan) if plan is not None else None
+        return self._candidates.restore_real(plan) if plan is not None else None
 
     def _rehearsed(self, words: Sequence[str], *, changes_torch: bool) -> Plan | None:
         """Return what the installer would do, as ``_planned``; without another torch if it would download that to
@@ -226,18 +226,18 @@ class _Search:
         if not changes_torch or not self._installer.downloads_to_plan:
             return self._planned(words)
         plan = self._planned([*words, *self._candidates.options])
-        return self._candidates.real(plan) if plan is not None else None
+        return self._candidates.restore_real(plan) if plan is not None else None
 
     def inspect_plan(self, plan: Plan, names: Collection[str]) -> Inspection | None:
         """Return what would become of a plan; None if its torch cannot be read."""
         try:
-            return self.inspector.inspect(plan, requested=names)
+            return self.inspector.inspect_plan(plan, requested=names)
         except InputError:
             return None
 
     def _planned(self, words: Sequence[str]) -> Plan | None:
         try:
-            return self._installer.plan(words, silent=True)
+            return self._installer.plan_install(words, silent=True)
         except (InstallerError, InputError):
             return None
 
@@ -249,7 +249,7 @@ class _Search:
         kind = self.task.torch.partition("+")[2]
         option = ["--index-url", f"{_PYTORCH_INDEX}/{kind}"]
         names = self.task.names if kind else ()
-        has = (self._installer.versions(name, [*words, *option]) for name in names)
+        has = (self._installer.list_versions(name, [*words, *option]) for name in names)
         return option if any(version.endswith(f"+{kind}") for versions in has for version in versions) else []
 
     def find_older_torch(self, problem: Problem, torch: str | None) -> TorchVersion | None:
@@ -263,7 +263,9 @@ class _Search:
         key = str(source)
         if key not in self._fitting:
             try:
-                self._fitting[key] = tuple(TorchVersion(build).of_release for build in fitting(source, self._session))
+                self._fitting[key] = tuple(
+                    TorchVersion(build).of_release for build in list_fitting(source, self._session)
+                )
             except InputError:
                 self._fitting[key] = ()
         return self._fitting[key]
@@ -278,18 +280,18 @@ class _Search:
         # What stays installed is pinned, too, if the user asked for another version of it: the command says what
         # happens.
         pins |= self._staying(words, [name for name in names if name not in pins])
-        torch = proposal.get("torch")
-        if torch is not None and torch != self.task.plan.get("torch"):
+        torch = proposal.find_planned("torch")
+        if torch is not None and torch != self.task.plan.find_planned("torch"):
             pins["torch"] = torch.version
-        pinned = arguments.pinned(words, pins, self.task.urls)
-        self._session.progress(f"trying {self._installer.command(['install', *pinned])}")
+        pinned = arguments.pin_versions(words, pins, self.task.urls)
+        self._session.progress(f"trying {self._installer.format_command(['install', *pinned])}")
         # The proposal was made with other arguments. Only what the user will really type proves that it works.
         plan = self._rehearsed(pinned, changes_torch="torch" in pins)
         inspection = self.inspect_plan(plan, names) if plan is not None else None
         if plan is None or inspection is None or inspection.problems:
             return None
         options, alone = self._installer.index_options(pinned), self._installer.downloads_to_plan
-        made = changes(plan, inspection.torch, options, self._session, torch_alone=alone)
+        made = list_changes(plan, inspection.torch, options, self._session, torch_alone=alone)
         return msgspec.structs.replace(self._make_solution(words, pinned, pins.get("torch")), changes=made)
 
     def _staying(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
@@ -297,8 +299,8 @@ class _Search:
         version.
         """
         search_path = interpreter.search_path(self.task.plan.python)
-        asked = {*self.task.urls.values(), *(name for name in names if arguments.names(words, name))}
-        kept = {name: packages.find(name, search_path) for name in names if name in asked}
+        asked = {*self.task.urls.values(), *(name for name in names if arguments.names_package(words, name))}
+        kept = {name: packages.find_installed(name, search_path) for name in names if name in asked}
         return {name: distribution.version for name, distribution in kept.items() if distribution}
 
     def _make_solution(self, words: Sequence[str], pinned: Sequence[str], torch: str | None) -> Solution:

@@ -26,7 +26,7 @@ from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
 from abiscan.findings import Effect
 from abiscan.hooks import guard
-from abiscan.hooks.judgement import Fitness, judge
+from abiscan.hooks.judgement import Fitness, judge_package
 from abiscan.inputs import destination
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.image_files import is_torch_image, users_of_torch
@@ -53,7 +53,7 @@ class Stamp(Struct, frozen=True, kw_only=True):
     operators: int
 
 
-def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
+def stamp_wheel(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     """Record in a wheel what it needs from torch, replacing an earlier stamp. Same wheel, same torch, same bytes.
 
     :param choice: the torch that it was built for, and with whose schemas it was compiled
@@ -61,7 +61,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     """
     members = _list_places(path)
     session.progress("checking that it loads")
-    judgement = judge(path, choice, session)
+    judgement = judge_package(path, choice, session)
     torch = choice.open(session.files(), session)
     if judgement is None:
         raise InputError(
@@ -77,10 +77,10 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
         if examined.target.images
         else _relied_on_extensions(path, examined, torch.for_linux(), session)
     )
-    document = _document(path, relied)
+    document = _make_document(path, relied)
     # Sorted, without a date: the same wheel and torch give the same bytes, so a build stays reproducible.
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
-    _rewrite(path, dict.fromkeys(members, text))
+    _rewrite_wheel(path, dict.fromkeys(members, text))
     return Stamp(
         members=members,
         fingerprint=document["fingerprint"],
@@ -95,9 +95,9 @@ def _list_places(path: Path) -> tuple[str, ...]:
     """Return where the stamp goes: next to each copy of the guard."""
     wheel = Wheel(path)
     # A signature is over RECORD (binary distribution format, "Signed wheel files"), which stamping changes.
-    if any(name.endswith(_SIGNATURES) for name in wheel.names()):
+    if any(name.endswith(_SIGNATURES) for name in wheel.list_members()):
         raise InputError(str(path), "is signed, and stamping would invalidate the signature", "sign it after stamping")
-    places = [posixpath.dirname(name) for name in wheel.names() if posixpath.basename(name) == GUARD]
+    places = [posixpath.dirname(name) for name in wheel.list_members() if posixpath.basename(name) == GUARD]
     if not places:
         fix = f"first run abiscan guard --write PACKAGE/{GUARD}, and call its check() in PACKAGE/__init__.py"
         raise InputError(str(path), "has no guard that would read a stamp", fix)
@@ -159,7 +159,7 @@ def _names_of(image: LibraryImage) -> tuple[list[str], list[str]]:
     return needed, sorted(names)
 
 
-def _document(path: Path, relied: Mapping[str, Any]) -> dict[str, Any]:
+def _make_document(path: Path, relied: Mapping[str, Any]) -> dict[str, Any]:
     name = _NAME.fullmatch(path.name)
     return {
         "version": 1,
@@ -234,17 +234,17 @@ def _list_schemas(torch: LinuxTorch, machine: Machine, names: Collection[str]) -
     return {name: schema for name, schema in schemas.items() if schema is not None}
 
 
-def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:
+def _rewrite_wheel(path: Path, additions: Mapping[str, bytes]) -> None:
     """Add members to a wheel and to its RECORD; the file is replaced atomically."""
     with (
-        destination.written(path) as stream,
+        destination.write_whole(path) as stream,
         zipfile.ZipFile(path) as old,  # closed before it is replaced, as Windows wants it
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as new,
     ):
-        _copy(old, new, additions)
+        _copy_members(old, new, additions)
 
 
-def _copy(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, bytes]) -> None:
+def _copy_members(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, bytes]) -> None:
     record = next(info for info in old.infolist() if re.fullmatch(r"[^/]+\.dist-info/RECORD", info.filename))
     for info in old.infolist():
         # Members are copied as they are inflated; an earlier stamp and RECORD are written anew.
@@ -256,7 +256,7 @@ def _copy(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, by
         new.writestr(_make_info(name, record), content)
     # RECORD is CSV: path, hash in urlsafe base64 without padding, size (packaging specifications).
     rows = [row for row in csv.reader(io.StringIO(old.read(record).decode("utf-8"))) if row and row[0] not in additions]
-    added = [[name, f"sha256={_digest(content)}", str(len(content))] for name, content in additions.items()]
+    added = [[name, f"sha256={_hash_bytes(content)}", str(len(content))] for name, content in additions.items()]
     lines = io.StringIO()
     # The line of RECORD itself stays last.
     csv.writer(lines, lineterminator="\n").writerows([*rows[:-1], *added, *rows[-1:]])
@@ -270,5 +270,5 @@ def _make_info(name: str, like: zipfile.ZipInfo) -> zipfile.ZipInfo:
     return info
 
 
-def _digest(content: bytes) -> str:
+def _hash_bytes(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -17,7 +17,7 @@ from abiscan.errors import InputError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import Inspection, Inspector, Plan
 from abiscan.inputs import interpreter, packages
-from abiscan.inputs.requirement import applying
+from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
 from abiscan.words import listed
 
@@ -51,10 +51,10 @@ def torch_change(
 
     :raises InputError: the interpreter cannot be run
     """
-    planned = plan.get("torch")
-    if (planned is None and "torch" not in plan.removed) or arguments_of.has(arguments, *_ELSEWHERE):
+    planned = plan.find_planned("torch")
+    if (planned is None and "torch" not in plan.removed) or arguments_of.has_option(arguments, *_ELSEWHERE):
         return None
-    installed = packages.find("torch", interpreter.search_path(plan.python))
+    installed = packages.find_installed("torch", interpreter.search_path(plan.python))
     before = _build_now(plan, inspector, session) or (installed.version if installed else None)
     if before is None:
         return None
@@ -83,7 +83,7 @@ def _build_now(plan: Plan, inspector: Inspector, session: Session) -> str | None
 def _requiring_another(plan: Plan, before: str) -> Iterator[str]:
     """Yield the packages of a plan that do not admit the torch that is there."""
     for planned in plan.packages:
-        requirements = filter(None, map(applying, planned.requires))
+        requirements = filter(None, map(parse_applying, planned.requires))
         try:
             if any(
                 canonicalize_name(requirement.name) == "torch"

@@ -22,7 +22,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.variants import VariantProperty, torch_property
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.check import Result
-from abiscan.results.matrix import Matrix, works
+from abiscan.results.matrix import Matrix, is_working
 from abiscan.rules import layout_drift, vtable_drift
 from abiscan.torches.pythons import runs_in
 
@@ -69,7 +69,7 @@ def true_properties(path: Path, session: Session) -> TrueProperties:
         properties=(
             *(properties_of_needs(machine, _list_features(results)) if newest else ()),
             *gpus,
-            *map(torch_property, _shortened(torches, releases)),
+            *map(torch_property, _shorten_releases(torches, releases)),
         ),
         gaps=tuple(dict.fromkeys(_list_gaps(machine, results, examined.extensions, has_torch=newest is not None))),
     )
@@ -77,10 +77,10 @@ def true_properties(path: Path, session: Session) -> TrueProperties:
 
 def _is_working(matrix: Matrix, release: str) -> bool:
     """Whether every extension works on a release."""
-    return all(release in row.results and works(row.results[release]) for row in matrix.rows)
+    return all(release in row.results and is_working(row.results[release]) for row in matrix.rows)
 
 
-def _shortened(torches: Iterable[str], releases: Iterable[str]) -> Iterator[str]:
+def _shorten_releases(torches: Iterable[str], releases: Iterable[str]) -> Iterator[str]:
     """Yield minor versions all of whose releases are there, and single releases of others."""
     working = {TorchVersion(release).of_release for release in torches}
     numbers = dict.fromkeys(TorchVersion(release).of_release for release in releases)

@@ -26,8 +26,8 @@ from packaging.version import InvalidVersion
 from abiscan.errors import InputError, UnclearPlanError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import InstallerError, Plan, Planned
-from abiscan.hooks.pip import versions
-from abiscan.inputs import disk, programs
+from abiscan.hooks.pip import list_versions
+from abiscan.inputs import observed_fs, programs
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.regex import regex
 
@@ -78,7 +78,7 @@ class Uv(Struct, frozen=True):
 
         :raises InputError: there is none
         """
-        path = disk.which("uv")
+        path = observed_fs.find_program("uv")
         if path is None:
             raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use abiscan pip install")
         return path
@@ -88,7 +88,7 @@ class Uv(Struct, frozen=True):
         """No: metadata are enough for it."""
         return False
 
-    def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
+    def plan_install(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
         """Return what uv would install. It reports no addresses, except of files that the user passes by path or URL.
 
         :raises InstallerError: uv cannot find the packages, or cannot resolve their requirements
@@ -96,17 +96,17 @@ class Uv(Struct, frozen=True):
         :raises InputError: there is no uv, or no interpreter that it would install for
         """
         command = [self.executable, "pip", "install", "--dry-run", "--color", "never"]
-        words = arguments_of.without(arguments, *_PRINTING)
+        words = arguments_of.drop_options(arguments, *_PRINTING)
         # clap, which uv parses with, exits with 2 for an option that it does not know.
-        process = _run([*command, *_JSON, *words])
+        process = _run_uv([*command, *_JSON, *words])
         if process.returncode == 2 and _JSON[0] in process.stderr:  # it has no such option
-            process = _run([*command, *words])
+            process = _run_uv([*command, *words])
         if process.returncode:
             raise InstallerError(process.returncode, "" if silent else process.stderr)
         changes = tuple(_list_changes(process.stderr))
         if process.stdout.strip():
-            changes = _agreeing(changes, process.stdout)
-        python = self.python(arguments)
+            changes = _merge_versions(changes, process.stdout)
+        python = self.find_python(arguments)
         _must_be_for(python, process.stderr, arguments)
         asked = {canonicalize_name(name) for name in _asked_for(arguments)}
         installed = [change for change in changes if change.sign != "-"]
@@ -114,7 +114,9 @@ class Uv(Struct, frozen=True):
         names = {canonicalize_name(change.name) for change in installed}
         return Plan(
             python=python,
-            packages=tuple(_planned(change, requested=canonicalize_name(change.name) in asked) for change in installed),
+            packages=tuple(
+                _make_planned(change, requested=canonicalize_name(change.name) in asked) for change in installed
+            ),
             removed=frozenset({canonicalize_name(change.name) for change in changes} - names),
         )
 
@@ -122,7 +124,7 @@ class Uv(Struct, frozen=True):
         """Return the arguments that say where packages come from, and variables that do, as pip spells them."""
         words = [_INDEX_NAMES.get(word, word) for word in arguments]
         # An option wins over a variable, as in uv itself.
-        replaced = arguments_of.has(words, "--index-url", "-i")
+        replaced = arguments_of.has_option(words, "--index-url", "-i")
         for variable, option in _INDEX_VARIABLES.items():
             if option == "--index-url" and replaced:
                 continue
@@ -131,38 +133,40 @@ class Uv(Struct, frozen=True):
                     words += [option, _NAMED_INDEX.sub("", value)]
         return arguments_of.index_options(words)
 
-    def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    def list_versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """Return the versions of a package on the index, newest first, as pip says, since uv has no command for
         that.
         """
-        return versions(self.python(arguments), name, self.index_options(arguments))
+        return list_versions(self.find_python(arguments), name, self.index_options(arguments))
 
-    def upgrading(self, names: Iterable[str]) -> list[str]:
+    def upgrade_options(self, names: Iterable[str]) -> list[str]:
         """Return the options that make it replace these packages."""
         return [word for name in names for word in ("--upgrade-package", name)]
 
-    def command(self, words: Sequence[str]) -> str:
+    def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type."""
         return shlex.join(["abiscan", "uv", "pip", *words])
 
-    def python(self, arguments: Sequence[str]) -> str:
+    def find_python(self, arguments: Sequence[str]) -> str:
         """Return the interpreter that it would install for.
 
         :raises InputError: there is no uv, or no such interpreter
         """
-        pythons = arguments_of.values(arguments, *_PYTHON) or list(filter(None, [os.environ.get("UV_PYTHON")]))
-        system = arguments_of.has(arguments, "--system")
+        pythons = arguments_of.option_values(arguments, *_PYTHON) or list(filter(None, [os.environ.get("UV_PYTHON")]))
+        system = arguments_of.has_option(arguments, "--system")
         if not pythons and not system and not os.environ.get("UV_SYSTEM_PYTHON"):
             pythons = list(filter(None, [os.environ.get("VIRTUAL_ENV")]))  # which uv 0.2 does not look at here
-        process = _run([self.executable, "python", "find", *(["--system"] if system else []), *pythons[-1:]])
+        process = _run_uv([self.executable, "python", "find", *(["--system"] if system else []), *pythons[-1:]])
         if process.returncode:
             raise InputError("uv", f"finds no Python: {process.stderr.strip()}", "create an environment with uv venv")
         return process.stdout.strip()
 
 
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run_uv(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     variables = {name: value for name, value in os.environ.items() if name != "RUST_LOG"}  # which prints more lines
-    return programs.run(command, env=variables, capture_output=True, encoding="utf-8", errors="backslashreplace")
+    return programs.run_program(
+        command, env=variables, capture_output=True, encoding="utf-8", errors="backslashreplace"
+    )
 
 
 def _list_changes(text: str) -> Iterator[_Change]:
@@ -204,13 +208,16 @@ def _must_be_for(python: str, text: str, arguments: Sequence[str]) -> None:
     match = _ENVIRONMENT.search(text)
     if match is None:  # an old uv, or another folder to install into
         return
-    base = Path(*arguments_of.values(arguments, "--directory")[-1:])
-    folder = disk.real(str(base / match["folder"]))
-    if disk.is_file(Path(folder, "pyvenv.cfg")) and disk.real(str(Path(python).parent.parent)) != folder:
+    base = Path(*arguments_of.option_values(arguments, "--directory")[-1:])
+    folder = observed_fs.resolve_links(str(base / match["folder"]))
+    if (
+        observed_fs.is_file(Path(folder, "pyvenv.cfg"))
+        and observed_fs.resolve_links(str(Path(python).parent.parent)) != folder
+    ):
         raise UnclearPlanError("uv", f"would install into {folder}, but finds the Python {python}", "pass --python")
 
 
-def _agreeing(changes: Sequence[_Change], text: str) -> tuple[_Change, ...]:
+def _merge_versions(changes: Sequence[_Change], text: str) -> tuple[_Change, ...]:
     """Return the changes of the text, with the versions of the JSON.
 
     :raises UnclearPlanError: it is other JSON, or has other changes
@@ -234,7 +241,7 @@ def _agreeing(changes: Sequence[_Change], text: str) -> tuple[_Change, ...]:
     )
 
 
-def _planned(change: _Change, *, requested: bool) -> Planned:
+def _make_planned(change: _Change, *, requested: bool) -> Planned:
     path = urllib.parse.unquote(urllib.parse.urlsplit(change.url).path) if change.url else ""
     version = change.version
     if version is None:
@@ -254,11 +261,11 @@ def _planned(change: _Change, *, requested: bool) -> Planned:
 
 def _asked_for(arguments: Sequence[str]) -> Iterator[str]:
     """Yield the names of the packages that the user asks for, in the arguments or in files of requirements."""
-    for argument in arguments_of.parsed(arguments):
+    for argument in arguments_of.parse_arguments(arguments):
         if argument.option is None:
             wheel = Path(urllib.parse.unquote(urllib.parse.urlsplit(argument.words[0]).path)).name
             yield argument.package or wheel.partition("-")[0]
-    yield from arguments_of.values(arguments, *_NAMING)
+    yield from arguments_of.option_values(arguments, *_NAMING)
     for file in arguments_of.files_of_requirements(arguments):
         try:
             lines = read_requirements(file)

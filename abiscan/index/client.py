@@ -38,11 +38,11 @@ from abiscan.errors import InputError, UnreachableError
 from abiscan.index import index_page
 from abiscan.index.remote import RemoteFile, delete_oldest_files, sound_hash
 from abiscan.index.web import Web, page_of
-from abiscan.inputs import disk, packages, programs
+from abiscan.inputs import observed_fs, packages, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.packages import RemoteWheel
-from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of, required_by
+from abiscan.inputs.requirement import Metadata, environment_for, metadata_of, parse_applying, required_by
 from abiscan.inputs.variants import METADATA as VARIANT_METADATA
 from abiscan.inputs.variants import (
     VariantList,
@@ -114,8 +114,8 @@ def settings_of_pip(python: str | None, options: IndexOptions = FROM_SETTINGS) -
 def _read_configuration(python: str | None) -> dict[str, str]:
     """Ask pip for its configuration; return nothing if it does not answer."""
     try:
-        command = [*packages.pip(python), "config", "list"]
-        done = programs.run(command, capture_output=True, timeout=_PIP_SECONDS, check=True)
+        command = [*packages.pip_command(python), "config", "list"]
+        done = programs.run_program(command, capture_output=True, timeout=_PIP_SECONDS, check=True)
     except (InputError, OSError, subprocess.SubprocessError):
         return {}
     values: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
@@ -359,7 +359,7 @@ class Index:
         try:
             if link.is_file:
                 with _open_file(_path_of(link)) as file:
-                    disk.file(_path_of(link))
+                    observed_fs.stat_file(_path_of(link))
                     return read_variants(file.read(_LARGEST_METADATA).decode("utf-8"))
             page = self.web.get(link.normalized, largest=_LARGEST_METADATA)
             return VariantList() if page.is_error else read_variants(page.content.decode("utf-8"))
@@ -369,8 +369,8 @@ class Index:
     def _variant_of_wheel(self, label: str, candidate: Candidate) -> WheelVariant:
         """Read the properties of a variant in its wheel."""
         wheel = Wheel(Path(candidate.wheel), self._open_once(candidate))
-        name = next(filter(VARIANT_METADATA.fullmatch, wheel.names()), None)
-        text = wheel.content(name, _LARGEST_METADATA).decode("utf-8", "replace") if name else None
+        name = next(filter(VARIANT_METADATA.fullmatch, wheel.list_members()), None)
+        text = wheel.read_content(name, _LARGEST_METADATA).decode("utf-8", "replace") if name else None
         return variant_of_wheel(label, text) or WheelVariant(label=label)
 
     def _choose_wheel(self, name: str, version: Version, links: Iterable[Link]) -> Candidate:
@@ -416,7 +416,7 @@ class Index:
         :raises InputError: its metadata cannot be read
         """
         if candidate not in self._requirements:
-            applicable = (applying(line, self.system.environment) for line in self._read_requirements(candidate))
+            applicable = (parse_applying(line, self.system.environment) for line in self._read_requirements(candidate))
             self._requirements[candidate] = tuple(filter(None, applicable))
         return self._requirements[candidate]
 
@@ -469,18 +469,18 @@ class Index:
     def _metadata_of_wheel(self, candidate: Candidate) -> bytes:
         """Read the METADATA file inside the wheel."""
         wheel = Wheel(Path(candidate.wheel), self._open_once(candidate))
-        name = next(filter(_METADATA.fullmatch, wheel.names()), None)
+        name = next(filter(_METADATA.fullmatch, wheel.list_members()), None)
         if name is None:
             raise InputError(candidate.wheel, "has no metadata", "the wheel is damaged")
-        return wheel.content(name, _LARGEST_METADATA)
+        return wheel.read_content(name, _LARGEST_METADATA)
 
     def _open_once(self, candidate: Candidate) -> IO[bytes]:
         """Open the wheel of a version, once; note on the record what decides on its bytes."""
         link, (url, sha256) = self._links[candidate], self.origin(candidate)
         if link.is_file:
-            disk.file(_path_of(link))
+            observed_fs.stat_file(_path_of(link))
         elif sha256 is None:
-            disk.look_once()  # another day, there may be another file
+            observed_fs.look_once()  # another day, there may be another file
         if candidate not in self._files:
             if link.is_file:
                 self._files[candidate] = _open_file(_path_of(link))

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from abiscan import regular
-from abiscan.cache.kept import allocated_size
+from abiscan.cache.cache_folder import allocated_size
 from abiscan.errors import InputError, UnreachableError
 from abiscan.index.web import Web
 from abiscan.regex import regex

@@ -23,9 +23,9 @@ import httpx2
 from unearth import auth
 from unearth.fetchers import PyPIClient
 
-from abiscan.cache import kept
+from abiscan.cache import cache_folder
 from abiscan.errors import InputError, UnreachableError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.packages import path_of_url
 
 _TRIES: Final = 3
@@ -94,7 +94,7 @@ class Web:
             event_hooks={"response": [_stay_on_the_web]},
         )
         # What unearth would run is in the current folder.
-        auth.KEYRING_DISABLED |= shutil.which("keyring") != disk.which("keyring")
+        auth.KEYRING_DISABLED |= shutil.which("keyring") != observed_fs.find_program("keyring")
         self._client.auth = auth.MultiDomainBasicAuth(prompting=False, index_urls=index_urls)
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class Web:
         head = {"status": response.status_code, "url": str(response.url), "type": kind}
         # For --offline; a page that cannot be kept is no reason to fail.
         with contextlib.suppress(OSError):
-            kept.write_checked(path, json.dumps(head).encode() + b"\n" + content)
+            cache_folder.write_checked(path, json.dumps(head).encode() + b"\n" + content)
         return page_of(response.status_code, str(response.url), kind, content)
 
     @contextlib.contextmanager
@@ -318,7 +318,7 @@ def _trust_certificates(certificates: str) -> ssl.SSLContext:
 def _page_on_disk(url: str, largest: int) -> httpx2.Response:
     """Read a page in a folder of the user's."""
     try:
-        with disk.opened(path := Path(path_of_url(url))) as stream:
+        with observed_fs.open_file(path := Path(path_of_url(url))) as stream:
             content = stream.read(largest + 1)
     except FileNotFoundError:
         return page_of(404, url, "text/html", b"")
@@ -339,7 +339,7 @@ def _too_large_error(url: str, largest: int) -> UnreachableError:
 def _read_kept_page(file: Path, url: str) -> httpx2.Response:
     """Read a page as it was when it was last read."""
     try:
-        head, _, content = kept.read_checked(file).partition(b"\n")
+        head, _, content = cache_folder.read_checked(file).partition(b"\n")
         head_fields = json.loads(head)
         return page_of(head_fields["status"], head_fields["url"], head_fields["type"], content)
     except (OSError, ValueError, KeyError, TypeError, httpx2.InvalidURL) as error:

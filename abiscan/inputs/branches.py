@@ -20,7 +20,7 @@ from typing import Final, Generic, NoReturn, TypeVar
 
 from abiscan import errors
 from abiscan.errors import InputError
-from abiscan.inputs import disk, frozen, isolation, tracing
+from abiscan.inputs import isolation, observed_fs, result_codec, tracing
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -30,7 +30,7 @@ _DESCRIPTORS: Final = Path("/proc/self/fd")
 _NO_MEMORY, _OTHER_ERROR = "MemoryError", "RuntimeError"
 
 
-def in_order(
+def share_in_order(
     items: Iterable[_Item],
     find: Callable[[_Item], _Found],
     name: Callable[[_Item], str],
@@ -41,7 +41,7 @@ def in_order(
     """Yield each item, and a function that returns what was found about it, or raises the error that came of it.
 
     :param items: in order; the next one is asked for as soon as a process is free
-    :param find: its result consists of what ``frozen`` writes
+    :param find: its result consists of what ``result_codec`` writes
     :param name: the target that an item belongs to, in case that working on it ends the process
     :param jobs: the number of processes; 1 to find everything in this one, when it is asked for
     :param first_here: whether the first item is one for this process: the others begin with what it read
@@ -71,15 +71,15 @@ def in_order(
                 # Yield before waiting for more: the caller may begin to print.
                 if branches and branches[0].is_done:
                     done = branches.pop(0)
-                    yield done.item, done.result
+                    yield done.item, done.take_result
                 elif branches:
                     for key, _ in working.select():
-                        if not key.data.receive():
+                        if not key.data.receive_chunk():
                             working.unregister(key.fd)
-                            key.data.join()
+                            key.data.await_end()
         finally:
             for branch in branches:
-                branch.end()
+                branch.stop_work()
 
 
 class _Branch(Generic[_Item, _Found]):
@@ -95,16 +95,16 @@ class _Branch(Generic[_Item, _Found]):
         self._process = os.fork()
         if not self._process:
             os.close(self.pipe)
-            _work(lambda: find(item), writing, parent)
+            _send_result(lambda: find(item), writing, parent)
         os.close(writing)
 
-    def receive(self) -> bool:
+    def receive_chunk(self) -> bool:
         """Read what it has written; False once it has written everything."""
         chunk = os.read(self.pipe, _CHUNK)
         self._received += chunk
         return bool(chunk)
 
-    def join(self) -> None:
+    def await_end(self) -> None:
         """Wait for its end. If it died, so does this process: the next one leaves out the target."""
         os.close(self.pipe)
         _, status = os.waitpid(self._process, 0)
@@ -112,7 +112,7 @@ class _Branch(Generic[_Item, _Found]):
             isolation.die_of(os.WTERMSIG(status), self._name(self.item))
         self.is_done = True
 
-    def end(self) -> None:
+    def stop_work(self) -> None:
         """Stop it, if it is still at work."""
         if not self.is_done:
             with contextlib.suppress(OSError):
@@ -121,18 +121,18 @@ class _Branch(Generic[_Item, _Found]):
                 os.close(self.pipe)
                 os.waitpid(self._process, 0)
 
-    def result(self) -> _Found:
+    def take_result(self) -> _Found:
         """Return what it found.
 
         :raises InputError: (or MemoryError) what it found is an error
         """
         # What the branch looked at belongs to the record of this process: the result depends on it here, too.
         is_final, seen, outcome_, error = json.loads(self._received)
-        disk.remember(seen)
+        observed_fs.add_observations(seen)
         if is_final:
-            disk.look_once()
+            observed_fs.look_once()
         if error is None:
-            result: _Found = frozen.loads(outcome_)
+            result: _Found = result_codec.decode_result(outcome_)
             return result
         kind, *words = error
         if kind == _NO_MEMORY:
@@ -140,17 +140,17 @@ class _Branch(Generic[_Item, _Found]):
         raise RuntimeError(*words) if kind == _OTHER_ERROR else getattr(errors, kind, InputError)(*words)
 
 
-def _work(find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
+def _send_result(find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
     """Send what is found, and what was looked at, and end."""
     code = 1
     try:
         # Nothing of the parent may be touched: not its buffers, its exit handlers, nor the position in its open files.
-        isolation.branch(parent)
+        isolation.enter_branch(parent)
         _own_offsets()
         result, error = "", None
-        with disk.recorded() as record:
+        with observed_fs.record_observations() as record:
             try:
-                result = frozen.dumps(find())
+                result = result_codec.encode_result(find())
             except InputError as problem:
                 error = [type(problem).__name__, problem.subject, problem.problem, problem.fix]
             except MemoryError:

@@ -26,8 +26,8 @@ from typing import IO, Any, Final
 
 from abiscan.binary.elf import ElfFile
 from abiscan.errors import InputError
-from abiscan.inputs import disk
-from abiscan.inputs.files import LARGEST_TEXT, UNPACKING, unreadable
+from abiscan.inputs import observed_fs
+from abiscan.inputs.files import LARGEST_TEXT, UNPACKING, unreadable_error
 from abiscan.regex import regex
 
 if sys.version_info >= (3, 14):
@@ -71,28 +71,28 @@ class CondaMember:
         """Its size in bytes."""
         return self._info.size
 
-    def head(self, size: int) -> bytes:
+    def read_head(self, size: int) -> bytes:
         """Return its first bytes."""
-        return self._package.read(self._info, size)
+        return self._package.read_member(self._info, size)
 
-    def fingerprint(self) -> str:
+    def identify_version(self) -> str:
         """Return the hash of its bytes: a tar archive has no checksums of its members."""
-        return self.sha256()
+        return self.hash_content()
 
-    def open(self) -> ElfFile:
+    def open_elf(self) -> ElfFile:
         """Parse it; through a temporary file if it is large, so that it does not stay in memory."""
         if self._info.size < _SMALL_MEMBER:
-            self._small = self._small or ElfFile.from_bytes(self._package.read(self._info), self.name)
+            self._small = self._small or ElfFile.from_bytes(self._package.read_member(self._info), self.name)
             return self._small
-        with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy, self._package.open(self._info) as stream:
+        with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy, self._package.open_member(self._info) as stream:
             shutil.copyfileobj(stream, copy, _BLOCK)
             copy.flush()
             return ElfFile.open(Path(copy.name), subject=self.name)
 
-    def sha256(self) -> str:
+    def hash_content(self) -> str:
         """Return the hash of all its bytes, in hexadecimal."""
         if self._sha256 is None:
-            with self._package.open(self._info) as stream:
+            with self._package.open_member(self._info) as stream:
                 digest = hashlib.sha256()
                 while block := stream.read(_BLOCK):
                     digest.update(block)
@@ -108,12 +108,12 @@ class CondaPackage:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        disk.file(path)
+        observed_fs.stat_file(path)
         self._infos: dict[str, tuple[tarfile.TarFile, tarfile.TarInfo]] = {}
         self._links: dict[str, str] = {}
-        with self._errors():
+        with self._name_errors():
             for archive in self._list_archives():
-                self._index(archive)
+                self._enter_members(archive)
         if _INDEX not in self._infos:
             raise InputError(str(path), "is not a conda package: it has no info/index.json", "pass a package")
 
@@ -121,7 +121,7 @@ class CondaPackage:
     def metadata(self) -> Mapping[str, Any]:
         """What conda knows about the package: ``name``, ``version``, ``depends``, ``subdir``."""
         try:
-            metadata = json.loads(self.content(_INDEX))
+            metadata = json.loads(self.read_content(_INDEX))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.path}!{_INDEX}", "is not readable JSON", _FIX) from error
         return metadata if isinstance(metadata, dict) else {}
@@ -139,19 +139,19 @@ class CondaPackage:
         version = self.metadata.get("version", "")
         return version if isinstance(version, str) else ""
 
-    def names(self) -> Iterator[str]:
+    def list_members(self) -> Iterator[str]:
         """Return the members that are regular files, by their path in the package, without what conda adds."""
         return (name for name in self._infos if not name.startswith("info/"))
 
-    def member(self, name: str) -> CondaMember:
+    def find_member(self, name: str) -> CondaMember:
         """Return one member, unread; the same object each time."""
         return self._members[name]
 
-    def text(self, name: str) -> str:
+    def read_text(self, name: str) -> str:
         """Return a member as text, undecodable bytes replaced."""
-        return self.content(name).decode("utf-8", "replace")
+        return self.read_content(name).decode("utf-8", "replace")
 
-    def content(self, name: str) -> bytes:
+    def read_content(self, name: str) -> bytes:
         """Return all bytes of a member that is a text.
 
         :raises InputError: it is damaged, or too large for a text
@@ -160,7 +160,7 @@ class CondaPackage:
         if info.size > LARGEST_TEXT:
             problem = f"claims to be a text of {info.size >> 20} MiB"
             raise InputError(f"{self.path}!{name}", problem, "the package is damaged or malicious")
-        return self.read(info)
+        return self.read_member(info)
 
     def installed_path(self, name: str, site: str) -> str:
         """Return where conda puts a member, if Python's packages are in the folder ``site``."""
@@ -171,29 +171,29 @@ class CondaPackage:
         # Python's packages are in lib/python3.11/site-packages of the environment.
         return posixpath.normpath(posixpath.join(site, "../..", posixpath.relpath(name, "lib")))
 
-    def places(self, site: str) -> Iterator[tuple[str, str]]:
+    def list_places(self, site: str) -> Iterator[tuple[str, str]]:
         """Return where the members lie once installed, each with its name; a link lies beside what it points to."""
-        for name in self.names():
+        for name in self.list_members():
             yield self.installed_path(name, site), name
         for link, name in self._links.items():
             yield self.installed_path(link, site), name
 
-    def read(self, info: tarfile.TarInfo, size: int = -1) -> bytes:
+    def read_member(self, info: tarfile.TarInfo, size: int = -1) -> bytes:
         """Return the first ``size`` bytes of a member, or all bytes for -1.
 
         :raises InputError: the package is damaged
         """
-        with self.open(info) as stream:
+        with self.open_member(info) as stream:
             return stream.read(size)
 
     @contextlib.contextmanager
-    def open(self, info: tarfile.TarInfo) -> Iterator[IO[bytes]]:
+    def open_member(self, info: tarfile.TarInfo) -> Iterator[IO[bytes]]:
         """Open a member for reading.
 
         :raises InputError: the package is damaged
         """
         archive, _ = self._infos[info.name]
-        with self._errors():
+        with self._name_errors():
             stream = archive.extractfile(info)
             if stream is None:
                 raise InputError(f"{self.path}!{info.name}", "is not a file", _FIX)
@@ -201,17 +201,17 @@ class CondaPackage:
 
     def _list_archives(self) -> Iterator[tarfile.TarFile]:
         """Unpack the package: return its tar archives."""
-        with disk.opened(self.path) as stream:
+        with observed_fs.open_file(self.path) as stream:
             if self.path.suffix != ".conda":
-                yield self._tar(bz2.BZ2File(stream))
+                yield self._unpack_tar(bz2.BZ2File(stream))
                 return
             with zipfile.ZipFile(stream) as outer:
                 # The parts are compressed already, so the zip stores them, and each can be read as a stream.
                 for name in sorted(filter(_PARTS.fullmatch, outer.namelist())):
                     with outer.open(name) as part:
-                        yield self._tar(zstd.ZstdFile(part))
+                        yield self._unpack_tar(zstd.ZstdFile(part))
 
-    def _tar(self, packed: io.BufferedIOBase) -> tarfile.TarFile:
+    def _unpack_tar(self, packed: io.BufferedIOBase) -> tarfile.TarFile:
         # Members are read in any order, and neither bz2 nor zstd can seek: so the tar is unpacked as a whole, on disk
         # if it is large. A bomb is noticed by what comes out, since neither format says beforehand how much that is.
         unpacked = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="abiscan-")  # noqa: SIM115
@@ -224,7 +224,7 @@ class CondaPackage:
         unpacked.seek(0)
         return tarfile.open(fileobj=unpacked, mode="r:")
 
-    def _index(self, archive: tarfile.TarFile) -> None:
+    def _enter_members(self, archive: tarfile.TarFile) -> None:
         """Enter the members of an archive. Those that lie outside of the package do not count."""
         links: dict[str, str] = {}
         for info in archive:
@@ -253,7 +253,7 @@ class CondaPackage:
         return {name: CondaMember(self, info) for name, (_, info) in self._infos.items()}
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _name_errors(self) -> Iterator[None]:
         try:
             yield
         except InputError:
@@ -261,7 +261,7 @@ class CondaPackage:
         except OSError as error:
             # bz2 raises OSError for damaged data, too, but without a number of the system.
             if error.errno is not None:
-                raise unreadable(self.path, error) from error
+                raise unreadable_error(self.path, error) from error
             raise InputError(str(self.path), f"cannot be unpacked: {error}", _FIX) from error
         except _DAMAGED as error:
             raise InputError(str(self.path), f"cannot be unpacked: {error}", _FIX) from error
@@ -286,12 +286,12 @@ def requirement_of(spec: str) -> str | None:
     # conda calls the package pytorch; libtorch is its C++ part on conda-forge.
     name = {"pytorch": "torch", "libtorch": "torch"}.get(match["name"].lower(), match["name"])
     try:
-        return str(Requirement(name + ",".join(filter(None, map(_clause, clauses)))))
+        return str(Requirement(name + ",".join(filter(None, map(_translate_clause, clauses)))))
     except InvalidRequirement:
         return None
 
 
-def _clause(clause: str) -> str:
+def _translate_clause(clause: str) -> str:
     """Return a clause of a version in Python's spelling (conda's documentation, "Package match specifications")."""
     if clause in {"", "*"}:
         return ""

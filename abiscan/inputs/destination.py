@@ -57,13 +57,13 @@ class _Place(Struct, frozen=True, kw_only=True):
         return self.descriptor is None and (self.status is None or stat.S_ISREG(self.status.st_mode))
 
 
-def check(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Find out whether a report can go to a path, as far as that is known before there is one.
 
     :raises InputError: it cannot, or would replace a library or an archive
     """
     with _errors_named(path):
-        place = _place(path)
+        place = _follow_path(path)
         if place.status is not None and place.is_file:
             if not os.access(place.path, os.W_OK):
                 raise PermissionError(errno.EACCES, _READ_ONLY)
@@ -74,10 +74,10 @@ def check(path: Path) -> None:
                     raise InputError(str(path), problem, "name another file")
 
 
-def claim(path: Path) -> None:
+def claim_right(path: Path) -> None:
     """Keep the right to write to a path, when this process gives up that to write at all."""
-    with contextlib.suppress(OSError, InputError):  # which ``written`` raises
-        place = _place(path)
+    with contextlib.suppress(OSError, InputError):  # which ``write_whole`` raises
+        place = _follow_path(path)
         # A file is replaced by one that is made next to it, so its folder must be writable as well.
         if place.descriptor is None:
             isolation.may_write(place.path)
@@ -85,15 +85,15 @@ def claim(path: Path) -> None:
             isolation.may_write(place.path.parent)
 
 
-def same(item: Path, second: Path) -> bool:
+def lead_to_same_file(item: Path, second: Path) -> bool:
     """Whether two paths lead to one file; devices and the like are no files here.
 
     :raises InputError: output can go to neither of them
     """
     with _errors_named(item):
-        place = _place(item)
+        place = _follow_path(item)
     with contextlib.suppress(OSError, InputError):
-        counterpart = _place(second)
+        counterpart = _follow_path(second)
         if place.is_file and counterpart.is_file:
             if place.status is not None and counterpart.status is not None:
                 return os.path.samestat(place.status, counterpart.status)
@@ -102,28 +102,28 @@ def same(item: Path, second: Path) -> bool:
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
+def write_whole(path: Path) -> Iterator[IO[bytes]]:
     """Provide a file to write to; if the block ends without an error, ``path`` receives what is in it.
 
     :raises InputError: it cannot be written; what was there before is still there, unless it is written in place
     """
     with _errors_named(path):
-        place = _place(path)
+        place = _follow_path(path)
         # The new file is made in the same folder, since a rename is atomic inside of one file system only (rename(2)).
         part = temporary.part_of(place.path)
-        with temporary.noted(part):
-            beside = _new(part, place) if place.is_file else None
+        with temporary.note_temporary(part):
+            beside = _make_beside(part, place) if place.is_file else None
             # What cannot be replaced is written at the very end, too: an error in the block then leaves it as it was.
             with tempfile.TemporaryFile() if beside is None else os.fdopen(beside, "w+b") as stream:
                 yield stream
                 stream.flush()
                 if beside is None:
-                    _copy(stream, place)
+                    _write_in_place(stream, place)
             if beside is not None:
-                _replace(part, place)
+                _replace_file(part, place)
 
 
-def _new(part: Path, place: _Place) -> int | None:
+def _make_beside(part: Path, place: _Place) -> int | None:
     """Make a file next to the one that it is to replace; None if only that file itself can be written."""
     if place.status is not None and not os.access(place.path, os.W_OK):
         raise PermissionError(errno.EACCES, _READ_ONLY)
@@ -143,17 +143,17 @@ def _new(part: Path, place: _Place) -> int | None:
     return descriptor
 
 
-def _replace(part: Path, place: _Place) -> None:
+def _replace_file(part: Path, place: _Place) -> None:
     try:
         part.replace(place.path)
     except OSError as error:
         if place.status is None or error.errno not in _ONLY_IN_PLACE:
             raise
         with part.open("rb") as stream:
-            _copy(stream, place)
+            _write_in_place(stream, place)
 
 
-def _copy(stream: IO[bytes], place: _Place) -> None:
+def _write_in_place(stream: IO[bytes], place: _Place) -> None:
     """Write in place what a file contains."""
     stream.seek(0)
     if place.descriptor is None:
@@ -169,7 +169,7 @@ def _copy(stream: IO[bytes], place: _Place) -> None:
                 chunk = chunk[raw.write(chunk) or 0 :]
 
 
-def _place(path: Path) -> _Place:
+def _follow_path(path: Path) -> _Place:
     """Return what a path leads to.
 
     :raises OSError: it leads nowhere
@@ -201,11 +201,11 @@ def _place(path: Path) -> _Place:
         folder = os.path.dirname(current)  # noqa: PTH120
         raise InputError(str(path), f"cannot be written: the folder {folder} does not exist", f"mkdir -p {folder}")
     if status is not None:
-        _refuse(path, status.st_mode)
+        _refuse_kind(path, status.st_mode)
     return _Place(path=Path(current), status=status)
 
 
-def _refuse(path: Path, mode: int) -> None:
+def _refuse_kind(path: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
         problem = "cannot be written: it is a folder"
         raise InputError(str(path), problem, f"name a file in it, such as {path / 'report'}")

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk, programs
+from abiscan.inputs import observed_fs, programs
 from abiscan.regex import regex
 
 _PYTHONS: Final = ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")  # the last one is of conda
@@ -42,7 +42,7 @@ class PythonEnvironment(Struct, frozen=True, kw_only=True):
         executable = Path(os.path.abspath(self.python))  # noqa: PTH100 - links are how environments share a Python
         # On Windows, that of conda has no folder of its own.
         for folder in (executable.parent.parent, executable.parent):
-            if disk.exists(folder / "pyvenv.cfg") or disk.exists(folder / "conda-meta"):
+            if observed_fs.path_exists(folder / "pyvenv.cfg") or observed_fs.path_exists(folder / "conda-meta"):
                 return folder
         return executable
 
@@ -50,7 +50,7 @@ class PythonEnvironment(Struct, frozen=True, kw_only=True):
         return f"{self.prefix} ({self.origin})"
 
 
-def environment(python: str | None = None) -> PythonEnvironment:
+def choose_environment(python: str | None = None) -> PythonEnvironment:
     """Return the environment that the user means: the one rule of every command.
 
     It is that of ``python``, or else the one that is active (``VIRTUAL_ENV``, ``CONDA_PREFIX``), or else the one that
@@ -65,9 +65,9 @@ def environment(python: str | None = None) -> PythonEnvironment:
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         # Activating an environment inside of conda's sets both variables; the virtual environment is then the inner
         # one.
-        folder = disk.variable(variable)
+        folder = observed_fs.read_variable(variable)
         # The running Python answers without being started again.
-        if folder and _same(folder, sys.prefix):
+        if folder and _is_same_folder(folder, sys.prefix):
             return PythonEnvironment(python=None, origin=variable)
         if folder and (executable := _python_of(folder)):
             return PythonEnvironment(python=executable, origin=variable)
@@ -77,7 +77,7 @@ def environment(python: str | None = None) -> PythonEnvironment:
 
 @contextlib.contextmanager
 def heard_by(hear: Callable[[PythonEnvironment], None]) -> Iterator[None]:
-    """Call a function with each environment that is ``used`` in the meantime."""
+    """Call a function with each environment that is ``use_environment`` in the meantime."""
     token = _hear.set(hear)
     try:
         yield
@@ -88,12 +88,12 @@ def heard_by(hear: Callable[[PythonEnvironment], None]) -> Iterator[None]:
 _hear: ContextVar[Callable[[PythonEnvironment], None] | None] = ContextVar("hear", default=None)
 
 
-def used(python: str | None = None) -> PythonEnvironment:
-    """Return the environment that the user means, which an answer depends on; see ``environment``.
+def use_environment(python: str | None = None) -> PythonEnvironment:
+    """Return the environment that the user means, which an answer depends on; see ``choose_environment``.
 
     :raises InputError: ``python`` is a folder without a Python
     """
-    chosen = environment(python)
+    chosen = choose_environment(python)
     if hear := _hear.get():
         hear(chosen)
     return chosen
@@ -104,7 +104,7 @@ def executable_in(python: str) -> str:
 
     :raises InputError: it is a folder without a Python
     """
-    if not disk.is_dir(python):
+    if not observed_fs.is_dir(python):
         return python
     executable = _python_of(python)
     if executable is None:
@@ -130,27 +130,27 @@ def refuse_tool_environment(chosen: PythonEnvironment) -> None:
 
 
 def _is_of_tool(prefix: Path) -> bool:
-    if any(disk.exists(prefix / marker) for marker in _TOOL_MARKERS):
+    if any(observed_fs.path_exists(prefix / marker) for marker in _TOOL_MARKERS):
         return True
     # uv's cache is CACHE/archive-v0/NAME. The marker keeps a folder of the user that happens to have such a name out.
     cache = prefix.parent.parent
-    return _UV_CACHED.fullmatch(prefix.parent.name) is not None and disk.exists(cache / _CACHE_MARKER)
+    return _UV_CACHED.fullmatch(prefix.parent.name) is not None and observed_fs.path_exists(cache / _CACHE_MARKER)
 
 
 def _python_of(folder: str) -> str | None:
     for name in _PYTHONS:
         executable = Path(folder, name)
-        if disk.is_file(executable):
+        if observed_fs.is_file(executable):
             return str(executable)
     return None
 
 
-def _same(folder: str, second: str) -> bool:
-    return disk.real(folder) == disk.real(second)
+def _is_same_folder(folder: str, second: str) -> bool:
+    return observed_fs.resolve_links(folder) == observed_fs.resolve_links(second)
 
 
 @functools.lru_cache(maxsize=1)
-def _asked(executable: str) -> tuple[str, str] | None:
+def _ask_python(executable: str) -> tuple[str, str] | None:
     """Return the real executable and the prefix of a Python, which may be a wrapper that chooses one; None if it
     fails.
     """
@@ -158,7 +158,7 @@ def _asked(executable: str) -> tuple[str, str] | None:
 
     query = "import sys; print(sys.executable); print(sys.prefix)"
     try:
-        path, prefix = programs.answer(executable, query).splitlines()
+        path, prefix = programs.ask_python(executable, query).splitlines()
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return path, prefix
@@ -167,13 +167,13 @@ def _asked(executable: str) -> tuple[str, str] | None:
 def _on_search_path() -> PythonEnvironment | None:
     for name in ("python", "python3"):
         # A shim of pyenv or asdf looks like a Python and is a script, so what is found is asked who it is.
-        executable = disk.which(name)
+        executable = observed_fs.find_program(name)
         if executable:
-            disk.python(executable)
-        answer = _asked(executable) if executable else None
+            observed_fs.observe_python(executable)
+        answer = _ask_python(executable) if executable else None
         if answer is not None:
             path, prefix = answer
             return PythonEnvironment(
-                python=None if _same(prefix, sys.prefix) else path, origin=f"{name} on the search path"
+                python=None if _is_same_folder(prefix, sys.prefix) else path, origin=f"{name} on the search path"
             )
     return None

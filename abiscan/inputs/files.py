@@ -24,9 +24,9 @@ from typing import IO, Final, Protocol
 from abiscan import regular
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
-from abiscan.inputs import disk
-from abiscan.inputs.inflation import inflate
-from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trimmed
+from abiscan.inputs import observed_fs
+from abiscan.inputs.inflation import inflate_deflated
+from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trim_library
 from abiscan.regex import regex
 
 # Limits of what a hostile wheel can cost. Sizes in the directory are claims: what is read is bounded by them.
@@ -62,16 +62,16 @@ class ElfSource(Protocol):
     def size(self) -> int:
         """Its size in bytes."""
 
-    def head(self, size: int) -> bytes:
+    def read_head(self, size: int) -> bytes:
         """Return its first ``size`` bytes; fewer if it is shorter."""
 
-    def fingerprint(self) -> str:
+    def identify_version(self) -> str:
         """Return a text that identifies this version of the file, without reading it."""
 
-    def open(self) -> ElfFile:
+    def open_elf(self) -> ElfFile:
         """Read it as ELF."""
 
-    def sha256(self) -> str:
+    def hash_content(self) -> str:
         """Return the hash of all its bytes, in hexadecimal."""
 
 
@@ -93,49 +93,49 @@ class DiskFile:
 
         :raises InputError: it is not there any more
         """
-        return self._status().st_size
+        return self._find_status().st_size
 
-    def head(self, size: int) -> bytes:
+    def read_head(self, size: int) -> bytes:
         """Return its first bytes.
 
         :raises InputError: it cannot be read
         """
         try:
-            with disk.opened(self.path) as stream:
+            with observed_fs.open_file(self.path) as stream:
                 return stream.read(size)
         except OSError as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable_error(self.path, error) from error
 
-    def fingerprint(self) -> str:
+    def identify_version(self) -> str:
         """Return its path, size and modification time.
 
         :raises InputError: it is not there any more
         """
-        status = self._status()
-        return f"{disk.real(self.path)} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+        status = self._find_status()
+        return f"{observed_fs.resolve_links(self.path)} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
-    def _status(self) -> os.stat_result:
-        disk.file(self.path)
+    def _find_status(self) -> os.stat_result:
+        observed_fs.stat_file(self.path)
         try:
             return self.path.stat()
         except OSError as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable_error(self.path, error) from error
 
-    def open(self) -> ElfFile:
+    def open_elf(self) -> ElfFile:
         """Map it."""
-        disk.file(self.path)
+        observed_fs.stat_file(self.path)
         return ElfFile.open(self.path)
 
-    def sha256(self) -> str:
+    def hash_content(self) -> str:
         """Return the hash of all its bytes, in hexadecimal.
 
         :raises InputError: it cannot be read
         """
         if self._sha256 is None:
             try:
-                self._sha256 = disk.sha256(self.path)
+                self._sha256 = observed_fs.hash_file(self.path)
             except OSError as error:
-                raise unreadable(self.path, error) from error
+                raise unreadable_error(self.path, error) from error
         return self._sha256
 
 
@@ -143,7 +143,7 @@ _INFLATED: Final[dict[tuple[str, int, int], tuple[ElfFile, str]]] = {}
 """The large members that were inflated last, with their hashes: they are on disk, in files without a name."""
 
 
-def _keep(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
+def _keep_inflated(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
     """Keep an inflated member as long as there is space for it; the oldest make room."""
     # A dict keeps the order of insertion, so the first key is the oldest. A file that is in use stays open through its
     # mapping, even if it is dropped here.
@@ -152,7 +152,7 @@ def _keep(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
         del _INFLATED[next(iter(_INFLATED))]
 
 
-def _sparse(parts: Trimmed, size: int, name: str) -> tuple[ElfFile, str]:
+def _write_sparse(parts: Trimmed, size: int, name: str) -> tuple[ElfFile, str]:
     """Return a file with a hole, and a hash of the rest."""
     with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
         # Everything stays at its offset, so the ELF headers hold. The hole reads as zeros, takes no space, and a
@@ -188,18 +188,18 @@ class WheelMember:
         """Its size in bytes, inflated."""
         return self._info.file_size
 
-    def head(self, size: int) -> bytes:
+    def read_head(self, size: int) -> bytes:
         """Return its first bytes, without inflating the rest."""
-        return self._wheel.read(self._info, size)
+        return self._wheel.read_member(self._info, size)
 
-    def fingerprint(self) -> str:
+    def identify_version(self) -> str:
         """Return its size and checksum, from the wheel's directory."""
         return f"{self._info.file_size} {self._info.CRC:08x}"
 
-    def open(self) -> ElfFile:
+    def open_elf(self) -> ElfFile:
         """Inflate and parse it; through a temporary file if it is large, so that it does not stay in memory.
 
-        What is large and read in place is inflated without its code for GPUs: see ``trimmed``.
+        What is large and read in place is inflated without its code for GPUs: see ``trim_library``.
         """
         # Not only by name: a wheel at the same path may be another one by now.
         key = self.name, self._info.CRC, self._info.file_size
@@ -208,25 +208,25 @@ class WheelMember:
             parts = self._wheel.without_gpu_code(self._info)
             self._is_whole = parts is None
             if parts is not None:
-                kept = _sparse(parts, self._info.file_size, self.name)
-                _keep(key, kept)
+                kept = _write_sparse(parts, self._info.file_size, self.name)
+                _keep_inflated(key, kept)
         if kept is not None:
             file, self._sha256 = kept
             return file
         # A small one is kept in memory with the member itself, since a file for each would be dearer.
         if self._info.file_size < _SMALL_MEMBER:
-            self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+            self._kept = self._kept or ElfFile.from_bytes(self._wheel.read_member(self._info), self.name)
             return self._kept
         with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
-            self._sha256 = self._wheel.copy(self._info, copy.file)
+            self._sha256 = self._wheel.copy_member(self._info, copy.file)
             copy.flush()
             file = ElfFile.open(Path(copy.name), subject=self.name)
-        _keep(key, (file, self._sha256))
+        _keep_inflated(key, (file, self._sha256))
         return file
 
-    def sha256(self) -> str:
+    def hash_content(self) -> str:
         """Return the hash of all its bytes, inflated, in hexadecimal."""
-        self._sha256 = self._sha256 or self.open().sha256()
+        self._sha256 = self._sha256 or self.open_elf().sha256()
         return self._sha256
 
 
@@ -238,13 +238,13 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
     """
     if not isinstance(source, DiskFile):
         # A member of an archive has no file of its own that could be read in parts: it is inflated, once.
-        content = source.open().data
+        content = source.open_elf().data
         yield lambda offset, size: bytes(content[offset : offset + size])
         return
     try:
-        stream = disk.opened(source.path, buffering=0)
+        stream = observed_fs.open_file(source.path, buffering=0)
     except OSError as error:
-        raise unreadable(source.path, error) from error
+        raise unreadable_error(source.path, error) from error
 
     with stream:
         end = os.fstat(stream.fileno()).st_size  # the numbers are those of the file, and may be any
@@ -263,10 +263,10 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
 class Mountable(Protocol):
     """What has members that can be laid over the disk."""
 
-    def member(self, name: str) -> ElfSource:
+    def find_member(self, name: str) -> ElfSource:
         """Return one member, unread; the same object each time."""
 
-    def places(self, site: str) -> Iterator[tuple[str, str]]:
+    def list_places(self, site: str) -> Iterator[tuple[str, str]]:
         """Return where all members lie once installed, with their names; a member with several names has several
         places.
         """
@@ -279,13 +279,13 @@ class Archive(Mountable, Protocol):
     def path(self) -> Path:
         """The file."""
 
-    def names(self) -> Iterator[str]:
+    def list_members(self) -> Iterator[str]:
         """Return the members that are files, by their path in the package."""
 
-    def text(self, name: str) -> str:
+    def read_text(self, name: str) -> str:
         """Return a member as text, undecodable bytes replaced."""
 
-    def content(self, name: str) -> bytes:
+    def read_content(self, name: str) -> bytes:
         """Return all bytes of a member that is a text."""
 
     def installed_path(self, name: str, site: str) -> str:
@@ -307,21 +307,21 @@ class Wheel:
         self._members: dict[str, WheelMember] = {}
         try:
             if stream is None:
-                stream = disk.opened(path)
+                stream = observed_fs.open_file(path)
                 weakref.finalize(self, stream.close)
             # zipfile reads the central directory only, at the end; of a wheel on a server, that is all that is
             # downloaded here.
             self._archive = zipfile.ZipFile(stream)
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise unreadable_error(path, error) from error
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
             raise InputError(str(path), "not a readable wheel", "pass a .whl file, or download it again") from error
 
-    def names(self) -> Iterator[str]:
+    def list_members(self) -> Iterator[str]:
         """Return the members that are files, by their path inside the wheel."""
         return (info.filename for info in self._archive.infolist() if info.filename and not info.is_dir())
 
-    def member(self, name: str) -> WheelMember:
+    def find_member(self, name: str) -> WheelMember:
         """Return one member, unread; the same object each time."""
         if name not in self._members:
             self._members[name] = WheelMember(self, self._archive.getinfo(name))
@@ -331,60 +331,60 @@ class Wheel:
         """Return where the installer puts a member, if it installs into the folder ``site``."""
         return installed_path(name, site)
 
-    def places(self, site: str) -> Iterator[tuple[str, str]]:
+    def list_places(self, site: str) -> Iterator[tuple[str, str]]:
         """Return where the installer puts all members, with their names."""
-        return ((installed_path(name, site), name) for name in self.names())
+        return ((installed_path(name, site), name) for name in self.list_members())
 
-    def text(self, name: str) -> str:
+    def read_text(self, name: str) -> str:
         """Return a member as text, undecodable bytes replaced."""
-        return self.content(name).decode("utf-8", "replace")
+        return self.read_content(name).decode("utf-8", "replace")
 
-    def content(self, name: str, largest: int = LARGEST_TEXT) -> bytes:
+    def read_content(self, name: str, largest: int = LARGEST_TEXT) -> bytes:
         """Return all bytes of a member that is a text, by its path inside the wheel.
 
         :param largest: the size beyond which it is no such text
-        :raises InputError: as for ``read``, and if it is too large for a text
+        :raises InputError: as for ``read_member``, and if it is too large for a text
         """
         info = self._archive.getinfo(name)
         if info.file_size > largest:
             problem = f"claims to be a text of {info.file_size >> 20} MiB"
             raise InputError(f"{self.path}!{name}", problem, "the wheel is damaged or malicious")
-        return self.read(info)
+        return self.read_member(info)
 
-    def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
+    def read_member(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
         """Return the first ``size`` bytes of a member, or all bytes for -1.
 
         :raises InputError: the member is damaged, encrypted, or claims an absurd size
         """
         with self._member_errors(info):
             if size < 0:
-                self.expect([info.filename])
+                self.announce_reads([info.filename])
                 with self._archive.open(info) as stream:
-                    content = self._inflated(info)
+                    content = self._inflate_member(info)
                     return stream.read() if content is None else content
             with self._archive.open(info) as stream:
                 # zipfile reads as many compressed bytes as it is asked for inflated ones, which are many more.
                 step = max(_STEP, size >> 6)
                 return b"".join(stream.read(min(step, size - done)) for done in range(0, size, step))
 
-    def _inflated(self, info: zipfile.ZipInfo) -> bytes | None:
+    def _inflate_member(self, info: zipfile.ZipInfo) -> bytes | None:
         """Return all bytes of a member on disk whose header zipfile has accepted; None if zipfile is to inflate it."""
-        # Only a file on disk: bytes that come from a server are announced and read in steps, see ``expect``.
+        # Only a file on disk: bytes that come from a server are announced and read in steps, see ``announce_reads``.
         stream = self._archive.fp
         is_plain = info.compress_type == zipfile.ZIP_DEFLATED and 0 < info.compress_size <= info.file_size
         if self._stream is not None or stream is None or not is_plain:
             return None
-        return inflate(_tail(stream, info, info.compress_size), info.file_size, info.CRC)
+        return inflate_deflated(_read_packed_end(stream, info, info.compress_size), info.file_size, info.CRC)
 
-    def expect(self, names: Iterable[str]) -> None:
+    def announce_reads(self, names: Iterable[str]) -> None:
         """Say that all of these members will be read: together, they take few requests."""
         if self._announce is not None:
-            self._announce(map(_extent, map(self._archive.getinfo, names)))
+            self._announce(map(_find_extent, map(self._archive.getinfo, names)))
 
     def without_gpu_code(self, info: zipfile.ZipInfo) -> Trimmed | None:
         """Return a large library without its code for GPUs; None if that is not worthwhile, or the wheel is on disk.
 
-        :raises InputError: as for ``read``
+        :raises InputError: as for ``read_member``
         """
         packed = info.compress_size
         if (
@@ -396,17 +396,17 @@ class Wheel:
             return None
 
         with self._member_errors(info):
-            tail = functools.partial(_tail, self._stream, info)
-            return trimmed(info.file_size, packed, functools.partial(self.read, info), tail)
+            tail = functools.partial(_read_packed_end, self._stream, info)
+            return trim_library(info.file_size, packed, functools.partial(self.read_member, info), tail)
 
-    def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
+    def copy_member(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
         """Write all bytes of a member to an empty file; blocks of zeros become holes, which take no space.
 
         :return: their SHA-256, in hexadecimal
-        :raises InputError: as for ``read``, and if the disk is full
+        :raises InputError: as for ``read_member``, and if the disk is full
         """
         digest = hashlib.sha256()
-        self.expect([info.filename])
+        self.announce_reads([info.filename])
         with self._member_errors(info), self._archive.open(info) as stream:
             while block := stream.read(len(_ZEROS)):
                 digest.update(block)
@@ -433,7 +433,7 @@ class Wheel:
             raise InputError(subject, "does not fit in memory", "unpack the wheel and pass the folder") from error
 
 
-def _tail(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
+def _read_packed_end(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
     """Return the last bytes of the contents of a member, as they are in the archive."""
     stream.seek(info.header_offset)
     # APPNOTE.TXT 4.3.7: the local header has lengths of its own, and its extra field need not be that of the directory.
@@ -442,7 +442,7 @@ def _tail(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
     return stream.read(size)
 
 
-def _extent(info: zipfile.ZipInfo) -> tuple[int, int]:
+def _find_extent(info: zipfile.ZipInfo) -> tuple[int, int]:
     """Return where a member begins and ends: the header, whose extra field may be longer than in the directory, and
     all.
     """
@@ -464,14 +464,14 @@ class Files:
         self._damaged: dict[str, InputError] = {}
         self._unread: dict[str, InputError] = {}
 
-    def layer(self) -> Files:
+    def add_layer(self) -> Files:
         """Return a view of everything here; files mounted or put there do not appear here.
 
         Several torches can thus have the same path, each in its own layer, while everything else is read only once.
         """
         return Files(below=self)
 
-    def overlay(self, layer: Files) -> None:
+    def merge_layer(self, layer: Files) -> None:
         """Let what is in a layer of this replace what is here."""
         # What was read here at such a path is hidden now; what the layer has read of it, if anything, follows below.
         for path in layer._mounted:
@@ -485,24 +485,24 @@ class Files:
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
-    def mount(self, archive: Mountable, site: str, *, over: bool = True, without: Collection[str] = ()) -> None:
+    def mount_archive(self, archive: Mountable, site: str, *, over: bool = True, without: Collection[str] = ()) -> None:
         """Lay the members of a package over the disk, as if it were installed in the folder ``site``.
 
         :param over: whether over other packages, too; else below them
         :param without: members that are left out
         """
-        for path, name in archive.places(site):
+        for path, name in archive.list_places(site):
             if name not in without and (over or path not in self._mounted):
-                self._mounted[path] = archive.member(name)
+                self._mounted[path] = archive.find_member(name)
 
-    def source(self, path: str) -> ElfSource | None:
+    def find_source(self, path: str) -> ElfSource | None:
         """Return the file at ``path``, None if there is none."""
         path = posixpath.normpath(path)
         if member := self._mounted.get(path):
             return member
         if self._below:
-            return self._below.source(path)
-        return DiskFile(Path(path)) if disk.is_file(path) else None
+            return self._below.find_source(path)
+        return DiskFile(Path(path)) if observed_fs.is_file(path) else None
 
     def object_at(self, path: str, *, remember: bool = True) -> SharedObject | None:
         """Return the facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it.
@@ -514,7 +514,7 @@ class Files:
         if self._below and path not in self._objects and path not in self._mounted:
             return self._below.object_at(path, remember=remember)
         if path not in self._objects:
-            source = self.source(path)
+            source = self.find_source(path)
             try:
                 self._objects[path] = read_facts(source) if source else None
             except InputError as error:
@@ -525,27 +525,29 @@ class Files:
             self._unread[path] = self._damaged[path]
         return self._objects[path]
 
-    def put(self, path: str, facts: SharedObject) -> None:
+    def put_facts(self, path: str, facts: SharedObject) -> None:
         """Remember facts that were already read."""
         self._objects[posixpath.normpath(path)] = facts
 
-    def list(self, folder: str) -> list[str]:
+    def list_folder(self, folder: str) -> list[str]:
         """Return the paths of the files directly in ``folder``, mounted ones included, sorted."""
         folder = posixpath.normpath(folder)
         mounted = {path for path in self._mounted if posixpath.dirname(path) == folder}
         if self._below:
-            return sorted(mounted | set(self._below.list(folder)))
-        paths = (posixpath.join(folder, name) for name in disk.names(folder))
-        on_disk = {path for path in paths if disk.is_file(path)}
+            return sorted(mounted | set(self._below.list_folder(folder)))
+        paths = (posixpath.join(folder, name) for name in observed_fs.list_names(folder))
+        on_disk = {path for path in paths if observed_fs.is_file(path)}
         return sorted(mounted | on_disk)
 
-    def below(self, folder: str) -> Sequence[str]:
+    def list_below(self, folder: str) -> Sequence[str]:
         """Return the paths of the files in ``folder`` and all folders in it, mounted ones included, sorted."""
         folder = posixpath.normpath(folder)
         mounted = {path for path in self._mounted if path.startswith(f"{folder}/")}
         if self._below:
-            return sorted(mounted | set(self._below.below(folder)))
-        on_disk = {posixpath.join(parent, name) for parent, _, names in disk.walk(folder) for name in names}
+            return sorted(mounted | set(self._below.list_below(folder)))
+        on_disk = {
+            posixpath.join(parent, name) for parent, _, names in observed_fs.walk_folder(folder) for name in names
+        }
         return sorted(mounted | on_disk)
 
 
@@ -558,19 +560,19 @@ def installed_path(name: str, site: str) -> str:
 
 def read_facts(source: ElfSource) -> SharedObject:
     """Read the facts of a source directly from its bytes."""
-    return source.open().facts()
+    return source.open_elf().facts()
 
 
-def exists(path: Path) -> bool:
+def check_existence(path: Path) -> bool:
     """Whether there is a file or a folder.
 
     :raises InputError: the system does not let us look, or takes no such name
     """
-    disk.file(path)
+    observed_fs.stat_file(path)
     try:
         return path.exists()
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable_error(path, error) from error
 
 
 def require_regular(path: Path) -> None:
@@ -578,14 +580,14 @@ def require_regular(path: Path) -> None:
 
     :raises InputError: it is one
     """
-    status = disk.file(path)
+    status = observed_fs.stat_file(path)
     if status is not None:
         try:
             regular.require_regular(status)
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise unreadable_error(path, error) from error
 
 
-def unreadable(path: Path, error: OSError) -> InputError:
+def unreadable_error(path: Path, error: OSError) -> InputError:
     """Return the error for a file that the system cannot read."""
     return InputError(str(path), f"cannot be read: {error.strerror or error}")

@@ -18,6 +18,6 @@ def identity_of(source: ElfSource) -> str:
     The header is included with the build id to detect a library that was rewritten after linking (``patchelf``), which
     also moves the note out of the first page.
     """
-    head = source.head(_HEAD)
-    identity = str(source.size) if _BUILD_ID_NOTE.search(head) else source.fingerprint()
+    head = source.read_head(_HEAD)
+    identity = str(source.size) if _BUILD_ID_NOTE.search(head) else source.identify_version()
     return hashlib.sha256(head + identity.encode()).hexdigest()

@@ -58,16 +58,16 @@ def read_image_files(
     # lief takes longer to import than most ELF targets take to be checked.
     from abiscan.binary.image_reader import read_images
 
-    def read(path: str, location: str, source: ElfSource) -> ImageFile | tuple[str, InputError]:
+    def read_image(path: str, location: str, source: ElfSource) -> ImageFile | tuple[str, InputError]:
         try:
-            content = source.head(source.size)
+            content = source.read_head(source.size)
             images = read_images(content, source.name)
         except InputError as error:
             return path, error
         digest = hashlib.sha256(content).hexdigest()
         return ImageFile(path=path, location=location, source=source, sha256=digest, images=images)
 
-    result = [read(*member) for member in members]
+    result = [read_image(*member) for member in members]
     files = tuple(file for file in result if isinstance(file, ImageFile))
     return files, tuple(error for error in result if not isinstance(error, ImageFile))
 
@@ -85,7 +85,11 @@ def users_of_torch(files: Iterable[ImageFile]) -> tuple[ImageFile, ...]:
     # A fixed point: a library uses torch if it needs one that does. Chains are short, so starting over is cheap.
     grown = True
     while grown:
-        reached = {file.path for file in remainder if any(map(functools.partial(_uses, names), _needed(file.images)))}
+        reached = {
+            file.path
+            for file in remainder
+            if any(map(functools.partial(_uses_torch, names), _list_needed(file.images)))
+        }
         grown = not reached <= users
         users |= reached
         # By name, in lower case: Windows finds a DLL whatever the case, and looks for it by its base name alone.
@@ -93,9 +97,9 @@ def users_of_torch(files: Iterable[ImageFile]) -> tuple[ImageFile, ...]:
     return tuple(file for file in remainder if file.path in users)
 
 
-def _uses(users: set[str], name: str) -> bool:
+def _uses_torch(users: set[str], name: str) -> bool:
     return is_torch_image(name) or posixpath.basename(name).lower() in users
 
 
-def _needed(images: Mapping[Machine, LibraryImage]) -> Iterable[str]:
+def _list_needed(images: Mapping[Machine, LibraryImage]) -> Iterable[str]:
     return (needed.name for image in images.values() for needed in image.needed)

@@ -6,7 +6,7 @@ _RAW = -15
 """A stream without a header of its own, as in zip archives."""
 
 
-def inflate(packed: bytes, size: int, checksum: int) -> bytes | None:
+def inflate_deflated(packed: bytes, size: int, checksum: int) -> bytes | None:
     """Return the contents of a stream; None if ISA-L is not installed, or they are not what was promised.
 
     :param size: of the contents, in bytes

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk, programs
+from abiscan.inputs import observed_fs, programs
 from abiscan.regex import regex
 
 _Answer: TypeAlias = tuple[str, list[str], str | None, list[str]]
@@ -25,7 +25,7 @@ path = [path for path in sys.path if path]
 spec = importlib.util.find_spec("torch")
 print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.origin if spec else None, path]))
 """
-_ANSWERS: Final[dict[str, tuple[Mapping[str, Mapping[str, disk.Seen]], _Answer]]] = {}  # and what they depend on
+_ANSWERS: Final[dict[str, tuple[Mapping[str, Mapping[str, observed_fs.Seen]], _Answer]]] = {}  # and what they depend on
 
 _TAG: Final = regex(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.(?:so|pyd)$")
 
@@ -71,7 +71,7 @@ class Interpreter(Struct, frozen=True, kw_only=True):
     full_version: str | None = None
 
 
-def running() -> Interpreter:
+def running_interpreter() -> Interpreter:
     """Return the interpreter that runs abiscan."""
     return Interpreter(
         tag=PythonTag(major=sys.version_info.major, minor=sys.version_info.minor, flags=getattr(sys, "abiflags", "")),
@@ -84,14 +84,14 @@ def installed_torch() -> Path | None:
     """Return the torch of the interpreter that runs abiscan, found without importing it."""
     # Each place where a torch could appear later, before the one that is there now, belongs to the record.
     for folder in sys.path:
-        disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
-    disk.python(sys.executable, sys.path)
+        observed_fs.stat_file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
+    observed_fs.observe_python(sys.executable, sys.path)
     # ``find_spec`` of a top-level name imports nothing (importlib.util's documentation).
     spec = importlib.util.find_spec("torch")
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
-def ask(executable: str) -> tuple[Interpreter, Path | None]:
+def ask_interpreter(executable: str) -> tuple[Interpreter, Path | None]:
     """Return the interpreter at ``executable`` and its torch, found without importing it.
 
     :raises InputError: it cannot be run, or is not a Python
@@ -99,9 +99,9 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
     import subprocess
 
     try:
-        version, suffixes, origin, _ = _answer(executable)
+        version, suffixes, origin, _ = _ask_once(executable)
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
-        path = Path(os.path.abspath(executable)) if _has_folder(executable) else Path(_which(executable))  # noqa: PTH100
+        path = Path(os.path.abspath(executable)) if _has_folder(executable) else Path(_find_executable(executable))  # noqa: PTH100
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
@@ -119,14 +119,14 @@ def search_path(executable: str | None) -> tuple[str, ...]:
     import subprocess
 
     try:
-        return tuple(map(str, _answer(executable)[3]))
+        return tuple(map(str, _ask_once(executable)[3]))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
         ) from error
 
 
-def _answer(executable: str) -> _Answer:
+def _ask_once(executable: str) -> _Answer:
     """Return what a Python answers to the query: it is started once, as long as nothing changes that this
     depends on.
     """
@@ -134,17 +134,17 @@ def _answer(executable: str) -> _Answer:
     name = os.path.abspath(executable) if _has_folder(executable) else executable  # noqa: PTH100
     if name in _ANSWERS:
         seen, answer = _ANSWERS[name]
-        if disk.stands(seen):
-            disk.remember(seen)
+        if observed_fs.still_stands(seen):
+            observed_fs.add_observations(seen)
             return answer
-    with disk.recorded() as record:
-        version, suffixes, origin, folders = json.loads(programs.answer(executable, _QUERY))
-        disk.python(executable if _has_folder(executable) else _which(executable), folders)
+    with observed_fs.record_observations() as record:
+        version, suffixes, origin, folders = json.loads(programs.ask_python(executable, _QUERY))
+        observed_fs.observe_python(executable if _has_folder(executable) else _find_executable(executable), folders)
         for folder in folders:
-            disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
+            observed_fs.stat_file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
     answer = version, suffixes, origin, folders
     # While the answer was awaited, an installer may have changed what it depends on.
-    if record.holds():
+    if record.still_holds():
         _ANSWERS[name] = record.seen, answer
     return answer
 
@@ -154,8 +154,8 @@ def _has_folder(executable: str) -> bool:
     return os.path.dirname(executable) != ""  # noqa: PTH120 - ./python has one
 
 
-def _which(executable: str) -> str:
-    path = disk.which(executable)
+def _find_executable(executable: str) -> str:
+    path = observed_fs.find_program(executable)
     if path is None:
         raise FileNotFoundError(executable)
     return os.path.abspath(path)  # noqa: PTH100
@@ -168,7 +168,7 @@ def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
     :param tag: the Python its ``_C`` module is for, None if that is unknown
     :return: that of its environment; else the running one, if torch is for that version; else one known only by its tag
     """
-    current = running()
+    current = running_interpreter()
     if installed_torch() == package or tag is None:
         return current
     executable = _executable_of(package, tag)
@@ -199,4 +199,4 @@ def executables_of(package: PurePath, tag: PythonTag) -> tuple[PurePath, ...]:
 
 def _executable_of(package: Path, tag: PythonTag) -> Path | None:
     paths = map(Path, executables_of(package, tag))
-    return next((path for path in paths if disk.is_file(path)), None)
+    return next((path for path in paths if observed_fs.is_file(path)), None)

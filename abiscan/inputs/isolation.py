@@ -5,7 +5,7 @@ the first target on, this process can write nowhere but in its scratch folder, i
 the user asked for, and it cannot connect to anything. Landlock enforces that where the kernel has it (Linux 5.13; TCP
 from 6.7, signals and abstract sockets from 6.12). The limits on processor time and memory do not need it.
 
-Without ``enter``, as in the Python API, nothing of this happens. Some commands do not give up everything: see
+Without ``enter_isolation``, as in the Python API, nothing of this happens. Some commands do not give up everything: see
 ``Confinement``.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import StoppedError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 
 CPU_SECONDS: Final = 1_800
 """The processor time that a target may take on one torch, or on all that are compared."""
@@ -77,14 +77,14 @@ class _Worker:
         self.confined = confinement is Confinement.NONE
         self.is_branch = False
 
-    def tell(self, message: object) -> None:
+    def send_message(self, message: object) -> None:
         os.write(self.pipe, json.dumps(message).encode() + b"\n")
 
 
 _worker: _Worker | None = None  # a process has one fate, so it is no field of anything
 
 
-def enter(
+def enter_isolation(
     pipe: int,
     stopped: Mapping[str, str],
     scratch: Path,
@@ -114,7 +114,7 @@ def die_with(parent: int) -> None:
     :param parent: the process that has started this one, and may have ended since
     """
     if sys.platform == "linux":
-        _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+        _call_prctl(_PR_SET_PDEATHSIG, _SIGKILL)
         # prctl(2), PR_SET_PDEATHSIG: no signal comes for a parent that has ended before.
         if os.getppid() != parent:  # it ended before the system was told
             os.kill(os.getpid(), _SIGKILL)
@@ -130,7 +130,7 @@ def is_first() -> bool:
     return _worker is None or not _worker.stopped
 
 
-def branch(parent: int) -> None:
+def enter_branch(parent: int) -> None:
     """Give this process, forked from the one that reads targets, limits of its own.
 
     :param parent: that process
@@ -144,7 +144,7 @@ def branch(parent: int) -> None:
 def die_of(number: int, target: str) -> None:
     """End as another process did that was reading a target."""
     if _worker is not None:
-        _worker.tell(target)
+        _worker.send_message(target)
     with contextlib.suppress(OSError, ValueError):  # some signals cannot be handled in the first place
         # Python ignores some signals, SIGPIPE for one, and then the process would survive its own.
         signal.signal(number, signal.SIG_DFL)
@@ -154,7 +154,7 @@ def die_of(number: int, target: str) -> None:
 def limit_memory() -> None:
     """Bound the memory of this process, and the size of files that it writes."""
     for limit, most in _LIMITS.items():
-        _limit(limit, most)
+        _set_limit(limit, most)
 
 
 def limit_time(seconds: int) -> None:
@@ -163,10 +163,10 @@ def limit_time(seconds: int) -> None:
         return
     # RLIMIT_CPU counts from the start of the process, so what it has used is added.
     used = resource.getrusage(resource.RUSAGE_SELF)
-    _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds)
+    _set_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds)
 
 
-def _limit(limit: int, most: int) -> None:
+def _set_limit(limit: int, most: int) -> None:
     # An administrator's limit may be lower; nobody but root can raise a hard limit again.
     hard = resource.getrlimit(limit)[1]
     resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
@@ -187,10 +187,10 @@ def may_write(path: Path, *, make: bool = False) -> None:
 def tell_temporary(path: Path) -> None:
     """Announce a temporary file: the process that watches this one removes it if this one is killed."""
     if _worker is not None:
-        _worker.tell([os.fsdecode(path)])
+        _worker.send_message([os.fsdecode(path)])
 
 
-def begin(target: str) -> None:
+def begin_target(target: str) -> None:
     """Announce that a target is read from now on.
 
     :raises StoppedError: it has ended an earlier process
@@ -198,20 +198,20 @@ def begin(target: str) -> None:
     if _worker is None:
         return
     if target in _worker.stopped:
-        disk.look_once()  # it may get further on another day
+        observed_fs.look_once()  # it may get further on another day
         raise StoppedError(target, _worker.stopped[target], "run it with abiscan --no-isolation to see where")
-    # Not in ``enter``: imports, the cache folder and downloads come before the first target, and need more.
+    # Not in ``enter_isolation``: imports, the cache folder and downloads come before the first target, and need more.
     if not _worker.confined:
         _worker.confined = True
-        confine(_worker.writable, online=_worker.confinement is Confinement.ONLINE)
-    _worker.tell(target)
+        confine_process(_worker.writable, online=_worker.confinement is Confinement.ONLINE)
+    _worker.send_message(target)
     limit_time(CPU_SECONDS)
 
 
-def finish() -> None:
+def finish_targets() -> None:
     """Announce that all targets have been read."""
     if _worker is not None:
-        _worker.tell(None)
+        _worker.send_message(None)
         limit_time(_SECONDS_TO_REPORT)
 
 
@@ -223,7 +223,7 @@ def landlock_version() -> int:
     return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, nothing, ctypes.c_uint32(_VERSION)))
 
 
-def confine(writable: Collection[Path], *, online: bool = False) -> int:
+def confine_process(writable: Collection[Path], *, online: bool = False) -> int:
     """Give up for good what reading files does not need: to write outside of some folders and files, and to connect.
 
     :param online: whether it may connect nevertheless
@@ -255,13 +255,13 @@ def confine(writable: Collection[Path], *, online: bool = False) -> int:
             libc.syscall(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), beneath, ctypes.c_uint32(0))
             os.close(descriptor)
     # Required of a process without CAP_SYS_ADMIN: or else it could confine a setuid program that it starts.
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    _call_prctl(_PR_SET_NO_NEW_PRIVS, 1)
     done = libc.syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
     os.close(rules)
     return version if done == 0 else 0
 
 
-def _prctl(option: int, value: int) -> None:
+def _call_prctl(option: int, value: int) -> None:
     import ctypes
 
     ctypes.CDLL(None).prctl(*map(ctypes.c_ulong, (option, value, 0, 0, 0)))

@@ -6,7 +6,7 @@ import enum
 from pathlib import Path
 from typing import Final
 
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.regex import regex
 
 WHEEL_SUFFIX: Final = ".whl"
@@ -43,7 +43,7 @@ def kind_of(path: Path) -> TargetKind:
     Programs and saved models are libraries until they are read.
     """
     # First: a folder may be called anything, ``unpacked.whl`` for one.
-    if disk.is_dir(path):
+    if observed_fs.is_dir(path):
         return TargetKind.FOLDER
     if path.suffix == WHEEL_SUFFIX:
         return TargetKind.WHEEL

@@ -19,12 +19,12 @@ def give_back() -> None:
     The syntax trees of a large package take a hundred megabytes, refer to each other, and are exempt from the ordinary
     collections: see ``python/reading``.
     """
-    size = _resident()
+    size = _measure_resident()
     if size is None or size > _MUCH:
         gc.collect()
 
 
-def _resident() -> int | None:
+def _measure_resident() -> int | None:
     """Return the memory that the process has, in bytes; None where the system does not tell (Linux does)."""
     try:
         return int(_STATUS.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -20,8 +20,8 @@ from typing import BinaryIO, Final
 
 from abiscan.binary.elf import MAGIC, ElfFile
 from abiscan.errors import InputError
-from abiscan.inputs import disk
-from abiscan.inputs.files import UNPACKING, unreadable
+from abiscan.inputs import observed_fs
+from abiscan.inputs.files import UNPACKING, unreadable_error
 
 _MAX_MEMBERS: Final = 200_000
 _MAX_NAME: Final = 4096
@@ -72,30 +72,30 @@ class ModelMember:
         """Its size in bytes."""
         return self._info.file_size
 
-    def head(self, size: int) -> bytes:
+    def read_head(self, size: int) -> bytes:
         """Return its first bytes."""
-        return self._archive.head(self._info.filename, size)
+        return self._archive.read_head(self._info.filename, size)
 
-    def fingerprint(self) -> str:
+    def identify_version(self) -> str:
         """Return its size and checksum, from the archive's directory."""
         return f"{self._info.file_size} {self._info.CRC:08x}"
 
-    def open(self) -> ElfFile:
+    def open_elf(self) -> ElfFile:
         """Map it where it lies if it is stored, else inflate it.
 
         :raises InputError: it cannot be read
         """
-        self._file = self._file or self._archive.library(self._info.filename)
+        self._file = self._file or self._archive.open_library(self._info.filename)
         return self._file
 
-    def sha256(self) -> str:
+    def hash_content(self) -> str:
         """Return the hash of its bytes; of a large one, whose weights are not read, that of its beginning and its
         checksum.
         """
-        content = self.open().data
+        content = self.open_elf().data
         digest = hashlib.sha256(content[:_HASHED])
         if len(content) > _HASHED:
-            digest.update(self.fingerprint().encode())
+            digest.update(self.identify_version().encode())
         return digest.hexdigest()
 
 
@@ -108,7 +108,7 @@ class ModelArchive:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._stream: BinaryIO = disk.opened(path)
+            self._stream: BinaryIO = observed_fs.open_file(path)
             weakref.finalize(self, self._stream.close)
             self._size = os.fstat(self._stream.fileno()).st_size
             self._archive = zipfile.ZipFile(self._stream)
@@ -116,20 +116,20 @@ class ModelArchive:
             problem = f"is a zip archive that ends early or is damaged: {error}"
             raise InputError(str(path), problem, _DAMAGED) from error
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise unreadable_error(path, error) from error
         self._left = _MAX_READ
         self._libraries: dict[str, ModelMember] = {}
         self._mapped: mmap.mmap | None = None
-        self._members = _checked(path, self._archive.infolist(), self._size)
+        self._members = _check_members(path, self._archive.infolist(), self._size)
         self.sizes: Mapping[str, int] = {name: info.file_size for name, info in self._members.items()}
 
-    def member(self, name: str) -> ModelMember:
+    def find_member(self, name: str) -> ModelMember:
         """Return one member, as a library; the same object each time."""
         if name not in self._libraries:
             self._libraries[name] = ModelMember(self, self._members[name])
         return self._libraries[name]
 
-    def content(self, name: str) -> bytes:
+    def read_content(self, name: str) -> bytes:
         """Return all bytes of a member.
 
         :raises InputError: it cannot be unpacked, or all that was read of the archive is too much
@@ -138,53 +138,53 @@ class ModelArchive:
         # The limit is for all members together: many of moderate size would take as much memory as a large one.
         if info.file_size > self._left:
             raise InputError(f"{self.path}!{name}", _too_much(info.file_size), _DAMAGED)
-        data = self._read(info, info.file_size + 1)  # the size in the directory may be wrong
+        data = self._read_member(info, info.file_size + 1)  # the size in the directory may be wrong
         self._left -= len(data)
         if self._left < 0:
             raise InputError(f"{self.path}!{name}", _too_much(len(data)), _DAMAGED)
         return data
 
-    def head(self, name: str, size: int) -> bytes:
+    def read_head(self, name: str, size: int) -> bytes:
         """Return the first bytes of a member.
 
-        :raises InputError: as for ``content``
+        :raises InputError: as for ``read_content``
         """
-        return self._read(self._members[name], size)
+        return self._read_member(self._members[name], size)
 
-    def _read(self, info: zipfile.ZipInfo, size: int) -> bytes:
+    def _read_member(self, info: zipfile.ZipInfo, size: int) -> bytes:
         try:
             with self._archive.open(info) as stream:
                 return stream.read(size)
         except UNPACKING as error:
             raise InputError(f"{self.path}!{info.filename}", f"cannot be read: {error}", _DAMAGED) from error
 
-    def library(self, name: str) -> ElfFile:
+    def open_library(self, name: str) -> ElfFile:
         """Return a member as ELF: mapped where it lies if it is stored.
 
-        :raises InputError: as for ``content``, or it is no ELF object
+        :raises InputError: as for ``read_content``, or it is no ELF object
         """
         info, subject = self._members[name], f"{self.path}!{name}"
         if info.compress_type != zipfile.ZIP_STORED:
             if info.file_size > _MAX_LIBRARY:
                 raise InputError(subject, _too_much(info.file_size), _DAMAGED)
-            return ElfFile.from_bytes(self._read(info, info.file_size), subject)
+            return ElfFile.from_bytes(self._read_member(info, info.file_size), subject)
         # The whole file is mapped once: pages are read when something looks at them, and weights never are.
         if self._mapped is None:
             self._mapped = mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_READ)
-        start = self._start(info)
+        start = self._find_start(info)
         content = memoryview(self._mapped)[start : start + info.file_size]
-        return ElfFile.from_bytes(content, subject, unread=_weights(content))
+        return ElfFile.from_bytes(content, subject, unread=_find_weights(content))
 
-    def libraries(self) -> Iterator[str]:
+    def list_libraries(self) -> Iterator[str]:
         """Return the members that are shared objects, by their names and how they begin."""
         named = (name for name in self._members if name.endswith(".so"))
-        return (name for name in named if self.head(name, len(MAGIC)) == MAGIC)
+        return (name for name in named if self.read_head(name, len(MAGIC)) == MAGIC)
 
-    def places(self, site: str) -> Iterator[tuple[str, str]]:
+    def list_places(self, site: str) -> Iterator[tuple[str, str]]:
         """Return where the shared objects would lie if the archive were the folder ``site``, with their names."""
-        return ((posixpath.join(site, name), name) for name in self.libraries())
+        return ((posixpath.join(site, name), name) for name in self.list_libraries())
 
-    def _start(self, info: zipfile.ZipInfo) -> int:
+    def _find_start(self, info: zipfile.ZipInfo) -> int:
         """Return where the bytes of a stored member begin."""
         self._stream.seek(info.header_offset)
         header = self._stream.read(_LOCAL_HEADER)
@@ -196,7 +196,7 @@ class ModelArchive:
         raise InputError(f"{self.path}!{info.filename}", "lies outside of the file, which ends early", _DAMAGED)
 
 
-def _weights(content: memoryview) -> range:
+def _find_weights(content: memoryview) -> range:
     """Return where the weights are that AOTInductor has linked into a library: in the largest section that is for
     large data.
 
@@ -223,7 +223,7 @@ def _too_much(size: int) -> str:
     return f"claims {size} bytes, which is more than what it is has in any model"
 
 
-def _checked(path: Path, infos: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
+def _check_members(path: Path, infos: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
     """Return the members that are files, by name.
 
     :raises InputError: no torch writes such an archive

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import InvalidVersion
 
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.files import LARGEST_TEXT, Archive
-from abiscan.inputs.packages import Distribution, files_of, find
+from abiscan.inputs.packages import Distribution, files_of, find_installed
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Package:
     def missing_requirements(self, site: str) -> tuple[str, ...]:
         """Return the packages that it requires, and that are not installed in the folder ``site``."""
         names = dict.fromkeys(requirement.name for requirement in self._requirements)
-        return tuple(name for name in names if find(name, [site]) is None)
+        return tuple(name for name in names if find_installed(name, [site]) is None)
 
     def is_complete(self, search_path: Sequence[str]) -> bool:
         """Whether its metadata state what it requires, and all of that, torch apart, is installed."""
@@ -68,8 +68,8 @@ class Package:
         remaining = [
             requirement for requirement in self._requirements if canonicalize_name(requirement.name) != "torch"
         ]
-        match = [(requirement, find(requirement.name, search_path)) for requirement in remaining]
-        fits = (there is not None and _admits(requirement, there.version) for requirement, there in match)
+        match = [(requirement, find_installed(requirement.name, search_path)) for requirement in remaining]
+        fits = (there is not None and _admits_version(requirement, there.version) for requirement, there in match)
         return self._metadata is not None and all(fits)
 
     @functools.cached_property
@@ -82,7 +82,7 @@ class Package:
         """What its metadata require here."""
         # The headers end at the first empty line; the description behind it may quote a ``Requires-Dist``.
         lines = _REQUIRES.findall((self._metadata or "").partition("\n\n")[0])
-        return tuple(filter(None, map(_required, lines)))
+        return tuple(filter(None, map(_parse_requirement, lines)))
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}" if self.version else self.name
@@ -92,12 +92,12 @@ def of_archive(archive: Archive, site: str) -> Package | None:
     """Return the package in an archive, to be installed in the folder ``site``; None if it has no metadata of
     Python.
     """
-    members = {posixpath.relpath(path, site): name for path, name in archive.places(site)}
+    members = {posixpath.relpath(path, site): name for path, name in archive.list_places(site)}
     info = next(filter(None, map(_INFO.fullmatch, members)), None)
     if info is None:
         return None
 
-    return _described(info, site, members.keys, lambda path: archive.content(members[path]), installed=False)
+    return _make_package(info, site, members.keys, lambda path: archive.read_content(members[path]), installed=False)
 
 
 def of_distribution(distribution: Distribution) -> Package:
@@ -106,13 +106,15 @@ def of_distribution(distribution: Distribution) -> Package:
     if distribution.source is not None:
         source = Path(distribution.source)
         # The two layouts of a project: packages in src/, or next to pyproject.toml.
-        root = str(source / "src" if disk.is_dir(source / "src") else source)
+        root = str(source / "src" if observed_fs.is_dir(source / "src") else source)
     return Package(
         name=distribution.name,
         version=distribution.version,
         root=root,
-        members=functools.partial(_walk, root) if distribution.source else functools.partial(files_of, distribution),
-        read=functools.partial(_bytes, root),
+        members=functools.partial(_walk_files, root)
+        if distribution.source
+        else functools.partial(files_of, distribution),
+        read=functools.partial(_read_bytes, root),
         installed=True,
     )
 
@@ -120,27 +122,27 @@ def of_distribution(distribution: Distribution) -> Package:
 def of_folder(path: Path) -> Package | None:
     """Return the package that a folder is: one with an ``__init__.py``, or an unpacked wheel; None if it is neither."""
     folder = str(path.absolute())
-    if disk.is_file(path / "__init__.py"):
+    if observed_fs.is_file(path / "__init__.py"):
         root, name = posixpath.split(folder)
         return Package(
             name=name,
             version=None,
             root=root,
-            members=lambda: (posixpath.join(name, file) for file in _walk(folder)),
-            read=functools.partial(_bytes, root),
+            members=lambda: (posixpath.join(name, file) for file in _walk_files(folder)),
+            read=functools.partial(_read_bytes, root),
             installed=None,
         )
     # An unpacked wheel has exactly one .dist-info at its top; a folder with several is a site-packages.
-    match = (_INFO.fullmatch(f"{name}/METADATA") for name in disk.names(path))
-    infos = [info for info in match if info and disk.is_file(path / info.group())]
+    match = (_INFO.fullmatch(f"{name}/METADATA") for name in observed_fs.list_names(path))
+    infos = [info for info in match if info and observed_fs.is_file(path / info.group())]
     if len(infos) != 1:
         return None
-    return _described(
-        infos[0], folder, functools.partial(_walk, folder), functools.partial(_bytes, folder), installed=None
+    return _make_package(
+        infos[0], folder, functools.partial(_walk_files, folder), functools.partial(_read_bytes, folder), installed=None
     )
 
 
-def _described(
+def _make_package(
     info: re.Match[str],
     root: str,
     members: Callable[[], Iterable[str]],
@@ -154,34 +156,34 @@ def _described(
     return Package(name=name, version=info["version"], root=root, members=members, read=read, installed=installed)
 
 
-def _required(line: str) -> Requirement | None:
+def _parse_requirement(line: str) -> Requirement | None:
     """Return what a line of the metadata requires; None if it does not apply here."""
-    from abiscan.inputs.requirement import applying
+    from abiscan.inputs.requirement import parse_applying
 
-    return applying(line)
+    return parse_applying(line)
 
 
-def _admits(requirement: Requirement, version: str) -> bool:
+def _admits_version(requirement: Requirement, version: str) -> bool:
     try:
         return requirement.specifier.contains(version, prereleases=True)
     except InvalidVersion:
         return False
 
 
-def _walk(folder: str) -> Iterator[str]:
-    for place, subfolders, names in disk.walk(folder):
+def _walk_files(folder: str) -> Iterator[str]:
+    for place, subfolders, names in observed_fs.walk_folder(folder):
         subfolders[:] = [name for name in subfolders if name != "__pycache__" and not name.startswith(".")]
         yield from (posixpath.relpath(posixpath.join(place, name), folder) for name in names)
 
 
-def _bytes(root: str, path: str) -> bytes:
+def _read_bytes(root: str, path: str) -> bytes:
     """Return the bytes of a file; none for one that is listed and is not there, is no file, or is too large for a
     text.
     """
     file = Path(root, path)
     try:
-        status = disk.file(file)
-        is_text = disk.is_file(file) and status is not None and status.st_size <= LARGEST_TEXT
-        return disk.read(file) if is_text else b""
+        status = observed_fs.stat_file(file)
+        is_text = observed_fs.is_file(file) and status is not None and status.st_size <= LARGEST_TEXT
+        return observed_fs.read_file(file) if is_text else b""
     except OSError:
         return b""

@@ -16,8 +16,8 @@ from typing import IO, TYPE_CHECKING, Final
 from msgspec import Struct
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk, interpreter, programs
-from abiscan.inputs.files import exists, require_regular
+from abiscan.inputs import interpreter, observed_fs, programs
+from abiscan.inputs.files import check_existence, require_regular
 from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.regex import regex
 from abiscan.words import did_you_mean
@@ -89,7 +89,7 @@ class RemoteWheel(Struct, frozen=True, kw_only=True, eq=False):
     spare: frozenset[str] = frozenset()
 
 
-def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
+def list_installed(search_path: Sequence[str]) -> Iterator[Distribution]:
     """Yield the packages that an interpreter finds, the first of each name only: it shadows the others.
 
     :param search_path: the interpreter's ``sys.path``
@@ -100,25 +100,25 @@ def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
     from packaging.utils import canonicalize_name
 
     for site in search_path:
-        disk.metadata(site)
+        observed_fs.observe_packages(site)
     # As for an import, the first folder of the path wins (importlib.metadata yields them in that order).
     seen_names: set[str] = set()
     for distribution in importlib.metadata.distributions(path=list(search_path)):
-        headers = _headers(distribution)
+        headers = _read_headers(distribution)
         name = headers["Name"]
         if name and canonicalize_name(name) not in seen_names:
             seen_names.add(canonicalize_name(name))
             yield _make_distribution(name, distribution, headers)
 
 
-def find(name: str, search_path: Sequence[str]) -> Distribution | None:
+def find_installed(name: str, search_path: Sequence[str]) -> Distribution | None:
     """Return the installed package of that name, in any spelling."""
     import importlib.metadata
 
     for site in search_path:
-        disk.metadata(site)
+        observed_fs.observe_packages(site)
     for distribution in importlib.metadata.distributions(path=list(search_path), name=name):
-        headers = _headers(distribution)
+        headers = _read_headers(distribution)
         return _make_distribution(headers["Name"] or name, distribution, headers)
     return None
 
@@ -132,7 +132,7 @@ def files_of(distribution: Distribution) -> Iterator[str]:
         return
 
 
-def _headers(distribution: importlib.metadata.Distribution) -> Message:
+def _read_headers(distribution: importlib.metadata.Distribution) -> Message:
     """Return what the metadata say, without the description behind them: parsed once, not for each field."""
     import email.parser
 
@@ -173,13 +173,13 @@ def _list_libraries(distribution: importlib.metadata.Distribution, site: str) ->
             yield posixpath.normpath(posixpath.join(site, name))
     source = _find_editable(distribution)
     if source is not None:
-        yield from _importable(source)
+        yield from _list_importable(source)
 
 
-def _importable(source: str) -> Iterator[str]:
+def _list_importable(source: str) -> Iterator[str]:
     """Yield the shared objects in the packages of a source tree, without those in a build folder or test data."""
     packages: set[str] = set()
-    for folder, subfolders, files in disk.walk(source):
+    for folder, subfolders, files in observed_fs.walk_folder(source):
         subfolders[:] = [name for name in subfolders if name != "build" and not name.startswith(".")]
         if "__init__.py" in files or posixpath.dirname(folder) in packages:
             packages.add(folder)
@@ -208,21 +208,21 @@ def path_of_url(url: str) -> str:
     return path[1:] if _DRIVE.match(path) else path
 
 
-def pip(python: str | None) -> list[str]:
+def pip_command(python: str | None) -> list[str]:
     """Return the command that runs pip for an interpreter: its own pip, or else ours with ``--python``.
 
     :param python: the interpreter; None for the running one
     :raises InputError: neither has pip, or it cannot be run
     """
     executable = python or sys.executable
-    if find("pip", interpreter.search_path(python)) is not None:
-        return programs.python(executable, "-m", "pip")
-    if find("pip", sys.path) is not None:
-        return programs.python(sys.executable, "-m", "pip", "--python", executable)
+    if find_installed("pip", interpreter.search_path(python)) is not None:
+        return programs.python_command(executable, "-m", "pip")
+    if find_installed("pip", sys.path) is not None:
+        return programs.python_command(sys.executable, "-m", "pip", "--python", executable)
     raise InputError(executable, "has no pip", f"run: {executable} -m ensurepip")
 
 
-def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[str] = ()) -> Path:
+def fetch_wheel(requirement: str, folder: Path, python: str | None, options: Sequence[str] = ()) -> Path:
     """Download one wheel with pip, using the user's index settings.
 
     :param requirement: ``NAME==VERSION``, or ``NAME @ URL``
@@ -230,14 +230,14 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     :param options: further options of ``pip download``
     :raises InputError: there is no such wheel; with pip's error
     """
-    disk.look_once()
+    observed_fs.look_once()
     log = folder / "pip.log"
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "--log", str(log)]
     before = set(folder.iterdir())
     try:
         # ``-qq`` leaves errors only, for ``pip_error``; what a page of the index failed of is in the log alone.
-        command = [*pip(python), *words, "--retries", _RETRIES, *options, requirement]
-        process = programs.run(command, capture_output=True, timeout=_FETCH_SECONDS)
+        command = [*pip_command(python), *words, "--retries", _RETRIES, *options, requirement]
+        process = programs.run_program(command, capture_output=True, timeout=_FETCH_SECONDS)
     except subprocess.TimeoutExpired as error:
         problem = f"could not download a wheel: pip was not done after {_FETCH_SECONDS} s, and was stopped"
         raise InputError(requirement, problem, "check the network and the index settings") from error
@@ -249,7 +249,7 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
         problem = f"could not download a wheel: pip was ended by {end}{memory}"
         raise InputError(requirement, problem, "check the index settings, and what the index sends")
     if process.returncode or fetched is None:
-        if failed := _unfetched(log, process.stderr):
+        if failed := _explain_unfetched(log, process.stderr):
             problem = f"could not download a wheel: {failed}"
             raise InputError(requirement, problem, "check the network and the index settings, or run it again")
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
@@ -258,10 +258,10 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     return fetched
 
 
-def _unfetched(log: Path, stderr: str) -> str | None:
+def _explain_unfetched(log: Path, stderr: str) -> str | None:
     """Return why pip could not read the page of an index, which it says in its log alone; None if it could."""
     try:
-        with disk.opened(log) as stream:
+        with observed_fs.open_file(log) as stream:
             text = stream.read(_LARGEST_LOG).decode("utf-8", "replace")
     except OSError:
         text = ""
@@ -286,7 +286,7 @@ def pip_error(stderr: str) -> str:
     return (errors or lines or ["pip gave no reason"])[-1]
 
 
-def named(
+def resolve_target(
     word: str, folder: Path, python: str | None, options: Sequence[str] = ()
 ) -> Path | Distribution | FetchedWheel:
     """Return what a ``TARGET`` stands for: a file or folder if it exists, else ``NAME==VERSION``, else an installed
@@ -304,13 +304,13 @@ def named(
     # What lies there counts first, so that a file is never taken for a package of the same name.
     path = Path(word)
     if not is_name(word):
-        return existing(path)
+        return require_existing(path)
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         requirement = Requirement(word)
     except (InvalidRequirement, RecursionError) as error:
-        raise _missing(path) from error
+        raise _missing_error(path) from error
     # ``==2.5.*`` is a range, in which pip would choose: which version was checked would depend on the day.
     pins = [
         specifier
@@ -318,13 +318,13 @@ def named(
         if specifier.operator == "==" and not specifier.version.endswith(".*")
     ]
     if pins:
-        return FetchedWheel(path=fetch(str(requirement), folder, python, options))
+        return FetchedWheel(path=fetch_wheel(str(requirement), folder, python, options))
     if requirement.specifier:
         raise InputError(word, "is not a single version", f"pass {requirement.name}==VERSION")
-    distribution = find(requirement.name, interpreter.search_path(python))
+    distribution = find_installed(requirement.name, interpreter.search_path(python))
     if distribution is None:
         location = f"for {python}" if python else "in this environment"
-        known_value = (*_beside(path), *_installed_names(python))
+        known_value = (*_list_beside(path), *_installed_names(python))
         raise InputError(
             word,
             f"does not exist, and no package of that name is installed {location}",
@@ -336,30 +336,30 @@ def named(
 def is_name(word: str) -> bool:
     """Whether a ``TARGET`` stands for a package, and not for a file or folder."""
     path = Path(word)
-    return not exists(path) and not path.is_symlink() and not _FILE.search(word)
+    return not check_existence(path) and not path.is_symlink() and not _FILE.search(word)
 
 
-def existing(path: Path) -> Path:
+def require_existing(path: Path) -> Path:
     """Return a path that a ``TARGET`` stands for.
 
     :raises InputError: there is nothing
     """
-    if not exists(path):
-        raise _missing(path)
-    if not disk.is_dir(path):
+    if not check_existence(path):
+        raise _missing_error(path)
+    if not observed_fs.is_dir(path):
         require_regular(path)
     return path
 
 
-def _missing(path: Path) -> InputError:
+def _missing_error(path: Path) -> InputError:
     if _PATTERN.search(str(path)):
         return InputError(str(path), "matches no file", FIX)
     if path.is_symlink():
         return InputError(str(path), f"is a symbolic link to {path.readlink()}, which leads nowhere", FIX)
-    return InputError(str(path), "does not exist", did_you_mean(str(path), _beside(path)) or FIX)
+    return InputError(str(path), "does not exist", did_you_mean(str(path), _list_beside(path)) or FIX)
 
 
-def _beside(path: Path) -> list[str]:
+def _list_beside(path: Path) -> list[str]:
     """Return what there is in the folder of a path, as paths of the same form."""
     try:
         return sorted(str(path.parent / beside.name) for beside in path.parent.iterdir() if beside.name != path.name)

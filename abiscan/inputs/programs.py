@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 
 if TYPE_CHECKING:
     import subprocess
@@ -22,7 +22,7 @@ _START: Final = str(Path(__file__).absolute().with_name("start_python.py"))
 _SECONDS: Final = 60
 
 
-def python(executable: str, *words: str) -> list[str]:
+def python_command(executable: str, *words: str) -> list[str]:
     """Return the command for ``python -c CODE`` or ``python -m MODULE``, without the current folder in its
     ``sys.path``.
 
@@ -31,7 +31,7 @@ def python(executable: str, *words: str) -> list[str]:
     return [executable, _START, *words]
 
 
-def run(
+def run_program(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, check: bool = False, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run a program, as ``subprocess.run`` does, with text for what it reads and writes.
@@ -43,10 +43,10 @@ def run(
     import subprocess
 
     variables = _list_variables(os.environ if env is None else env)
-    return subprocess.run(_located(command), env=variables, check=check, text=True, **options)  # noqa: S603
+    return subprocess.run(_locate_program(command), env=variables, check=check, text=True, **options)  # noqa: S603
 
 
-def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def start_program(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a program, with pipes to its stdin and from its stdout.
 
     :raises OSError: it cannot be started
@@ -54,10 +54,10 @@ def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
     import subprocess
 
     variables, pipe = _list_variables(os.environ), subprocess.PIPE
-    return subprocess.Popen(_located(command), env=variables, stdin=pipe, stdout=pipe)  # noqa: S603
+    return subprocess.Popen(_locate_program(command), env=variables, stdin=pipe, stdout=pipe)  # noqa: S603
 
 
-def answer(executable: str, code: str, *, seconds: int = _SECONDS) -> str:
+def ask_python(executable: str, code: str, *, seconds: int = _SECONDS) -> str:
     """Return what a Python prints that runs some code.
 
     :param seconds: how long it may take
@@ -66,16 +66,18 @@ def answer(executable: str, code: str, *, seconds: int = _SECONDS) -> str:
     """
     import subprocess
 
-    command, nothing = python(executable, "-c", code), subprocess.DEVNULL
-    return run(command, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, timeout=seconds, check=True).stdout
+    command, nothing = python_command(executable, "-c", code), subprocess.DEVNULL
+    return run_program(
+        command, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, timeout=seconds, check=True
+    ).stdout
 
 
-def become(command: Sequence[str]) -> NoReturn:
+def replace_process(command: Sequence[str]) -> NoReturn:
     """Let a program take the place of this process: its exit code, its terminal, its signals.
 
     :raises OSError: it cannot be started
     """
-    program = _located(command)
+    program = _locate_program(command)
     os.environ.update(_list_variables(os.environ))
     if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
         import subprocess
@@ -84,10 +86,10 @@ def become(command: Sequence[str]) -> NoReturn:
     os.execvp(program[0], program)  # noqa: S606
 
 
-def _located(command: Sequence[str]) -> list[str]:
+def _locate_program(command: Sequence[str]) -> list[str]:
     """Return the command, with the absolute path of its program."""
     name = command[0]
-    path = name if os.path.dirname(name) else disk.which(name)  # noqa: PTH120 - ./python has one
+    path = name if os.path.dirname(name) else observed_fs.find_program(name)  # noqa: PTH120 - ./python has one
     if path is None:
         raise FileNotFoundError(name)
     return [os.path.abspath(path), *command[1:]]  # noqa: PTH100 - a virtual environment has a link to its Python

@@ -120,7 +120,7 @@ def required_by(text: str, subject: str) -> tuple[str, ...]:
     return lines
 
 
-def applying(line: str, environment: Mapping[str, str] | None = None) -> Requirement | None:
+def parse_applying(line: str, environment: Mapping[str, str] | None = None) -> Requirement | None:
     """Return the requirement in a line of metadata; None if it does not apply in an environment, or cannot be read.
 
     :param environment: for the marker; by default this one, without extras
@@ -155,7 +155,7 @@ def metadata_of(
         if plain := _PLAIN.fullmatch(line) if name == "torch" and len(line) <= _LONGEST_PLAIN else None:
             stated.append(_Stated(SpecifierSet(plain[2] or "")))
             continue
-        requirement = applying(line, {**environment, "extra": ""})
+        requirement = parse_applying(line, {**environment, "extra": ""})
         if requirement is None:
             continue
         if name == "torch":
@@ -163,7 +163,7 @@ def metadata_of(
         else:
             requires_cuda = True
     return Metadata(
-        requires_torch=_together(stated) if stated else None,
+        requires_torch=_combine_requirements(stated) if stated else None,
         torch_in_version=_torch_in_version(version),
         python=_python_of(wheel_name),
         requires_cuda=requires_cuda,
@@ -209,7 +209,7 @@ def _torch_in_version(wheel_version: str) -> str | None:
     return f"{major}.{minor}" + (f".{patch}" if patch else "")
 
 
-def _together(requirements: Sequence[_Stated]) -> TorchRequirement:
+def _combine_requirements(requirements: Sequence[_Stated]) -> TorchRequirement:
     specifier = SpecifierSet()
     texts = []
     for requirement in requirements:
@@ -224,14 +224,14 @@ def _without_local_tags(requirement: _Stated) -> SpecifierSet:
     if requirement.url:
         # The file that a direct reference names is the only one that satisfies it.
         wheel = _WHEEL_OF_TORCH.search(requirement.url)
-        return _specifiers([("==", wheel.group(1))]) if wheel else SpecifierSet()
+        return _make_specifiers([("==", wheel.group(1))]) if wheel else SpecifierSet()
     pairs = [(specifier.operator, specifier.version) for specifier in requirement.specifier]
     # If one build is excluded, the other builds of the release are still allowed.
     remaining = [(operator, version) for operator, version in pairs if not ("+" in version and operator == "!=")]
-    return _specifiers([("==" if operator == "===" else operator, number_of(v)) for operator, v in remaining])
+    return _make_specifiers([("==" if operator == "===" else operator, number_of(v)) for operator, v in remaining])
 
 
-def _specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
+def _make_specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
     try:
         return SpecifierSet(",".join(str(Specifier(f"{operator}{version}")) for operator, version in pairs))
     except InvalidSpecifier:
@@ -244,7 +244,7 @@ def _list_fields(text: str) -> list[tuple[str, str]]:
     return fields
 
 
-def simplest(requested: Collection[Version], known_items: Sequence[Version]) -> str | None:
+def simplest_requirement(requested: Collection[Version], known_items: Sequence[Version]) -> str | None:
     """Return the simplest requirement that admits exactly the ``wanted`` ones of the ``known`` releases.
 
     :param known: oldest first
@@ -257,25 +257,27 @@ def simplest(requested: Collection[Version], known_items: Sequence[Version]) -> 
         return f"torch=={inside[0]}"
     # From the oldest to the newest one that works, minus the holes: a whole series as ``!=2.6.*``, others one by one.
     first, last = known_items.index(inside[0]), known_items.index(inside[-1])
-    parts = [f">={_short(known_items[first], known_items[:first])}"]
+    parts = [f">={_shorten_bound(known_items[first], known_items[:first])}"]
     if last + 1 < len(known_items):
         # An upper bound only if a newer release is known that does not work: of later ones nothing is known.
-        parts.append(f"<{_short(known_items[last + 1], known_items[: last + 1])}")
+        parts.append(f"<{_shorten_bound(known_items[last + 1], known_items[: last + 1])}")
     between = known_items[first : last + 1]
-    for minor in dict.fromkeys(_minor(version) for version in between):
-        series = [version for version in between if _minor(version) == minor]
+    for minor in dict.fromkeys(_format_minor(version) for version in between):
+        series = [version for version in between if _format_minor(version) == minor]
         holes = [version for version in series if version not in requested]
-        if holes == [version for version in known_items if _minor(version) == minor]:
+        if holes == [version for version in known_items if _format_minor(version) == minor]:
             parts.append(f"!={minor}.*")
         else:
             parts += (f"!={version}" for version in holes)
     return f"torch{','.join(parts)}"
 
 
-def _short(bound: Version, older: Sequence[Version]) -> str:
+def _shorten_bound(bound: Version, older: Sequence[Version]) -> str:
     """Return a bound, without its patch number if no older release has the same minor version."""
-    return str(bound) if any(_minor(version) == _minor(bound) for version in older) else _minor(bound)
+    return (
+        str(bound) if any(_format_minor(version) == _format_minor(bound) for version in older) else _format_minor(bound)
+    )
 
 
-def _minor(version: Version) -> str:
+def _format_minor(version: Version) -> str:
     return f"{version.major}.{version.minor}"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from packaging.requirements import Requirement
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.requirement import unreadable_requirement
 from abiscan.regex import regex
 
@@ -42,7 +42,7 @@ def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Ite
     if path.resolve() in above:
         raise InputError(str(path), "includes itself")
     try:
-        text = disk.read(path).decode("utf-8")
+        text = observed_fs.read_file(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     # A backslash at the end of a line continues it, before comments are taken off (pip's documentation, "Requirements

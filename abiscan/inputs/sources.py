@@ -15,8 +15,8 @@ from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
 from abiscan.binary.image import is_image
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
-from abiscan.inputs import disk, package_files, variants
-from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, exists, installed_path
+from abiscan.inputs import observed_fs, package_files, variants
+from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, check_existence, installed_path
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
 from abiscan.inputs.kinds import WHEEL_SUFFIX, TargetKind, kind_of, may_be_package
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
@@ -87,7 +87,7 @@ class Target(Struct, frozen=True, kw_only=True):
     libraries: Mapping[str, Extension] = field(default_factory=dict)
     images: tuple[ImageFile, ...] = ()
 
-    def linked(self, extension: Extension) -> Iterator[Extension]:
+    def list_linked(self, extension: Extension) -> Iterator[Extension]:
         """Yield the libraries of the package that an extension needs, in the order in which ``ld.so`` searches them."""
         # Breadth first, as ld.so maps and searches them (ld.so(8)).
         seen, waiting = {extension.location}, deque(extension.facts.needed)
@@ -157,12 +157,12 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if isinstance(source, RemoteWheel):
         return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream(), spare=source.spare)
     path = source
-    kind = kind_of(path) if exists(path) else None
+    kind = kind_of(path) if check_existence(path) else None
     if kind is TargetKind.FOLDER:
         return _read_folder(path, files, torch_package)
     if path.suffix == WHEEL_SUFFIX:
         return _read_wheel(path, files, site, name=str(path))
-    if not disk.is_file(path):
+    if not observed_fs.is_file(path):
         raise InputError(str(path), "does not exist", FIX)
     if kind is TargetKind.CONDA:
         return _read_conda(path, files, site)
@@ -170,7 +170,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
         fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
         raise InputError(str(path), "is an archive of source code, in which nothing is compiled yet", fix)
     # By its first bytes, since models have any name: .pt, .pt2, .pth, .bin, none.
-    head = DiskFile(path).head(len(PICKLE_MAGIC))
+    head = DiskFile(path).read_head(len(PICKLE_MAGIC))
     return _read_model(path, files) if begins_like_model(head) else _read_object(path, files)
 
 
@@ -200,16 +200,16 @@ def content_of(source: Source) -> list[Source]:
     """Return what a target stands for: the packages directly in a folder, and the folder if it has any shared
     object.
     """
-    if not isinstance(source, Path) or not disk.is_dir(source):
+    if not isinstance(source, Path) or not observed_fs.is_dir(source):
         return [source]
     # The folder itself comes first only if it has libraries outside of the packages in it.
     packages = _packages_in(source)
-    return [*packages] if packages and next(_walk(source), None) is None else [source, *packages]
+    return [*packages] if packages and next(_walk_libraries(source), None) is None else [source, *packages]
 
 
 def _packages_in(folder: Path) -> list[Path]:
-    paths = (folder / name for name in disk.names(folder))
-    return sorted(path for path in paths if may_be_package(path.name) and disk.is_file(path))
+    paths = (folder / name for name in observed_fs.list_names(folder))
+    return sorted(path for path in paths if may_be_package(path.name) and observed_fs.is_file(path))
 
 
 def library_paths(source: Source, files: Files, site: str) -> list[str]:
@@ -224,18 +224,18 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
     if isinstance(source, Distribution):
         return list(source.objects)
     path = source if isinstance(source, Path) else source.path
-    if disk.is_dir(path):
-        return [str(path.absolute() / name) for name in _walk(path)]
+    if observed_fs.is_dir(path):
+        return [str(path.absolute() / name) for name in _walk_libraries(path)]
     archive = open_archive(source)
     if archive is None:
         return [str(path.absolute())]
-    files.mount(archive, site, over=False)  # another version of a package may be what is looked at
-    return [archive.installed_path(name, site) for name in archive.names() if SHARED_OBJECT.search(name)]
+    files.mount_archive(archive, site, over=False)  # another version of a package may be what is looked at
+    return [archive.installed_path(name, site) for name in archive.list_members() if SHARED_OBJECT.search(name)]
 
 
 def _read_object(path: Path, files: Files) -> Target:
     location = str(path.absolute())
-    if is_image(DiskFile(path).head(len(MAGIC))):
+    if is_image(DiskFile(path).read_head(len(MAGIC))):
         target = _of_images(
             str(path), TargetKind.LIBRARY, posixpath.dirname(location), [(path.name, location, DiskFile(path))]
         )
@@ -243,9 +243,9 @@ def _read_object(path: Path, files: Files) -> Target:
             raise target.unreadable[0][1]
         return target
     extension = _make_extension(path.name, location, DiskFile(path))
-    files.put(location, extension.facts)
+    files.put_facts(location, extension.facts)
     folder = posixpath.dirname(location)
-    siblings = {posixpath.basename(file): file for file in files.list(folder) if SHARED_OBJECT.search(file)}
+    siblings = {posixpath.basename(file): file for file in files.list_folder(folder) if SHARED_OBJECT.search(file)}
     return Target(
         name=str(path),
         kind=TargetKind.PROGRAM if extension.facts.executable else TargetKind.LIBRARY,
@@ -260,17 +260,17 @@ def _read_object(path: Path, files: Files) -> Target:
 def _read_model(path: Path, files: Files) -> Target:
     """Read the libraries of a saved model; the rest of it is read where a verdict on it is found."""
     root, extensions, unreadable = str(path.absolute()), list[Extension](), list[tuple[str, InputError]]()
-    if DiskFile(path).head(len(PICKLE_MAGIC)) != PICKLE_MAGIC:
+    if DiskFile(path).read_head(len(PICKLE_MAGIC)) != PICKLE_MAGIC:
         archive = ModelArchive(path)
-        files.mount(archive, root)
-        for name in archive.libraries():
+        files.mount_archive(archive, root)
+        for name in archive.list_libraries():
             location = posixpath.join(root, name)
             try:
-                extensions.append(_make_extension(name, location, archive.member(name)))
+                extensions.append(_make_extension(name, location, archive.find_member(name)))
             except InputError as error:
                 unreadable.append((name, error))
                 continue
-            files.put(location, extensions[-1].facts)
+            files.put_facts(location, extensions[-1].facts)
     return Target(
         name=str(path),
         kind=TargetKind.MODEL,
@@ -284,7 +284,7 @@ def _read_model(path: Path, files: Files) -> Target:
 
 def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
-    names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
+    names = [name for name in _walk_libraries(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
     if not names and (packages := _packages_in(path)):
         raise InputError(str(path), f"contains no shared object, but {plural(len(packages), 'wheel')}", "pass a wheel")
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
@@ -292,14 +292,14 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     return _read_members(str(path), TargetKind.FOLDER, root, members, files, metadata=None, package=package)
 
 
-def _walk(path: Path) -> Iterator[str]:
+def _walk_libraries(path: Path) -> Iterator[str]:
     """Yield relative paths of the shared objects below ``path``; a file with several names appears once."""
     seen_files: set[tuple[int, int]] = set()
-    for folder, _, names in disk.walk(path):
+    for folder, _, names in observed_fs.walk_folder(path):
         # libfoo.so, libfoo.so.1 and libfoo.so.1.2 are often one file: the shortest name is the one that people know.
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
-            if not is_library(name) or not disk.is_file(file):
+            if not is_library(name) or not observed_fs.is_file(file):
                 continue
             status = file.stat()
             if (status.st_dev, status.st_ino) not in seen_files:
@@ -313,11 +313,11 @@ def uses_torch(distribution: Distribution, files: Files, *, images: bool = False
     :param images: whether that torch is for Windows or macOS
     """
     if images:
-        members = (member for member in _files_of(distribution) if is_image(member[2].head(len(MAGIC))))
+        members = (member for member in _files_of(distribution) if is_image(member[2].read_head(len(MAGIC))))
         result, _ = read_image_files(members)
         return bool(users_of_torch(result))
     # A search for two names in the file's bytes decides for most libraries, and costs less than reading ELF.
-    objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.source(path)))
+    objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.find_source(path)))
     return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
@@ -325,16 +325,16 @@ def is_python_for_torch(distribution: Distribution) -> bool:
     """Return whether an installed package has nothing that is compiled, and requires torch."""
     if distribution.objects or distribution.images:
         return False
-    from abiscan.inputs.requirement import applying
+    from abiscan.inputs.requirement import parse_applying
 
-    requirements = (applying(line) for line in distribution.requires if "torch" in line.lower())
+    requirements = (parse_applying(line) for line in distribution.requires if "torch" in line.lower())
     return any(requirement is not None and requirement.name.lower() == "torch" for requirement in requirements)
 
 
 def _may_need_torch(source: ElfSource | None) -> bool:
     """Return whether a file may be linked with torch; most of an environment's libraries are not."""
     try:
-        return source is not None and source.open().may_need_torch()
+        return source is not None and source.open_elf().may_need_torch()
     except InputError:
         return False
 
@@ -342,7 +342,7 @@ def _may_need_torch(source: ElfSource | None) -> bool:
 def _files_of(distribution: Distribution) -> Iterator[tuple[str, str, DiskFile]]:
     """Yield the libraries of an installed package: their paths in it and on disk."""
     for path in (*distribution.objects, *distribution.images):
-        if disk.is_file(path):  # a listed file may be deleted
+        if observed_fs.is_file(path):  # a listed file may be deleted
             yield posixpath.relpath(path, distribution.site), path, DiskFile(Path(path))
 
 
@@ -369,11 +369,11 @@ def _read_wheel(
         raise InputError(name, "is for iOS", "abiscan checks extensions for Linux, Windows and macOS")
     # Everything is mounted before anything is judged: a library's neighbours are looked up as if installed.
     wheel = Wheel(path, stream)
-    paths = list(wheel.names())
+    paths = list(wheel.list_members())
     left_out = {path for path in paths if spare and installed_path(path, "") in spare}
-    files.mount(wheel, site, without=left_out)
+    files.mount_archive(wheel, site, without=left_out)
     read = (path for path in paths if is_library(path) and path not in left_out)
-    members = ((path, installed_path(path, site), wheel.member(path)) for path in read)
+    members = ((path, installed_path(path, site), wheel.find_member(path)) for path in read)
     package = package_files.of_archive(wheel, site)
     return _read_members(name, TargetKind.WHEEL, site, members, files, _make_metadata(wheel, paths), package)
 
@@ -383,17 +383,17 @@ def _make_metadata(wheel: Wheel, paths: list[str]) -> Metadata:
     from abiscan.inputs.requirement import read_metadata
 
     label, stated = variants.variant_label(wheel.path.name), next(filter(variants.METADATA.fullmatch, paths), None)
-    variant = variants.variant_of_wheel(label, wheel.text(stated) if stated else None)
-    return read_metadata(wheel.text(path) if path else "", wheel.path.name, variant)
+    variant = variants.variant_of_wheel(label, wheel.read_text(stated) if stated else None)
+    return read_metadata(wheel.read_text(path) if path else "", wheel.path.name, variant)
 
 
 def _read_conda(path: Path, files: Files, site: str) -> Target:
     from abiscan.inputs.requirement import metadata_of
 
     archive = _conda_package(path)
-    files.mount(archive, site)
-    names = filter(is_library, archive.names())
-    members = ((name, archive.installed_path(name, site), archive.member(name)) for name in names)
+    files.mount_archive(archive, site)
+    names = filter(is_library, archive.list_members())
+    members = ((name, archive.installed_path(name, site), archive.find_member(name)) for name in names)
     # What conda's solver goes by; the wheel's metadata inside, if there are any, are not asked.
     metadata = metadata_of(archive.requirements, archive.version)
     package = package_files.of_archive(archive, site)
@@ -401,7 +401,7 @@ def _read_conda(path: Path, files: Files, site: str) -> Target:
 
 
 def _make_extension(path: str, location: str, source: ElfSource) -> Extension:
-    file = source.open()
+    file = source.open_elf()
     return Extension(path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions())
 
 
@@ -420,7 +420,7 @@ def _read_members(
     # One damaged member does not hide the others: its error is kept for the report.
     for path, location, source in members:
         try:
-            if not (head := source.head(len(MAGIC))).startswith(MAGIC):
+            if not (head := source.read_head(len(MAGIC))).startswith(MAGIC):
                 # If it is no image either: a linker script or a data file, which a process cannot load.
                 if is_image(head):
                     images.append((path, location, source))
@@ -429,7 +429,7 @@ def _read_members(
         except InputError as error:
             unreadable.append((path, error))
             continue
-        files.put(location, objects[location].facts)
+        files.put_facts(location, objects[location].facts)
     if not objects and images:
         return _of_images(name, kind, root, images, metadata, package)
     # A wheel's tag names one system, and the images of another one in it are never loaded.
@@ -472,7 +472,7 @@ def _no_extension(name: str) -> NoExtensionError:
 
 def _for_other_systems(members: Iterable[tuple[str, str, ElfSource]]) -> Iterator[tuple[str, InputError]]:
     """Yield why the images that use torch are not checked, in a target that has ELF objects, too."""
-    named = [member for member in members if _NAMES_TORCH.search(member[2].head(member[2].size))]
+    named = [member for member in members if _NAMES_TORCH.search(member[2].read_head(member[2].size))]
     images, unreadable = read_image_files(named) if named else ((), ())
     yield from unreadable
     for image in users_of_torch(images):

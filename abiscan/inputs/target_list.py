@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk
-from abiscan.inputs.files import exists
+from abiscan.inputs import observed_fs
+from abiscan.inputs.files import check_existence
 from abiscan.inputs.kinds import may_be_package
 
 STDIN: Final = "-"
@@ -30,7 +30,7 @@ def target_names(words: Sequence[str]) -> Iterator[str]:
     """
     seen: set[str] = set()
     for word in words:
-        for name in _listed(word) if _is_list(word) else _in(word):
+        for name in _read_list(word) if _is_list(word) else _expand_target(word):
             if name not in seen:
                 seen.add(name)
                 yield name
@@ -40,9 +40,9 @@ def _is_list(word: str) -> bool:
     return word == STDIN or (word.endswith(_LIST) and Path(word).is_file())
 
 
-def _listed(word: str) -> Iterator[str]:
+def _read_list(word: str) -> Iterator[str]:
     try:
-        lines = sys.stdin.read() if word == STDIN else disk.read(word).decode("utf-8")
+        lines = sys.stdin.read() if word == STDIN else observed_fs.read_file(word).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise InputError(
@@ -51,20 +51,20 @@ def _listed(word: str) -> Iterator[str]:
     for line in lines.splitlines():
         name = line.strip()
         if name and not name.startswith("#"):
-            yield from _in(name)
+            yield from _expand_target(name)
 
 
-def _in(word: str) -> Iterator[str]:
+def _expand_target(word: str) -> Iterator[str]:
     """Yield the wheels below a folder, by folder and name; for anything else, and for a folder without wheels,
     itself.
     """
     path = Path(word)
-    if not (exists(path) and path.is_dir()):
+    if not (check_existence(path) and path.is_dir()):
         yield word
         return
     result = False
     # os.walk would silently skip a folder that cannot be read, and a survey would miss its wheels.
-    for folder, subfolders, names in os.walk(path, onerror=_unreadable):
+    for folder, subfolders, names in os.walk(path, onerror=_raise_unreadable):
         subfolders.sort()
         for name in sorted(names):
             if may_be_package(name):
@@ -74,5 +74,5 @@ def _in(word: str) -> Iterator[str]:
         yield word
 
 
-def _unreadable(error: OSError) -> None:
+def _raise_unreadable(error: OSError) -> None:
     raise InputError(str(error.filename), f"the folder cannot be read: {error.strerror}") from error

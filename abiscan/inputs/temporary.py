@@ -43,7 +43,7 @@ def is_part(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def noted(path: Path) -> Iterator[None]:
+def note_temporary(path: Path) -> Iterator[None]:
     """Have a file or folder removed at the end of the block, or of this process if it is ended before."""
     _paths.add(path)
     # The watching process outlives this one even if it gets SIGKILL, and removes what it was told of.
@@ -53,21 +53,21 @@ def noted(path: Path) -> Iterator[None]:
         yield
     finally:
         _paths.discard(path)
-        _remove(path)
+        _remove_path(path)
 
 
-def add(path: Path) -> None:
-    """Have a file or folder removed that another process makes, if it is still there when ``remove`` is called."""
+def add_temporary(path: Path) -> None:
+    """Have a file or folder removed that another process makes, if it is still there when ``remove_all`` is called."""
     _paths.add(path)
 
 
-def remove() -> None:
+def remove_all() -> None:
     """Remove all that has been noted and is still there."""
     while _paths:
-        _remove(_paths.pop())
+        _remove_path(_paths.pop())
 
 
-def _remove(path: Path) -> None:
+def _remove_path(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -89,23 +89,23 @@ def new_folder() -> Path:
 
 
 @contextlib.contextmanager
-def folder() -> Iterator[Path]:
+def temporary_folder() -> Iterator[Path]:
     """Provide a temporary folder."""
     path = new_folder()
-    with noted(path):
+    with note_temporary(path):
         yield path
 
 
-def adopt(*, orphans: bool) -> None:
+def adopt_orphans(*, orphans: bool) -> None:
     """Tell whether processes become children of this one when those that started them end (Linux).
 
-    Otherwise they would be nobody's, and ``stop`` could not find them.
+    Otherwise they would be nobody's, and ``stop_processes`` could not find them.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(*map(ctypes.c_ulong, (_PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)))
 
 
-def stop(roots: Collection[int] | None = None) -> None:
+def stop_processes(roots: Collection[int] | None = None) -> None:
     """Ask processes to end, and if they do not so soon, kill them (Linux).
 
     They get SIGTERM whatever this one got: from a terminal, they have got that as well, and some would take a second
@@ -119,26 +119,26 @@ def stop(roots: Collection[int] | None = None) -> None:
     asked = set[int]()
     # In rounds: a process may start others until it has ended, and these are found by their parents, not by a group,
     # which a program can leave.
-    while alive := _started(roots):
+    while alive := _list_started(roots):
         is_late = time.monotonic() > deadline
         for pid in alive if is_late else alive - asked:
             with contextlib.suppress(OSError):
                 os.kill(pid, _SIGKILL if is_late else signal.SIGTERM)
         asked |= alive
         if roots is None:
-            _reap()
+            _reap_children()
         if time.monotonic() > deadline + _SECONDS_TO_END:
             return  # it hangs in the kernel, as on a network disk that is gone
         time.sleep(0.005)
 
 
-def _reap() -> None:
+def _reap_children() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
-def _started(roots: Collection[int] | None) -> set[int]:
+def _list_started(roots: Collection[int] | None) -> set[int]:
     """Return the processes that were started by this one, or by the roots and these themselves, and have not ended."""
     parents = dict[int, int]()
     for entry in _PROCESSES.iterdir():

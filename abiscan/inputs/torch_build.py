@@ -40,5 +40,5 @@ class TorchBuild(Struct, frozen=True, kw_only=True):
 
 def build_of(package: str, files: Files) -> TorchBuild:
     """Return what the torch in a package folder says about its build; nothing if it has no ``version.py``."""
-    source = files.source(posixpath.join(package, "version.py"))
-    return TorchBuild() if source is None else TorchBuild.parse(source.head(1 << 16).decode("utf-8", "replace"))
+    source = files.find_source(posixpath.join(package, "version.py"))
+    return TorchBuild() if source is None else TorchBuild.parse(source.read_head(1 << 16).decode("utf-8", "replace"))

@@ -34,16 +34,16 @@ def is_on() -> bool:
     return logging is not None and logging.getLogger("abiscan").isEnabledFor(logging.DEBUG)
 
 
-def destination() -> str | None:
+def trace_destination() -> str | None:
     """Return the file that the trace goes to; None if there is no trace."""
     return _destination
 
 
 @contextlib.contextmanager
-def to(name: str) -> Iterator[None]:
-    """Write the decisions of the meantime into a file; see ``begin``."""
+def trace_to(name: str) -> Iterator[None]:
+    """Write the decisions of the meantime into a file; see ``begin_trace``."""
     global _destination
-    begin(name)
+    begin_trace(name)
     try:
         yield
     finally:
@@ -58,7 +58,7 @@ def to(name: str) -> Iterator[None]:
         logger.propagate = True
 
 
-def begin(name: str, *, anew: bool = True) -> None:
+def begin_trace(name: str, *, anew: bool = True) -> None:
     """Write the decisions of this process, and of those that are forked from it, into a file, from now on.
 
     :param name: the file, or ``-`` for stderr
@@ -69,7 +69,7 @@ def begin(name: str, *, anew: bool = True) -> None:
 
     class Formatter(logging.Formatter):
         def format(self, record: LogRecord) -> str:
-            return line(record.name, record.getMessage())
+            return format_line(record.name, record.getMessage())
 
     class Handler(logging.StreamHandler):  # type: ignore[type-arg]
         def handleError(self, record: LogRecord) -> None:  # noqa: ARG002, N802 - the name in logging
@@ -80,7 +80,7 @@ def begin(name: str, *, anew: bool = True) -> None:
     global _destination  # noqa: PLW0603
     if anew and name != STDERR:
         try:
-            writable.check(Path(name))  # a trace would destroy a library, or a wheel, as a report would
+            writable.check_writable(Path(name))  # a trace would destroy a library, or a wheel, as a report would
         except InputError as error:
             raise InputError(name, error.problem, _FIX) from error
     try:
@@ -96,7 +96,7 @@ def begin(name: str, *, anew: bool = True) -> None:
     _destination = name
 
 
-def line(logger: str, message: str) -> str:
+def format_line(logger: str, message: str) -> str:
     """Return the line for a message: the room and the text, without what could steer a terminal or begin
     another line.
     """

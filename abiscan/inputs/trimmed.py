@@ -35,7 +35,7 @@ class Trimmed(Struct, frozen=True, kw_only=True):
     end: bytes
 
 
-def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable[[int], bytes]) -> Trimmed | None:
+def trim_library(size: int, packed: int, head: Callable[[int], bytes], tail: Callable[[int], bytes]) -> Trimmed | None:
     """Return a library without its code for GPUs; None if it has none, or if little would be saved.
 
     :param size: of the library

@@ -63,14 +63,14 @@ class WheelVariant(Struct, frozen=True, kw_only=True):
     properties: tuple[VariantProperty, ...] = ()
     problems: tuple[str, ...] = ()
 
-    def values(self, namespace: str, feature: str) -> tuple[VariantProperty, ...]:
+    def list_values(self, namespace: str, feature: str) -> tuple[VariantProperty, ...]:
         """Return the properties with the values of a feature, one of which a system needs."""
         return tuple(stated for stated in self.properties if stated[:2] == (namespace, feature))
 
     @property
     def torch(self) -> tuple[VariantProperty, ...]:
         """The releases of torch that it is for; empty if it does not say."""
-        return self.values(_ABI, _TORCH)
+        return self.list_values(_ABI, _TORCH)
 
     def admits_torch(self, version: Version) -> bool:
         """Tell whether it is for a release of torch: each value stands for ``=={value}.*`` (PEP 817)."""

@@ -21,7 +21,7 @@ class TorchVersion(Version):
     @classmethod
     def parse(cls, text: str) -> TorchVersion | None:
         """Return the version in a text, None if the text is not a version."""
-        return _parsed(text)
+        return _parse_cached(text)
 
     @property
     def number(self) -> str:
@@ -46,7 +46,7 @@ class TorchVersion(Version):
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> TorchVersion | None:
+def _parse_cached(text: str) -> TorchVersion | None:
     try:
         # Kept by text: a run compares the same few versions thousands of times, and parsing is the dear part.
         return TorchVersion(text)

@@ -28,7 +28,7 @@ def abi3_python(wheel: str) -> Version | None:
     return max((3, int(match["minor"])), _OLDEST_PYTHON) if match else None
 
 
-def manylinux(wheel: str) -> Version | None:
+def manylinux_version(wheel: str) -> Version | None:
     """Return the oldest glibc that a wheel is tagged for; None if it has no manylinux tag."""
     # A compressed tag set (``manylinux_2_17_x86_64.manylinux2014_x86_64``) promises the oldest of its platforms.
     platforms = wheel.removesuffix(".whl").rpartition("-")[2]
@@ -70,14 +70,14 @@ def version_of(text: str) -> Version:
 
 @functools.cache
 def _limited_api() -> dict[str, Version]:
-    lines = (line.split() for line in _text("limited_api.txt").splitlines())
+    lines = (line.split() for line in _read_data("limited_api.txt").splitlines())
     return {name: version_of(version) for version, name in lines}
 
 
 @functools.cache
 def _list_policies() -> dict[tuple[str, str], Version]:
     policies: dict[tuple[str, str], Version] = {}
-    for line in _text("manylinux.txt").splitlines():
+    for line in _read_data("manylinux.txt").splitlines():
         machine, number, family, *versions = line.split()
         # The file goes from old tags to new ones, so the first one that has a symbol version is the lowest.
         for version in versions:
@@ -90,5 +90,5 @@ def _list_families() -> frozenset[str]:
     return frozenset(name.partition("_")[0] for _, name in _list_policies())
 
 
-def _text(name: str) -> str:
+def _read_data(name: str) -> str:
     return resources.files("abiscan.inputs").joinpath("data", name).read_text("utf-8")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.files import UNPACKING
 from abiscan.regex import regex
 
@@ -45,10 +45,10 @@ def read_workload(path: Path) -> tuple[str, ...]:
     :raises InputError: it has none of the three formats, is damaged, or too large
     """
     try:
-        with disk.opened(path) as stream:
+        with observed_fs.open_file(path) as stream:
             is_archive = stream.read(4) == b"PK\x03\x04"
             stream.seek(0)
-            names = set(_archived(path, stream) if is_archive else _listed(path, stream))
+            names = set(_read_archive(path, stream) if is_archive else _read_list(path, stream))
         return tuple(sorted(names))
     except ValueError as error:  # a path with a null character, which no file can have
         raise InputError(repr(str(path)), "is not a path", _FIX) from error
@@ -57,7 +57,7 @@ def read_workload(path: Path) -> tuple[str, ...]:
         raise InputError(str(path), f"cannot be read: {reason}", _FIX) from error
 
 
-def _listed(path: Path, stream: IO[bytes]) -> Iterator[str]:
+def _read_list(path: Path, stream: IO[bytes]) -> Iterator[str]:
     content = stream.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise InputError(str(path), "is too large for a list of operators", _FIX)
@@ -72,15 +72,15 @@ def _listed(path: Path, stream: IO[bytes]) -> Iterator[str]:
         match = _LISTED.fullmatch(text) if len(text) <= _MAX_NAME else None
         if match is None:
             raise InputError(f"{path}:{number}", f"is not an operator: {text[:_MAX_NAME]!r}", _FIX)
-        yield _name(match)
+        yield _format_name(match)
 
 
-def _name(match: re.Match[str]) -> str:
+def _format_name(match: re.Match[str]) -> str:
     name, overload = f"{match['namespace']}::{match['name']}", match["overload"]
     return f"{name}.{overload}" if overload and overload != _NO_OVERLOAD else name
 
 
-def _archived(path: Path, file: IO[bytes]) -> Iterator[str]:
+def _read_archive(path: Path, file: IO[bytes]) -> Iterator[str]:
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if len(members) > _MAX_MEMBERS:
@@ -124,4 +124,4 @@ def _in_graph(content: bytes, subject: str) -> Iterator[str]:
             match = _TARGET.fullmatch(target) if isinstance(target, str) else None
             # Higher-order operators (cond, while_loop) take graphs and do not go through the dispatcher by name.
             if match is not None and match["namespace"] != _NO_DISPATCH:
-                yield _name(match)
+                yield _format_name(match)

@@ -18,11 +18,11 @@ from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
-from abiscan.linkage.lacks import Lack, lacks_of
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.promise import Promise
 from abiscan.linkage.registering import Registering
+from abiscan.linkage.unknown_torch_data import Lack, lacks_of
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.string_abi import uses_cxx11_strings
 

@@ -27,7 +27,7 @@ class Reaction(Struct, frozen=True, kw_only=True):
     :ivar conflicts_with: the base name of the object whose registration it conflicts with; None if that is torch or the
         object itself
     :ivar aborts: whether the process ends: torch ends it, or nobody catches torch's exception
-    :ivar behind: whether the load only gets this far once something that torch rejects earlier is fixed
+    :ivar after_failure: whether the load only gets this far once something that torch rejects earlier is fixed
     :ivar is_doubtful: whether something unknown was decided before it: in a real process, the registration may be
         another one, or none
     """
@@ -37,7 +37,7 @@ class Reaction(Struct, frozen=True, kw_only=True):
     phase: Phase
     conflicts_with: str | None = None
     aborts: bool = False
-    behind: bool = False
+    after_failure: bool = False
     is_doubtful: bool = False
 
     @property
@@ -100,7 +100,7 @@ class Registering(Struct, frozen=True, kw_only=True):
     :ivar keys: the same, as the target names them
     :ivar operators: the target's own operators, None if they are not available
     :ivar reactions: those of the target, in order, up to the one that stops the load; then those that would follow,
-        which are marked ``behind``
+        which are marked ``after_failure``
     :ivar doubts: where the releases it may be built for name numbers of dispatch keys differently
     :ivar assumed_classes: custom classes that schemas name and nothing readable registers, where something was not
         readable

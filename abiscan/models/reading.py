@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk
-from abiscan.inputs.files import unreadable
+from abiscan.inputs import observed_fs
+from abiscan.inputs.files import unreadable_error
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive
 from abiscan.models import exported, torchscript
 from abiscan.models.model import ModelFormat, ModelLayout, OperatorCall, SavedModel
@@ -37,12 +37,12 @@ def read_model(path: Path) -> SavedModel:
     :raises InputError: it is none, is damaged, or incomplete
     """
     try:
-        with disk.opened(path) as stream:
+        with observed_fs.open_file(path) as stream:
             head = stream.read(len(PICKLE_MAGIC))
             if head == PICKLE_MAGIC:
                 return _read_legacy(head + stream.read(_LEGACY_READ), str(path))
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable_error(path, error) from error
     return read_archive(ModelArchive(path))
 
 
@@ -86,7 +86,7 @@ def _read_number(archive: ModelArchive, inside: dict[str, str], *names: str) -> 
     """Return the number in the first of some members that exists."""
     for name in names:
         if name in inside:
-            text = archive.head(inside[name], 16).decode("ascii", "replace").strip()
+            text = archive.read_head(inside[name], 16).decode("ascii", "replace").strip()
             if not text.isdecimal():
                 raise InputError(f"{archive.path}!{inside[name]}", f"is no version: {text!r}", _DAMAGED)
             return int(text)
@@ -127,13 +127,13 @@ def _read_aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayou
 
 
 def _find_text(archive: ModelArchive, inside: dict[str, str], name: str) -> str | None:
-    return archive.head(inside[name], 64).decode("utf-8", "replace").strip() if name in inside else None
+    return archive.read_head(inside[name], 64).decode("utf-8", "replace").strip() if name in inside else None
 
 
 def _read_metadata(archive: ModelArchive, name: str) -> dict[str, str]:
     subject = f"{archive.path}!{name}"
     try:
-        document = json.loads(archive.head(name, _MAX_METADATA))
+        document = json.loads(archive.read_head(name, _MAX_METADATA))
     except (ValueError, RecursionError) as error:
         raise InputError(subject, f"is not JSON: {error}", _DAMAGED) from error
     if not isinstance(document, dict):
@@ -143,7 +143,7 @@ def _read_metadata(archive: ModelArchive, name: str) -> dict[str, str]:
 
 def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
     """Yield the operators that the library calls by name: those without a function in the C shim."""
-    graph = json.loads(archive.content(name) or b"{}")
+    graph = json.loads(archive.read_content(name) or b"{}")
     for node in graph.get("nodes", ()) if isinstance(graph, dict) else ():
         inner = node.get("node") if isinstance(node, dict) else None
         target = inner.get("target") if isinstance(inner, dict) else None
@@ -163,10 +163,10 @@ def _read_exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
     graphs = [name for name in inside if _is_graph(name, flat=flat)]
     if not graphs:
         raise InputError(str(archive.path), "has no graph: models/NAME.json is missing", _DAMAGED)
-    read = [exported.read_graph(archive.content(inside[name]), f"{archive.path}!{name}", name) for name in graphs]
+    read = [exported.read_graph(archive.read_content(inside[name]), f"{archive.path}!{name}", name) for name in graphs]
     if flat:
         _require_members(archive, inside, ("version",))
-        schema = exported.schema_version(archive.head(inside["version"], 64))
+        schema = exported.schema_version(archive.read_head(inside["version"], 64))
     else:
         schema = read[0].schema
         _check_weights(archive, inside)
@@ -216,7 +216,7 @@ def _check_weights(archive: ModelArchive, inside: dict[str, str]) -> None:
 
 def _read_config(archive: ModelArchive, name: str) -> dict[str, object]:
     try:
-        document = json.loads(archive.content(name))
+        document = json.loads(archive.read_content(name))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{archive.path}!{name}", f"is not JSON: {error}", _DAMAGED) from error
     config = document.get("config") if isinstance(document, dict) else None
@@ -232,7 +232,7 @@ def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedMod
     # objects.
     for name, member in inside.items():
         if name.startswith("code/") and name.endswith(".py"):
-            source = archive.content(member).decode("utf-8", "replace")
+            source = archive.read_content(member).decode("utf-8", "replace")
             of_file, parsed = torchscript.calls_in(source, name)
             calls += of_file
             classes |= dict.fromkeys(torchscript.classes_in(source))
@@ -263,7 +263,7 @@ def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedMod
 
 
 def _make_pickle(archive: ModelArchive, name: str) -> Pickle:
-    return read_pickle(archive.content(name), f"{archive.path}!{name}")
+    return read_pickle(archive.read_content(name), f"{archive.path}!{name}")
 
 
 def _list_storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:

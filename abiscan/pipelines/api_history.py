@@ -9,7 +9,7 @@ from abiscan.results.api_history import ApiHistory, Change, ReleaseApi
 from abiscan.torches.api_version import ApiVersion, api_versions, combine_versions
 
 
-def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) -> ApiHistory:
+def compare_releases(target: str, used: Iterable[str], torches: Mapping[str, Operators]) -> ApiHistory:
     """Return the interface that ``target`` gets from several torches, in their order.
 
     :param used: names of operators that it uses, if torch has them

@@ -20,7 +20,7 @@ from abiscan.verdict.bench import TorchSet
 from abiscan.verdict.turns import TargetQueue
 
 
-def check(
+def check_targets(
     targets: Sequence[Source],
     choices: Sequence[TorchChoice],
     rules: Sequence[Rule],
@@ -71,8 +71,8 @@ def check(
                 package = bench.package(source, torch, of_files, rules)
                 for _other_build in (name for name in remaining.get(torch, ()) if bench.is_for(source, name)):
                     of_other = bench.judge(source, _other_build, rules, keep=keep)
-                    package = _package_compared(package, bench.package(source, _other_build, of_other))
-                    of_files = _compared(of_files, of_other)
+                    package = _compare_package(package, bench.package(source, _other_build, of_other))
+                    of_files = _compare_builds(of_files, of_other)
                 # A file without torch is rejected only now, since a package may consist of Python code alone.
                 if package is None:
                     bench.target(source, torch).target.require_extensions()
@@ -90,13 +90,13 @@ def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterat
         yield from (build for build in builds if build not in choices)
 
 
-def _package_compared(package: PackageResult | None, second: PackageResult | None) -> PackageResult | None:
+def _compare_package(package: PackageResult | None, second: PackageResult | None) -> PackageResult | None:
     if package is None or second is None or second.torch_build is None or second.verdict is package.verdict:
         return package
     return msgspec.structs.replace(package, other_builds={**package.other_builds, second.torch_build: second.verdict})
 
 
-def _compared(results: Sequence[Result], remaining: Sequence[Result]) -> tuple[Result, ...]:
+def _compare_builds(results: Sequence[Result], remaining: Sequence[Result]) -> tuple[Result, ...]:
     """Return results that say where another build of the release gives another verdict."""
     of_path = {item.path: item for item in remaining}
     return tuple(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import abiscan
 from abiscan.errors import AbiscanError, InputError
-from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge
+from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge_task
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -44,7 +44,7 @@ def cluster_workers(address: str, torches: SurveyTorches, names: tuple[str, ...]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(address, f"there is no scheduler: {error}", "start one: dask scheduler") from error
     with client:
-        _require(client, address, torches, names)
+        _require_able(client, address, torches, names)
         # Not pure: dask would give the answer of an earlier task with the same arguments.
         executor = client.get_executor(pure=False)
         yield ClusterWorkers(executor, _AHEAD * len(client.nthreads()), (KilledWorker,))
@@ -58,15 +58,15 @@ class ClusterWorkers:
     def __init__(self, executor: Executor, slots: int, lost: tuple[type[BaseException], ...]) -> None:
         self._executor, self.slots, self.lost = executor, slots, lost
 
-    def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:  # noqa: ARG002 - dask has a queue of its own
+    def submit_task(self, task: SurveyTask, slot: int) -> Future[Surveyed]:  # noqa: ARG002 - dask has a queue of its own
         """Begin to work on a task."""
-        return self._executor.submit(judge, task)
+        return self._executor.submit(judge_task, task)
 
-    def renew(self, slot: int) -> None:
+    def renew_slot(self, slot: int) -> None:
         """Do nothing: dask starts a worker again itself."""
 
 
-def _require(client: Client, address: str, torches: SurveyTorches, names: tuple[str, ...]) -> None:
+def _require_able(client: Client, address: str, torches: SurveyTorches, names: tuple[str, ...]) -> None:
     """Reject workers that could not work, or would not give the answers of this machine."""
     start = f"dask worker {address} --nthreads 1"
     if not client.nthreads():
@@ -86,6 +86,6 @@ def _require(client: Client, address: str, torches: SurveyTorches, names: tuple[
 def _list_abilities(torches: SurveyTorches) -> tuple[str, tuple[str, ...] | str]:
     """Return the version of abiscan, and the names of the torches or why there are none; runs on each worker."""
     try:
-        return abiscan.__version__, torches.names()
+        return abiscan.__version__, torches.list_names()
     except AbiscanError as error:
         return abiscan.__version__, str(error)

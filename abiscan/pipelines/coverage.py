@@ -18,7 +18,7 @@ from abiscan.extension.backend import keys_in_registry, meant_backend, newest_co
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.kinds import TargetKind, kind_of
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
@@ -71,7 +71,7 @@ def backend_report(
     table = table_of(version.minor_version, operators, registered)
     own_name = _own_name(source, registered)
     main_backend = meant_backend(registered, _built_for(inventories))
-    key = _key(examined.target.name, table, backend, own_name, main_backend)
+    key = _choose_key(examined.target.name, table, backend, own_name, main_backend)
     _log.debug("the backend of %s is %s: asked for %s, registers for %s", source, key, backend, main_backend)
     core = core_operators(operators) or newest_core(release.machine)
     # torch.utils.rename_privateuse1_backend changes how messages name the key, and nothing else.
@@ -128,7 +128,7 @@ def _gpu_gaps(target: ExaminedTarget) -> Iterator[str]:
             yield from (f"{extension.path}: {reason}" for reason in extension.gpu.gaps)
 
 
-def _key(
+def _choose_key(
     target: str,
     table: DispatchTable,
     requested: str | None,
@@ -166,15 +166,17 @@ def _list_modules(source: Source) -> Iterator[str]:
     if isinstance(source, Distribution | Missing):
         return
     if isinstance(source, Path) and kind_of(source) is TargetKind.FOLDER:
-        for file in sorted(Path(place, _MODULE) for place, _, names in disk.walk(source) if _MODULE in names):
-            status = disk.file(file)
-            if status is not None and disk.is_file(file) and status.st_size <= _MAX_MODULE:
-                yield disk.read(file).decode("utf-8", "replace")
+        for file in sorted(
+            Path(place, _MODULE) for place, _, names in observed_fs.walk_folder(source) if _MODULE in names
+        ):
+            status = observed_fs.stat_file(file)
+            if status is not None and observed_fs.is_file(file) and status.st_size <= _MAX_MODULE:
+                yield observed_fs.read_file(file).decode("utf-8", "replace")
     elif (archive := open_archive(source)) is not None:
-        for name in archive.names():
-            if name.endswith(_MODULE) and archive.member(name).size <= _MAX_MODULE:
+        for name in archive.list_members():
+            if name.endswith(_MODULE) and archive.find_member(name).size <= _MAX_MODULE:
                 with contextlib.suppress(InputError):  # a module that cannot be read renames nothing
-                    yield archive.text(name)
+                    yield archive.read_text(name)
 
 
 def _list_notes(

@@ -16,7 +16,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.pipelines.matrix import Judged, judge_on_all
 from abiscan.results.check import Report, Result
-from abiscan.results.matrix import trouble
+from abiscan.results.matrix import describe_trouble
 from abiscan.results.package import PackageResult
 from abiscan.rules import declared_requirement_wrong
 from abiscan.torches.pythons import runs_in
@@ -60,7 +60,7 @@ def _check_declared(
         raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
     judged = judge_on_all(bench, source, rules, explained=False)
     builds = judged.builds
-    admitted = {release for release in builds if _admits(target.metadata, release)}
+    admitted = {release for release in builds if _admits_release(target.metadata, release)}
     if not admitted:
         required = target.metadata.requires_torch or "any torch"
         problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
@@ -79,10 +79,10 @@ def _check_declared(
 
 def _list_findings(package: PackageResult, declaration: Declaration, rules: Sequence[Rule]) -> Iterator[Finding]:
     if declared_requirement_wrong.RULE in rules:
-        yield from declared_requirement_wrong.findings(declaration, package.name)
+        yield from declared_requirement_wrong.list_findings(declaration, package.name)
 
 
-def _admits(metadata: Metadata, release: TorchVersion) -> bool:
+def _admits_release(metadata: Metadata, release: TorchVersion) -> bool:
     """Whether pip may install a release together with the wheel: the requirement and the wheel's Python allow it."""
     required = metadata.requires_torch
     return (required is None or required.admits(release)) and runs_in(release, metadata.python)
@@ -117,7 +117,7 @@ def _list_declarations(metadata: Metadata, judged: Judged, admitted: set[TorchVe
                 ReleaseOutcome(
                     release=str(release),
                     admitted=release in admitted,
-                    error=trouble(row.results[name]),
+                    error=describe_trouble(row.results[name]),
                     wheel_works=judged.works_on(name),
                 )
                 for release, name in judged.builds.items()

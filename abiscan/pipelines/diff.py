@@ -41,7 +41,9 @@ class Side(Struct, frozen=True, kw_only=True):
     machine: Machine = Machine.X86_64
 
 
-def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source | None, session: Session) -> Comparison:
+def compare_torches(
+    old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source | None, session: Session
+) -> Comparison:
     """Return what changed from one torch to another.
 
     The number of a release that has builds with and without CUDA means the one that is like the other torch.
@@ -52,9 +54,9 @@ def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source |
     """
     before, after = (_make_side(choice, machine, session) for choice in (old, new))
     # One after the other: if both are numbers, the second is compared with what the first has become.
-    before = _alike(old, before, after, session)
-    after = _alike(new, after, before, session)
-    return compare(before, after, use_of(examine(used_by, session, python=True)) if used_by else None)
+    before = _choose_alike(old, before, after, session)
+    after = _choose_alike(new, after, before, session)
+    return compare_sides(before, after, use_of(examine(used_by, session, python=True)) if used_by else None)
 
 
 def _make_side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
@@ -70,7 +72,7 @@ def _make_side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
     )
 
 
-def _alike(choice: TorchChoice, side: Side, second: Side, session: Session) -> Side:
+def _choose_alike(choice: TorchChoice, side: Side, second: Side, session: Session) -> Side:
     """Return the build with CUDA if the other side has it, else the one without; the side itself if there is no such
     build.
 
@@ -90,7 +92,7 @@ def _alike(choice: TorchChoice, side: Side, second: Side, session: Session) -> S
     )
 
 
-def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
+def compare_sides(old: Side, new: Side, use: Use | None = None) -> Comparison:
     """Compare two torches.
 
     :param use: limits symbols and operators to those that an extension uses
@@ -110,7 +112,7 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
         operators_added=tuple(sorted(now.keys() - was.keys())),
         operators_removed=tuple(sorted(was.keys() - now.keys())),
         schemas=_list_schemas(before, after, [name for name in both if was[name].schema != now[name].schema]),
-        dispatch=_dispatch(before, after, both, with_cuda=cuda),
+        dispatch=_list_dispatch(before, after, both, with_cuda=cuda),
         cuda_compared=cuda,
         gaps=(
             *(f"{old.name}: {gap}" for gap in before.gaps),
@@ -179,7 +181,9 @@ def _list_schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple
     return tuple(changes)
 
 
-def _dispatch(old: Operators, new: Operators, names: Iterable[str], *, with_cuda: bool) -> tuple[DispatchChange, ...]:
+def _list_dispatch(
+    old: Operators, new: Operators, names: Iterable[str], *, with_cuda: bool
+) -> tuple[DispatchChange, ...]:
     before, after = kernels_of(old), kernels_of(new)
     changes = []
     for name in names:

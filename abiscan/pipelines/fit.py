@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
-from abiscan.cache.answers import answer
+from abiscan.cache.result_cache import answer
 from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.cpu.variants import admitted_cpu
 from abiscan.errors import InputError, NoExtensionError, StoppedError
@@ -37,7 +37,7 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.hardware import cpu_question, hardware_of
 
 if TYPE_CHECKING:
-    from abiscan.pipelines.glance import Glance
+    from abiscan.pipelines.quick_reject import Glance
 
 
 _log = logging.getLogger("abiscan.pipelines")
@@ -57,7 +57,7 @@ class Opinion(Struct, frozen=True, kw_only=True):
     proven: bool = True
 
 
-def fit(
+def fit_packages(
     requirements: Sequence[Requirement],
     choices: Iterable[TorchChoice],
     index: Index,
@@ -76,7 +76,7 @@ def fit(
     :raises InputError: the index cannot be read, or does not have a package
     """
     # torch itself is not searched: it is given by the caller, and its requirement only selects among the choices.
-    requested = _combined(requirements, constraints)
+    requested = _combine_requirements(requirements, constraints)
     of_torch = requested.pop("torch", None)
     candidates = {name: index.candidates(requirement, variants=variants) for name, requirement in requested.items()}
     first: FitReport | None = None
@@ -85,7 +85,7 @@ def fit(
         if of_torch is not None and not of_torch.specifier.contains(attempt.torch, prereleases=True):
             continue
         session.progress(f"looking for versions that work with torch {attempt.build}")
-        result = msgspec.structs.replace(attempt.fit(), installed=installed)
+        result = msgspec.structs.replace(attempt.search_versions(), installed=installed)
         if result.packages:
             return result
         # If no torch fits, the answer is about the preferred one: its obstacle is what the user asked about.
@@ -134,7 +134,9 @@ def local_tag(cuda: str) -> str:
     return cuda if cuda == "cpu" else f"cu{cuda.replace('.', '')}"
 
 
-def _combined(requirements: Sequence[Requirement], constraints: Sequence[Requirement]) -> dict[str, Requirement]:
+def _combine_requirements(
+    requirements: Sequence[Requirement], constraints: Sequence[Requirement]
+) -> dict[str, Requirement]:
     """Return the requirements by canonical name, those for one package combined."""
     combined: dict[str, Requirement] = {}
     for requirement in requirements:
@@ -174,10 +176,10 @@ class _Attempt:
         self._cpus = _list_processors(session, index)
         self._search = ExactSearch(candidates=candidates, reason=self._find_reason, conflict=self._find_clash)
 
-    def fit(self) -> FitReport:
+    def search_versions(self) -> FitReport:
         """Return what was found."""
         chosen = self._search.find_newest()
-        obstacle = None if chosen is not None else self._obstacle()
+        obstacle = None if chosen is not None else self._describe_obstacle()
         packages = [self._make_fitting(candidate, chosen) for candidate in chosen.values()] if chosen else []
         return FitReport(
             torch=self.build,
@@ -206,7 +208,7 @@ class _Attempt:
             if reason:
                 return reason
         # From the cheapest question to the dearest: tags, variant, metadata, and only then the bytes of the wheel.
-        excluded = self._excluded(candidate)
+        excluded = self._exclude_unread(candidate)
         if excluded:
             return excluded
         conflicts = (self._find_conflict(candidate, item) for item in chosen.values() if item.name != candidate.name)
@@ -217,11 +219,11 @@ class _Attempt:
 
     def _make_opinion(self, candidate: Candidate) -> Opinion:
         if candidate not in self._opinions:
-            excluded = self._excluded(candidate)
-            self._opinions[candidate] = Opinion(reason=excluded) if excluded else self._judged(candidate)
+            excluded = self._exclude_unread(candidate)
+            self._opinions[candidate] = Opinion(reason=excluded) if excluded else self._judge_wheel(candidate)
         return self._opinions[candidate]
 
-    def _excluded(self, candidate: Candidate) -> str | None:
+    def _exclude_unread(self, candidate: Candidate) -> str | None:
         """Return why a version need not be looked at."""
         if candidate.unfit:
             return candidate.unfit
@@ -248,7 +250,7 @@ class _Attempt:
 
         So no wheel is read if the metadata of another package leave nothing for it to go with.
         """
-        return self._excluded(item) or self._excluded(second) or self._find_conflict(item, second)
+        return self._exclude_unread(item) or self._exclude_unread(second) or self._find_conflict(item, second)
 
     def _find_conflict(self, item: Candidate, second: Candidate) -> str | None:
         if item.unfit or second.unfit:
@@ -267,7 +269,7 @@ class _Attempt:
                 return f"{item} requires {requirement.name}{requirement.specifier}"
         return None
 
-    def _judged(self, candidate: Candidate) -> Opinion:
+    def _judge_wheel(self, candidate: Candidate) -> Opinion:
         """Return the verdict of the bytes: that of an earlier run, as long as nothing has changed that it depends on.
 
         :raises InputError: the server cannot send the wheel
@@ -279,11 +281,11 @@ class _Attempt:
         question: list[object] = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
         if self._session.cpus:
             question.append(cpu_question(self._session.cpus))
-        judged = answer(self._session.folder, question, lambda: self._read(candidate), ())
+        judged = answer(self._session.folder, question, lambda: self._read_wheel(candidate), ())
         _log.debug("%s on torch %s: %s", candidate, self.build, judged.reason or judged.note or "works")
         return judged
 
-    def _read(self, candidate: Candidate) -> Opinion:
+    def _read_wheel(self, candidate: Candidate) -> Opinion:
         self._wheels_read += 1
         if self._wheels_read > _MOST_WHEELS:
             problem = f"more than {_MOST_WHEELS} wheels would have to be read"
@@ -294,7 +296,7 @@ class _Attempt:
         wheel = self._index.wheel(candidate)
         try:
             # A wheel that ended an earlier process is judged not to work, and the search goes on with older ones.
-            isolation.begin(name_of(wheel))
+            isolation.begin_target(name_of(wheel))
         except StoppedError as error:
             return Opinion(reason=error.problem)
         memory.give_back()
@@ -305,24 +307,28 @@ class _Attempt:
 
     def _opinion_of(self, wheel: RemoteWheel) -> Opinion:
         # A look at a few kilobytes first: most versions that do not work are excluded by it, without a download.
-        seen = self._find_glance(wheel)
+        seen = self._look_quickly(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)
-        package, results = self._judge(msgspec.structs.replace(wheel, spare=seen.spare) if seen else wheel)
+        package, results = self._judge_bytes(msgspec.structs.replace(wheel, spare=seen.spare) if seen else wheel)
         # The spared libraries were left out of the judgement, so a verdict that involves one of them is not to be
         # trusted.
         if seen and package and any(library.path in seen.spare for library in package.libraries):
-            package, results = self._judge(wheel)  # the import has taken another way than it seemed to
-        return opinion(package, results)
+            package, results = self._judge_bytes(wheel)  # the import has taken another way than it seemed to
+        return form_opinion(package, results)
 
-    def _find_glance(self, wheel: RemoteWheel) -> Glance | None:
+    def _look_quickly(self, wheel: RemoteWheel) -> Glance | None:
         """Return a look at the libraries of a wheel; None if nothing is known about its machine."""
-        from abiscan.pipelines.glance import glance  # not needed if all was read in an earlier run
+        from abiscan.pipelines.quick_reject import reject_quickly  # not needed if all was read in an earlier run
 
         system = self._index.system
-        return glance(wheel, self._choice, self._session, system.python, system.machine) if system.machine else None
+        return (
+            reject_quickly(wheel, self._choice, self._session, system.python, system.machine)
+            if system.machine
+            else None
+        )
 
-    def _judge(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
+    def _judge_bytes(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
         from abiscan.rules import RULES
         from abiscan.verdict.bench import TorchSet
 
@@ -334,22 +340,22 @@ class _Attempt:
         results = bench.judge(wheel, torch, RULES, explained=False)
         return bench.package(wheel, torch, results), results
 
-    def _obstacle(self) -> str:
+    def _describe_obstacle(self) -> str:
         group = self._search.find_obstacle()
         torch = f"torch {self.build}"
         newest = [self._search.candidates[name][0] for name in group]
         if len(group) == 1:
-            why = self._representative(self._search.candidates[group[0]])
+            why = self._representative_reason(self._search.candidates[group[0]])
             return f"no version of {group[0]} works with {torch}: {why}"
         conflicts = (self._find_conflict(item, entry) for item in newest for entry in newest if item is not entry)
         why = next(filter(None, conflicts), "each has one by itself")
         return f"no versions of {' and '.join(group)} that work with {torch} go together: {why}"
 
-    def _representative(self, candidates: Sequence[Candidate]) -> str:
+    def _representative_reason(self, candidates: Sequence[Candidate]) -> str:
         """Return the reason of the newest version that was worth a look."""
         looked_at = [candidate for candidate in candidates if not candidate.unfit]
         newest = next(
-            (candidate for candidate in looked_at if not self._excluded(candidate)), (*looked_at, *candidates)[0]
+            (candidate for candidate in looked_at if not self._exclude_unread(candidate)), (*looked_at, *candidates)[0]
         )
         return f"{newest.version}: {self._find_reason(newest)}"
 
@@ -363,7 +369,7 @@ def _list_processors(session: Session, index: Index) -> tuple[Cpu, ...]:
     return named or ((native,) if native else ())
 
 
-def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion:
+def form_opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion:
     """Return what the verdict on a package means for a user who wants to install it.
 
     A package that goes on without a library counts as working if that library needs others that are not there, such as
@@ -371,7 +377,7 @@ def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion
     """
     if package is None:
         failing = [result for result in results if result.verdict is not Verdict.LOADS]
-        return Opinion(reason=_said(failing[0])) if failing else Opinion()
+        return Opinion(reason=_quote_result(failing[0])) if failing else Opinion()
     match package.verdict:
         case PackageVerdict.WORKS:
             return Opinion()
@@ -400,5 +406,5 @@ def _is_absent(file: str | None, results: Sequence[Result]) -> bool:
     return {finding.rule for finding in findings if finding.effect is not Effect.NOTE} == {"missing-library"}
 
 
-def _said(result: Result) -> str:
+def _quote_result(result: Result) -> str:
     return str(result.predicted_error or next(iter(result.gaps), result.verdict.value))

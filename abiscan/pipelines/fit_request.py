@@ -14,12 +14,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from abiscan.errors import InputError
 from abiscan.index.client import Index, Settings, System, settings_of_pip
 from abiscan.inputs import interpreter
-from abiscan.inputs.files import exists
+from abiscan.inputs.files import check_existence
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import MinorVersion, TorchVersion, number_of
-from abiscan.pipelines.fit import fit, local_tag, release_build, torches_of_index
+from abiscan.pipelines.fit import fit_packages, local_tag, release_build, torches_of_index
 from abiscan.results.fit import FitReport
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf, torch_choices
@@ -51,7 +51,7 @@ class Request(Struct, frozen=True, kw_only=True):
     variants: bool = True
 
 
-def answer(request: Request, session: Session) -> FitReport:
+def answer_request(request: Request, session: Session) -> FitReport:
     """Return the versions that are asked for.
 
     :raises InputError: an index, a wheel or the torch cannot be read
@@ -68,7 +68,7 @@ def answer(request: Request, session: Session) -> FitReport:
     ]
     version = request.python_version
     if version is None and request.python is not None:
-        tag = interpreter.ask(request.python)[0].tag
+        tag = interpreter.ask_interpreter(request.python)[0].tag
         version = tag.major, tag.minor
     system = System.of(version, request.platform)
     # The torch that is installed counts only if nothing that was asked for speaks of another machine or build.
@@ -76,14 +76,14 @@ def answer(request: Request, session: Session) -> FitReport:
     folder = session.folder / _FOLDER
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _list_choices(request, index)
-        result = fit(
+        result = fit_packages(
             requirements, choices, index, session, installed=here, constraints=constraints, variants=request.variants
         )
         if request.other_torches and not result.packages and result.torch is not None:
             remaining = _other_releases(choices, result.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
                 # The same index, so pages and wheels that were read are not read again.
-                instead = fit(
+                instead = fit_packages(
                     requirements,
                     remaining,
                     index,
@@ -122,7 +122,7 @@ def _make_requirement(text: str) -> Requirement:
 
 
 def _has_torch(python: str | None) -> bool:
-    return (interpreter.installed_torch() if python is None else interpreter.ask(python)[1]) is not None
+    return (interpreter.installed_torch() if python is None else interpreter.ask_interpreter(python)[1]) is not None
 
 
 def _list_choices(request: Request, index: Index) -> Sequence[TorchChoice]:
@@ -134,7 +134,7 @@ def _list_choices(request: Request, index: Index) -> Sequence[TorchChoice]:
     else:
         # A specifier yields releases oldest first.
         choices = [*reversed(torch_choices(request.torch))]
-        if len(choices) == 1 and ("+" in request.torch or exists(Path(request.torch))):
+        if len(choices) == 1 and ("+" in request.torch or check_existence(Path(request.torch))):
             return choices
     if not choices and (images := index.system.images):
         problem = f"no release of torch for {images[0].value} on {images[1].value} is embedded and on the index"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Final, NoReturn, cast
 
 from abiscan.inputs import isolation, programs, temporary, tracing
-from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
+from abiscan.pipelines.survey import Surveyed, SurveyTask, judge_task
 
 # With the search path of this process. What ends that one with this one comes first: the rest takes long to import.
 _BEGIN: Final = """
@@ -22,8 +22,8 @@ import sys
 parent, scratch, trace, *sys.path = sys.argv[1:]
 from abiscan.inputs.isolation import die_with
 die_with(int(parent))
-from abiscan.pipelines.local_workers import work
-work(scratch, trace)
+from abiscan.pipelines.local_workers import run_worker
+run_worker(scratch, trace)
 """
 
 
@@ -37,12 +37,12 @@ def local_workers(slots: int) -> Iterator[LocalWorkers]:
 
     If the survey is traced, there is one process, whose decisions come in order.
     """
-    with temporary.folder() as scratch:
+    with temporary.temporary_folder() as scratch:
         workers = LocalWorkers(1 if tracing.is_on() else slots, scratch)
         try:
             yield workers
         finally:
-            workers.shutdown()
+            workers.end_all()
 
 
 class LocalWorkers:
@@ -60,27 +60,27 @@ class LocalWorkers:
         self._workers: list[_Worker | None] = [None] * slots
         self._waiting = ThreadPoolExecutor(slots)
 
-    def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:
+    def submit_task(self, task: SurveyTask, slot: int) -> Future[Surveyed]:
         """Begin to work on a task, in a slot that has no other.
 
         The process is started here and not where its answer is waited for: it ends with the thread that started it.
         """
         # PR_SET_PDEATHSIG is sent when the *thread* that forked ends (prctl(2)); those of the pool may end at any time.
         worker = self._workers[slot] = self._workers[slot] or _Worker(self._scratch)
-        return self._waiting.submit(worker.judge, task)
+        return self._waiting.submit(worker.judge_task, task)
 
-    def renew(self, slot: int) -> None:
+    def renew_slot(self, slot: int) -> None:
         """Have another process started in a slot, whose own has ended."""
         if worker := self._workers[slot]:
-            worker.end()
+            worker.kill_process()
         self._workers[slot] = None
 
-    def shutdown(self) -> None:
+    def end_all(self) -> None:
         """End the processes, whatever they are doing."""
         workers = [worker for worker in self._workers if worker]
-        temporary.stop([worker.pid for worker in workers])
+        temporary.stop_processes([worker.pid for worker in workers])
         for worker in workers:
-            worker.end()
+            worker.kill_process()
         self._waiting.shutdown()
 
 
@@ -91,17 +91,17 @@ class _Worker:
     """
 
     def __init__(self, scratch: Path) -> None:
-        words = (str(os.getpid()), str(scratch), tracing.destination() or "", *sys.path)
+        words = (str(os.getpid()), str(scratch), tracing.trace_destination() or "", *sys.path)
         # Ctrl-C goes to the whole process group: a child that is still importing would print a traceback for it.
         with _interrupts_held():
-            self._process = programs.start(programs.python(sys.executable, "-c", _BEGIN, *words))
+            self._process = programs.start_program(programs.python_command(sys.executable, "-c", _BEGIN, *words))
 
     @property
     def pid(self) -> int:
         """Its number."""
         return self._process.pid
 
-    def judge(self, task: SurveyTask) -> Surveyed:
+    def judge_task(self, task: SurveyTask) -> Surveyed:
         """Have a target judged, and wait for the answer.
 
         :raises WorkerEndedError: the process has ended
@@ -116,7 +116,7 @@ class _Worker:
             raise answer
         return answer
 
-    def end(self) -> None:
+    def kill_process(self) -> None:
         """Kill it, if it is still there."""
         self._process.kill()
         with contextlib.suppress(OSError):  # what could not be sent any more
@@ -136,7 +136,7 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
 
-def work(scratch: str, trace: str) -> NoReturn:
+def run_worker(scratch: str, trace: str) -> NoReturn:
     """Be such a process.
 
     :param scratch: the folder for temporary files
@@ -144,7 +144,7 @@ def work(scratch: str, trace: str) -> NoReturn:
     """
     # Everything below limits what the process can still open.
     if trace:
-        tracing.begin(trace, anew=False)
+        tracing.begin_trace(trace, anew=False)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
@@ -159,13 +159,13 @@ def work(scratch: str, trace: str) -> NoReturn:
             while True:
                 task = pickle.load(tasks)  # noqa: S301 - ours
                 isolation.limit_time(isolation.CPU_SECONDS)  # or the system ends the process
-                pickle.dump(_judged(task), answers)
+                pickle.dump(_judge_safely(task), answers)
                 answers.flush()
         os._exit(0)  # the process has nothing to clean up, and doing so takes as long as a small target
 
 
-def _judged(task: SurveyTask) -> Surveyed | Exception:
+def _judge_safely(task: SurveyTask) -> Surveyed | Exception:
     try:
-        return judge(task)
+        return judge_task(task)
     except Exception as error:  # noqa: BLE001 - it is raised where the answer is waited for
         return error

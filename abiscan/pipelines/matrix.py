@@ -13,14 +13,14 @@ from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs import branches
-from abiscan.inputs.requirement import simplest
+from abiscan.inputs.requirement import simplest_requirement
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, Target, name_of
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.stable import stabilities
+from abiscan.pipelines.stable import list_stabilities
 from abiscan.results.check import Result
 from abiscan.results.gpus import GpuRow
-from abiscan.results.matrix import Matrix, PackageRow, Row, imports, loads, works
+from abiscan.results.matrix import Matrix, PackageRow, Row, is_importable, is_loading, is_working
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
 from abiscan.torches.torch import TorchChoice
@@ -42,16 +42,16 @@ class Judged(Struct, frozen=True, kw_only=True):
     def imports_on(self, name: str) -> bool:
         """Whether a package can be imported on a build; for other targets, whether all extensions work."""
         if self.package:
-            return name in self.package.results and imports(self.package.results[name])
-        return self._all(name, loads)
+            return name in self.package.results and is_importable(self.package.results[name])
+        return self._fits_all(name, is_loading)
 
     def works_on(self, name: str) -> bool:
         """Whether all extensions work on a build, except those for other machines and those that are not used."""
         if self.package:
             return name in self.package.results and self.package.results[name].verdict is PackageVerdict.WORKS
-        return self._all(name, works)
+        return self._fits_all(name, is_working)
 
-    def _all(self, name: str, fits: Callable[[Result], bool]) -> bool:
+    def _fits_all(self, name: str, fits: Callable[[Result], bool]) -> bool:
         return all(fits(row.results[name]) for row in self.rows if name in row.results)
 
     @property
@@ -70,9 +70,9 @@ class Judged(Struct, frozen=True, kw_only=True):
         }.items():
             if version := TorchVersion.parse(result.torch or ""):
                 builds.setdefault(version, []).append(name)
-        return {release: self._best(builds[release]) for release in sorted(builds)}
+        return {release: self._best_build(builds[release]) for release in sorted(builds)}
 
-    def _best(self, names: Sequence[str]) -> str:
+    def _best_build(self, names: Sequence[str]) -> str:
         for fits in (self.works_on, self.imports_on):
             if result := next(filter(fits, names), None):
                 return result
@@ -87,7 +87,7 @@ class Judged(Struct, frozen=True, kw_only=True):
         builds = self.builds
 
         def requirement(fits: Callable[[str], bool]) -> str | None:
-            return simplest([release for release, name in builds.items() if fits(name)], list(builds))
+            return simplest_requirement([release for release, name in builds.items() if fits(name)], list(builds))
 
         return requirement(self.works_on) or requirement(self.imports_on)
 
@@ -101,7 +101,7 @@ class _Part(Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuRow, ...]
 
 
-def matrix(
+def make_matrix(
     targets: Sequence[Source],
     choices: Sequence[TorchChoice],
     rules: Sequence[Rule],
@@ -124,7 +124,7 @@ def matrix(
     turns = TargetQueue(targets)
     bench = TorchSet(choices, turns.counting(session), targets, packages=not each_file, hardware=Hardware(cpus=cpus))
 
-    def read() -> Iterator[Source]:
+    def read_targets() -> Iterator[Source]:
         """Yield the targets, each with its files laid over those of the targets before it, on every torch."""
         for source in turns:
             with turns.of(source):
@@ -133,7 +133,7 @@ def matrix(
                 _require_torch(bench.target(source).target)
                 yield source
 
-    def part(source: Source) -> _Part:
+    def judge_target(source: Source) -> _Part:
         judged = judge_on_all(bench, source, rules, explained=explained, jobs=session.jobs if len(targets) == 1 else 1)
         examined, gpus = bench.target(source), tuple[GpuRow, ...]()
         if hardware is not None:
@@ -143,7 +143,7 @@ def matrix(
         return _Part(
             target=examined.target.name,
             judged=judged,
-            stable_abi=StableSummary.of(stabilities(examined)) if examined.extensions else None,
+            stable_abi=StableSummary.of(list_stabilities(examined)) if examined.extensions else None,
             gpus=gpus,
         )
 
@@ -152,22 +152,24 @@ def matrix(
     # To read the torches takes a process about as long as to judge a target.
     # Targets share the processes if there are several, or else the torches of a single one do: never both, or there
     # would be more processes than were asked for.
-    for source, branche in branches.in_order(read(), part, name_of, jobs, first_here=len(targets) > 3 * jobs):
+    for source, branche in branches.share_in_order(
+        read_targets(), judge_target, name_of, jobs, first_here=len(targets) > 3 * jobs
+    ):
         with turns.of(source):
             parts.append(branche())
-    rows = tuple(row for part in parts for row in part.judged.rows)
+    rows = tuple(row for judge_target in parts for row in judge_target.judged.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
-    packages = tuple(part.judged.package for part in parts if part.judged.package)
+    packages = tuple(judge_target.judged.package for judge_target in parts if judge_target.judged.package)
     checked = {*(bench.names if choices else ()), *(release for row in rows for release in row.results)}
     checked |= {release for package in packages for release in package.results}
     return Matrix(
         rows=rows,
         packages=packages,
         releases=tuple(filter(checked.__contains__, bench.names)),
-        suggestions={part.target: part.judged.suggestion for part in parts},
-        stable_abi={part.target: part.stable_abi for part in parts if part.stable_abi},
+        suggestions={judge_target.target: judge_target.judged.suggestion for judge_target in parts},
+        stable_abi={judge_target.target: judge_target.stable_abi for judge_target in parts if judge_target.stable_abi},
         unchecked=turns.unchecked(),
-        gpus=None if hardware is None else tuple(row for part in parts for row in part.gpus),
+        gpus=None if hardware is None else tuple(row for judge_target in parts for row in judge_target.gpus),
     )
 
 
@@ -191,7 +193,7 @@ def judge_on_all(bench: TorchSet, source: Source, rules: Sequence[Rule], *, expl
 
     has_verdict = examined.target.is_python or examined.target.is_model
 
-    def on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
+    def judge_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
         branche = []
         for torch in torches:
             results = bench.judge(source, torch, rules, explained=explained)
@@ -205,14 +207,14 @@ def judge_on_all(bench: TorchSet, source: Source, rules: Sequence[Rule], *, expl
     # What is read of the target for the first torch need not be read again, and some others show how long one takes.
     tried = remaining[::_TRIED_OF] if jobs > 1 else []
     left = [torch for torch in remaining if torch not in tried]
-    by_torch = dict(zip([first], on([first]), strict=True))
+    by_torch = dict(zip([first], judge_on([first]), strict=True))
     start = time.process_time()
-    by_torch.update(zip(tried, on(tried), strict=True))
+    by_torch.update(zip(tried, judge_on(tried), strict=True))
     # The estimate is from every eighth torch, old and new: a new one may take several times as long as an old one.
     if tried and (time.process_time() - start) / len(tried) * len(left) < _WORTH_SHARING:
         jobs = 1
     shares = [left[number::jobs] for number in range(min(jobs, len(left)))]  # old and new torches take turns
-    for share, branche in branches.in_order(shares, on, lambda _: name_of(source), jobs):
+    for share, branche in branches.share_in_order(shares, judge_on, lambda _: name_of(source), jobs):
         by_torch.update(zip(share, branche(), strict=True))
     # Put together in the order of the torches, whatever the order in which the processes have finished.
     results_by_path: dict[str, dict[str, Result]] = {}

@@ -57,7 +57,7 @@ def model_operators(source: Source, session: Session) -> ModelOperators:
     from abiscan.torches import embedded
     from abiscan.verdict.model import saved_model
 
-    isolation.begin(name_of(source))
+    isolation.begin_target(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
     if not target.is_model:
         raise InputError(target.name, "is no saved model", "pass a file of torch.jit.save, torch.export.save, …")
@@ -111,12 +111,12 @@ def live_operators(named: str | None) -> TorchOperators:
     :raises InputError: it has no torch, or its torch does not answer
     """
     from abiscan.inputs import interpreter as python
-    from abiscan.inputs.environment import used
+    from abiscan.inputs.environment import use_environment
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.torches import from_libs, from_python
 
-    executable = used(named).python
-    package = python.installed_torch() if executable is None else python.ask(executable)[1]
+    executable = use_environment(named).python
+    package = python.installed_torch() if executable is None else python.ask_interpreter(executable)[1]
     if package is None:
         raise InputError(executable or sys.executable, "has no torch", "name a Python that has one with --python")
     release = from_libs.from_path(package, Files())
@@ -139,7 +139,7 @@ def api_history(source: Source, specs: Sequence[str], session: Session) -> ApiHi
     :raises InputError: the target or a torch cannot be read
     """
     from abiscan.extension.examined import examine
-    from abiscan.pipelines.api_history import history
+    from abiscan.pipelines.api_history import compare_releases
     from abiscan.pipelines.use import use_of
     from abiscan.torches import embedded, embedded_operators
     from abiscan.torches.torch import ReleaseNumber, torch_choices
@@ -155,4 +155,4 @@ def api_history(source: Source, specs: Sequence[str], session: Session) -> ApiHi
         else:
             torch_ops = torch_operators(choice, machine, session)
             torches[torch_ops.release.build or torch_ops.release.package] = torch_ops.operators
-    return history(examined.target.name, names, torches)
+    return compare_releases(examined.target.name, names, torches)

@@ -17,7 +17,7 @@ from abiscan.verdict.turns import TargetQueue
 _log = logging.getLogger("abiscan.pipelines")
 
 
-def stable(targets: Sequence[Source], session: Session) -> StableReport:
+def judge_stability(targets: Sequence[Source], session: Session) -> StableReport:
     """Judge every extension in ``targets``.
 
     :raises AbiscanError: no target can be read
@@ -31,12 +31,12 @@ def stable(targets: Sequence[Source], session: Session) -> StableReport:
     return StableReport(rows=tuple(rows), unchecked=turns.unchecked())
 
 
-def installed(search_path: Sequence[str], session: Session) -> list[Distribution]:
+def list_installed(search_path: Sequence[str], session: Session) -> list[Distribution]:
     """Return the installed packages that have extensions of torch, except torch."""
     files = session.files()
     return [
         distribution
-        for distribution in packages.installed(search_path)
+        for distribution in packages.list_installed(search_path)
         if distribution.name != "torch" and uses_torch(distribution, files)
     ]
 
@@ -46,7 +46,7 @@ def rows_of(target: ExaminedTarget) -> list[StableRow]:
     return [_make_row(target, extension) for extension in target.extensions]
 
 
-def stabilities(target: ExaminedTarget) -> list[Stability]:
+def list_stabilities(target: ExaminedTarget) -> list[Stability]:
     """Return what ties each extension of a target, without what needs the emulator."""
     return [_make_stability(target, extension) for extension in target.extensions]
 

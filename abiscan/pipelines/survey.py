@@ -12,11 +12,11 @@ from typing import Final, Protocol
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.cache.answers import answer
+from abiscan.cache.result_cache import answer
 from abiscan.errors import AbiscanError, InputError, NoExtensionError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.files import DiskFile
-from abiscan.inputs.packages import FetchedWheel, named
+from abiscan.inputs.packages import FetchedWheel, resolve_target
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.results.check import Report
@@ -36,7 +36,7 @@ class SurveyTorches(Struct, frozen=True, kw_only=True):
     specs: tuple[str, ...]
     python: str | None
 
-    def choices(self) -> Sequence[TorchChoice]:
+    def list_choices(self) -> Sequence[TorchChoice]:
         """Return the torches, each once.
 
         :raises InputError: there is no such torch
@@ -45,12 +45,12 @@ class SurveyTorches(Struct, frozen=True, kw_only=True):
             return [TorchOf(self.python)]
         return drop_duplicates(choice for spec in self.specs for choice in torch_choices(spec))
 
-    def names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """Return how the results name them.
 
         :raises AbiscanError: one cannot be read
         """
-        return TorchSet(self.choices(), Session.of_user()).names
+        return TorchSet(self.list_choices(), Session.of_user()).names
 
 
 class SurveyTask(Struct, frozen=True, kw_only=True):
@@ -88,14 +88,14 @@ class Workers(Protocol):
     def reads_here(self) -> bool:
         """Whether they read the files of this machine."""
 
-    def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:
+    def submit_task(self, task: SurveyTask, slot: int) -> Future[Surveyed]:
         """Begin to work on a task, in a slot that has no other."""
 
-    def renew(self, slot: int) -> None:
+    def renew_slot(self, slot: int) -> None:
         """Make a slot usable again, after its process ended."""
 
 
-def survey(
+def run_survey(
     targets: Sequence[str],
     torches: SurveyTorches,
     names: tuple[str, ...],
@@ -111,22 +111,24 @@ def survey(
     done = itertools.count(1)
 
     # Lazily: with a hundred thousand targets, the first answer does not wait for the last hash.
-    def unanswered() -> Iterator[SurveyTask]:
+    def list_unanswered() -> Iterator[SurveyTask]:
         for target in targets:
-            if task := _unanswered(SurveyTask(target=target, torches=torches, names=names), answers):
+            if task := _remaining_task(SurveyTask(target=target, torches=torches, names=names), answers):
                 yield task
             else:
                 progress(next(done), len(targets))
 
-    for lines in _answered(unanswered(), workers):
-        answers.add(lines)
+    for lines in _answer_tasks(list_unanswered(), workers):
+        answers.add_lines(lines)
         progress(next(done), len(targets))
-    answers.arrange(targets, names)
+    answers.sort_answers(targets, names)
 
 
-def _unanswered(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
+def _remaining_task(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
     """Return what is left of a task: the torches without an answer for the file as it is now; None if nothing is."""
-    attributes = {name: answers.sha256(task.target, name) for name in task.names if answers.has(task.target, name)}
+    attributes = {
+        name: answers.answered_hash(task.target, name) for name in task.names if answers.has_answer(task.target, name)
+    }
     if not attributes:
         return task
     sha256 = _find_sha256(task.target)
@@ -136,7 +138,7 @@ def _unanswered(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
     return msgspec.structs.replace(task, names=left, sha256=sha256) if left else None
 
 
-def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[str, ...]]:
+def _answer_tasks(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[str, ...]]:
     """Yield the lines about each target, as soon as it is judged.
 
     A target whose process ends is tried once more, since something else may have ended it; after that, its lines say
@@ -145,12 +147,12 @@ def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[s
     remaining, free = iter(tasks), list(range(workers.slots))
     working: dict[Future[Surveyed], tuple[SurveyTask, int, int]] = {}
 
-    def begin(task: SurveyTask, slot: int, attempt: int) -> None:
-        working[workers.submit(task, slot)] = task, slot, attempt
+    def begin_task(task: SurveyTask, slot: int, attempt: int) -> None:
+        working[workers.submit_task(task, slot)] = task, slot, attempt
 
     while True:
         while free and (task := next(remaining, None)):
-            begin(_addressed(task, workers), free.pop(), 1)
+            begin_task(_address_task(task, workers), free.pop(), 1)
         if not working:
             return
         # In the order of completion: the file of answers is put in order at the very end.
@@ -159,20 +161,20 @@ def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[s
             try:
                 surveyed = future.result()
             except workers.lost:
-                workers.renew(slot)
+                workers.renew_slot(slot)
                 if attempt < _ATTEMPTS:
-                    begin(task, slot, attempt + 1)
+                    begin_task(task, slot, attempt + 1)
                     continue
-                surveyed = Surveyed(lines=tuple(_lost(task)))
+                surveyed = Surveyed(lines=tuple(_lost_lines(task)))
             # Only now are the bytes sent, to a worker without the file: most clusters share a file system.
             if surveyed.absent:
-                begin(msgspec.structs.replace(task, content=disk.read(task.target)), slot, attempt)
+                begin_task(msgspec.structs.replace(task, content=observed_fs.read_file(task.target)), slot, attempt)
                 continue
             free.append(slot)
             yield surveyed.lines
 
 
-def judge(task: SurveyTask) -> Surveyed:
+def judge_task(task: SurveyTask) -> Surveyed:
     """Return the lines about one target, judged in this process."""
     if task.content is None and task.sha256 and _find_sha256(task.target) != task.sha256:
         return Surveyed(absent=True)
@@ -181,20 +183,20 @@ def judge(task: SurveyTask) -> Surveyed:
             source = _make_source(task, Path(folder))
             sha256 = task.sha256 or _find_sha256(str(source.path if isinstance(source, FetchedWheel) else source))
         except InputError as error:
-            return Surveyed(lines=tuple(_unchecked(task, name, error) for name in task.names))
+            return Surveyed(lines=tuple(_unchecked_line(task, name, error) for name in task.names))
         session = Session.of_user()
 
-        def find() -> tuple[str, ...]:
-            bench = TorchSet(task.torches.choices(), session, (source,), packages=True)
-            return tuple(_line(task, bench, source, name, sha256) for name in task.names)
+        def find_answers() -> tuple[str, ...]:
+            bench = TorchSet(task.torches.list_choices(), session, (source,), packages=True)
+            return tuple(_judge_line(task, bench, source, name, sha256) for name in task.names)
 
         if not isinstance(source, Path) or task.content is not None:  # in a folder that is gone afterwards
-            return Surveyed(lines=find())
+            return Surveyed(lines=find_answers())
         question = ["survey", task.target, list(task.torches.specs), task.torches.python, list(task.names)]
-        return Surveyed(lines=answer(session.folder, question, find, [task.target]))
+        return Surveyed(lines=answer(session.folder, question, find_answers, [task.target]))
 
 
-def _addressed(task: SurveyTask, workers: Workers) -> SurveyTask:
+def _address_task(task: SurveyTask, workers: Workers) -> SurveyTask:
     """Return the task as workers need it: on other machines, a file is known by its content."""
     return (
         task if workers.reads_here else msgspec.structs.replace(task, sha256=task.sha256 or _find_sha256(task.target))
@@ -203,7 +205,7 @@ def _addressed(task: SurveyTask, workers: Workers) -> SurveyTask:
 
 def _make_source(task: SurveyTask, folder: Path) -> Source:
     if task.content is None:
-        return named(task.target, folder, task.torches.python)
+        return resolve_target(task.target, folder, task.torches.python)
     path = folder / Path(task.target).name
     path.write_bytes(task.content)
     return path
@@ -212,45 +214,45 @@ def _make_source(task: SurveyTask, folder: Path) -> Source:
 def _find_sha256(path: str) -> str | None:
     """Return that of a file; None if it is no file, or cannot be read."""
     try:
-        return DiskFile(Path(path)).sha256()
+        return DiskFile(Path(path)).hash_content()
     except (InputError, ValueError):
         return None
 
 
-def _line(task: SurveyTask, bench: TorchSet, source: Source, name: str, sha256: str | None) -> str:
+def _judge_line(task: SurveyTask, bench: TorchSet, source: Source, name: str, sha256: str | None) -> str:
     try:
         results = bench.judge(source, name, RULES)
         package = bench.package(source, name, results)
         if package is None:
             bench.target(source, name).target.require_extensions()
     except InputError as error:
-        return _unchecked(task, name, error, sha256)
+        return _unchecked_line(task, name, error, sha256)
     except AbiscanError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug of ours costs this answer, not the survey
-        disk.look_once()  # the answer is not kept
+        observed_fs.look_once()  # the answer is not kept
         problem = f"internal error, please report it: {type(error).__name__}: {error}"
-        return _unchecked(task, name, InputError(task.target, problem), sha256)
+        return _unchecked_line(task, name, InputError(task.target, problem), sha256)
     report = Report(
         # The name as the user wrote it, and not the path of a temporary folder on some worker.
         results=tuple(msgspec.structs.replace(result, target=task.target) for result in results),
         packages=(msgspec.structs.replace(package, target=task.target),) if package else (),
     )
-    return _rendered(task, name, report, sha256)
+    return _render_line(task, name, report, sha256)
 
 
-def _unchecked(task: SurveyTask, name: str, error: InputError, sha256: str | None = None) -> str:
+def _unchecked_line(task: SurveyTask, name: str, error: InputError, sha256: str | None = None) -> str:
     unchecked = Unchecked(
         target=task.target, problem=error.problem, fix=error.fix, readable=isinstance(error, NoExtensionError)
     )
-    return _rendered(task, name, Report(results=(), unchecked=(unchecked,)), sha256)
+    return _render_line(task, name, Report(results=(), unchecked=(unchecked,)), sha256)
 
 
-def _lost(task: SurveyTask) -> Iterator[str]:
+def _lost_lines(task: SurveyTask) -> Iterator[str]:
     problem = "the process that read it ended, twice"
     fix = f"run abiscan check {task.target}"
-    return (_unchecked(task, name, InputError(task.target, problem, fix), task.sha256) for name in task.names)
+    return (_unchecked_line(task, name, InputError(task.target, problem, fix), task.sha256) for name in task.names)
 
 
-def _rendered(task: SurveyTask, name: str, report: Report, sha256: str | None) -> str:
+def _render_line(task: SurveyTask, name: str, report: Report, sha256: str | None) -> str:
     return SurveyResult(target=task.target, sha256=sha256, torch=name, report=report).to_line()

@@ -10,7 +10,7 @@ from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from abiscan.cache.answers import answer
+from abiscan.cache.result_cache import answer
 from abiscan.errors import InputError, NoExtensionError, StoppedError
 from abiscan.index.client import Candidate, Index, System, settings_of_pip
 from abiscan.inputs import isolation, memory
@@ -53,7 +53,7 @@ def version_table(
         rows = []
         for number, candidate in enumerate(candidates, 1):
             session.progress(f"{candidate} ({number} of {len(candidates)})")
-            rows.append((candidate, _judged(candidate, index, choices, session)))
+            rows.append((candidate, _judge_candidate(candidate, index, choices, session)))
     # All judged versions have the same columns, in the same order: those of the torches that were asked for.
     releases = next((tuple(release for release, _ in row.releases) for _, row in rows if row.releases), ())
     return VersionTable(
@@ -82,24 +82,24 @@ def _make_requirement(name: str, versions: str) -> Requirement:
     return requirement
 
 
-def _judged(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], session: Session) -> _Verdicts:
+def _judge_candidate(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], session: Session) -> _Verdicts:
     """Return what an earlier run found, as long as nothing has changed that it depends on, or else look."""
     if candidate.unfit:
         return _Verdicts(reason=candidate.unfit)
     question = ["versions", *index.origin(candidate), [str(choice) for choice in choices], str(index.system)]
-    return answer(session.folder, question, lambda: _read(candidate, index, choices, session), ())
+    return answer(session.folder, question, lambda: _read_candidate(candidate, index, choices, session), ())
 
 
-def _read(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], session: Session) -> _Verdicts:
-    from abiscan.pipelines.matrix import matrix
+def _read_candidate(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], session: Session) -> _Verdicts:
+    from abiscan.pipelines.matrix import make_matrix
     from abiscan.rules import RULES
 
     wheel = index.wheel(candidate)
     try:
-        isolation.begin(name_of(wheel))
+        isolation.begin_target(name_of(wheel))
         # Before reading the next version, which needs as much again.
         memory.give_back()
-        result = matrix([wheel], choices, RULES, session, explained=False)
+        result = make_matrix([wheel], choices, RULES, session, explained=False)
     except NoExtensionError:
         return _Verdicts(reason=_PURE)
     except (InputError, StoppedError) as error:

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from abiscan.python import special
+from abiscan.python.builtin_methods import HostMethod, type_of
 from abiscan.python.filesystem import path_attribute
-from abiscan.python.hosts import HostMethod, type_of
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import describe_value

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from abiscan.python import attributes, special
+from abiscan.python.builtin_methods import HostMethod, construct_built_in
 from abiscan.python.classes import ClassMaking
 from abiscan.python.contexts import Manager
-from abiscan.python.hosts import HostMethod, construct_built_in
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame
 from abiscan.python.model import NoResult

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Mapping
 
 from abiscan.python import attributes, special
-from abiscan.python.hosts import construct_built_in
+from abiscan.python.builtin_methods import construct_built_in
 from abiscan.python.models import enum_
 from abiscan.python.models.dataclasses_ import DataField
 from abiscan.python.statements import Statements, with_parameters

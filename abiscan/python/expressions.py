@@ -12,7 +12,7 @@ from typing import Any
 from packaging.version import Version
 
 from abiscan.python import attributes, special
-from abiscan.python.hosts import fill_dict, make_set
+from abiscan.python.builtin_methods import fill_dict, make_set
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import World

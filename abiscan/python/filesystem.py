@@ -7,8 +7,8 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from abiscan.cpu.processors import cpuinfo
-from abiscan.inputs import disk
-from abiscan.python.hosts import HostMethod
+from abiscan.inputs import observed_fs
+from abiscan.python.builtin_methods import HostMethod
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
@@ -32,7 +32,7 @@ def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> obje
     # hand, and the processor as Linux describes it. Everything else is up to the machine.
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
-    on_disk = {"any": disk.exists, "file": disk.is_file, "folder": disk.is_dir}[kind]
+    on_disk = {"any": observed_fs.path_exists, "file": observed_fs.is_file, "folder": observed_fs.is_dir}[kind]
     if text is not None and inside is None and machine.files.system.is_empty(text):
         place = place_on_disk(machine, text)
         return place is not None and on_disk(place)
@@ -55,7 +55,7 @@ def is_absent_beside(machine: PythonMachine, name: str) -> bool:
     """Whether the folder that the package is installed in, with others, certainly has nothing of that name."""
     folders = machine.library.surroundings.folders
     return name in _OF_A_CHECKOUT or bool(
-        folders and name and not any(disk.exists(folder / name) for folder in folders)
+        folders and name and not any(observed_fs.path_exists(folder / name) for folder in folders)
     )
 
 

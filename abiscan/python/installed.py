@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name, may_bind, may_have_others, star_imports
 from abiscan.python.model import Answer
@@ -74,9 +74,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def version(self, distribution: str) -> str | Answer | None:
         """Return the version of a distribution, None if it is not installed."""
-        if not self.folders or any(disk.is_file(folder) for folder in self.folders):
+        if not self.folders or any(observed_fs.is_file(folder) for folder in self.folders):
             return Answer.UNKNOWN
-        result = (version_in(disk.names(folder), distribution) for folder in self.folders)
+        result = (version_in(observed_fs.list_names(folder), distribution) for folder in self.folders)
         return next((version for version in result if version is not None), None)
 
     def source(self, module: str) -> Path | None:
@@ -85,15 +85,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         if base is None:
             return None
         return next(
-            (path for path in (base / "__init__.py", base.with_name(base.name + ".py")) if disk.is_file(path)), None
+            (path for path in (base / "__init__.py", base.with_name(base.name + ".py")) if observed_fs.is_file(path)),
+            None,
         )
 
     def is_mere_folder(self, package: str) -> bool:
         """Whether a top-level package is known to be a mere folder of modules in whatever is installed."""
-        if not self.folders or any(disk.is_file(folder) for folder in self.folders):
+        if not self.folders or any(observed_fs.is_file(folder) for folder in self.folders):
             return False
         return not any(
-            disk.is_file(folder / package / "__init__.py") or is_module_in(folder, package, self.python)
+            observed_fs.is_file(folder / package / "__init__.py") or is_module_in(folder, package, self.python)
             for folder in self.folders
         )
 
@@ -118,7 +119,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return None
         source = self.source(module)
         if source is None:
-            there = disk.is_dir(base) or is_in(base.parent, base.name, self.python)
+            there = observed_fs.is_dir(base) or is_in(base.parent, base.name, self.python)
             around = module.rpartition(".")[0]
             if "." in around and self.has(around, None) is False:
                 return False
@@ -129,14 +130,14 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return None  # much of it is compiled
         # The cheapest checks first: the word in the text, a submodule of that name, what may bind names that are not in
         # the text, and last the modules that all names are taken from.
-        text = disk.read(source)
+        text = observed_fs.read_file(source)
         named = re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text) is not None
         if named and may_bind(text, name):
             return True
         if (
             not name.isidentifier()
-            or disk.is_dir(base / name)
-            or (disk.is_dir(base) and is_in(base, name, self.python))
+            or observed_fs.is_dir(base / name)
+            or (observed_fs.is_dir(base) and is_in(base, name, self.python))
         ):
             return True
         if may_have_others(text):
@@ -155,8 +156,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         of_torch = parents[0] == "torch"
         around = [self.source(".".join(parents[:count])) for count in range(1 + of_torch, len(parents) + 1)]
         if of_torch:  # a package without a source has no body that makes any
-            return not any(path is not None and _MODULES_MADE.search(disk.read(path)) for path in around)
-        return all(path is not None and not _MODULES_UNSEEN.search(disk.read(path)) for path in around)
+            return not any(path is not None and _MODULES_MADE.search(observed_fs.read_file(path)) for path in around)
+        return all(path is not None and not _MODULES_UNSEEN.search(observed_fs.read_file(path)) for path in around)
 
 
 def version_in(names: Iterable[str], distribution: str) -> str | None:
@@ -173,14 +174,14 @@ def version_in(names: Iterable[str], distribution: str) -> str | None:
 
 def is_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:
     """Whether Python finds a module or a package of that name in a folder."""
-    return disk.is_dir(folder / name) or is_module_in(folder, name, python)
+    return observed_fs.is_dir(folder / name) or is_module_in(folder, name, python)
 
 
 def is_module_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:
     """Whether Python finds a module of that name in a folder, and no package."""
-    if disk.is_file(folder / f"{name}.py"):
+    if observed_fs.is_file(folder / f"{name}.py"):
         return True
-    files = (alias.removeprefix(name) for alias in disk.names(folder) if alias.startswith(f"{name}."))
+    files = (alias.removeprefix(name) for alias in observed_fs.list_names(folder) if alias.startswith(f"{name}."))
     return any(_is_extension(suffix, python) for suffix in files)
 
 
@@ -199,14 +200,19 @@ def installed_in(
             return Answer.UNKNOWN
         if any(is_in(folder, name, python) for folder in folders):
             return True
-        if any(disk.is_file(folder) for folder in folders):  # an archive
+        if any(observed_fs.is_file(folder) for folder in folders):  # an archive
             return Answer.UNKNOWN
         # A package that is installed in place may be found by code of its own.
         finders = (
-            folder / alias for folder in folders for alias in disk.names(folder) if alias.startswith("__editable__")
+            folder / alias
+            for folder in folders
+            for alias in observed_fs.list_names(folder)
+            if alias.startswith("__editable__")
         )
         return (
-            Answer.UNKNOWN if any(name.encode() in disk.read(path) for path in finders if disk.is_file(path)) else False
+            Answer.UNKNOWN
+            if any(name.encode() in observed_fs.read_file(path) for path in finders if observed_fs.is_file(path))
+            else False
         )
 
     return answer

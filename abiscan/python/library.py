@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from msgspec import Struct, field
 
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.harmless import BodyJudge
 from abiscan.python.installed import Surroundings
@@ -413,8 +413,10 @@ class PythonCode(Struct, dict=True):
         places = ["__init__.py", "_tensor.py", "_C/__init__.pyi", "_C/_VariableFunctions.pyi"]
         places += ["/".join(parts) + ".py", "/".join(parts) + "/__init__.py"]
         word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
-        there = [folder / place for place in places if disk.is_file(folder / place)]
-        return any(word.search(disk.read(place)) for place in there) or disk.exists(folder / "/".join([*parts, name]))
+        there = [folder / place for place in places if observed_fs.is_file(folder / place)]
+        return any(word.search(observed_fs.read_file(place)) for place in there) or observed_fs.path_exists(
+            folder / "/".join([*parts, name])
+        )
 
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does, or return."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.model import Answer
@@ -92,7 +92,7 @@ class _Walk:
             self._running.pop()
 
     def _follow(self, module: str, source: Path) -> Iterator[BrokenImport]:
-        text = disk.read(source)
+        text = observed_fs.read_file(source)
         if _FINDS_OTHERS.search(text):
             raise _NotKnown
         package = module if source.name == "__init__.py" else module.rpartition(".")[0]
@@ -115,7 +115,7 @@ class _Walk:
         source = self._installed.source(base)
         if source is None or base.partition(".")[0] == "torch":
             return
-        text = disk.read(source)
+        text = observed_fs.read_file(source)
         for alias in statement.names:
             # Where a package binds the name, its module of that name need not be meant.
             if alias.name == "*" or text.count(alias.name.encode()) > (base == self._running[-1]):

@@ -19,7 +19,7 @@ from abiscan.python.runs import Done, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.unreached import unreached_uses
-from abiscan.python.uses import ALL_LOAD, Later, classify_libraries, load_on_demand
+from abiscan.python.uses import ALL_LOAD, LoadsBeyondImport, classify_libraries, load_on_demand
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
@@ -188,7 +188,7 @@ def _compare_with_willing(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
     return replace(outcome, regardless=runs.of(ALL_LOAD).run(outcome.module).raised == raised)
 
 
-def _with_own_libraries(main: Sequence[Explored], after: Later) -> list[str]:
+def _with_own_libraries(main: Sequence[Explored], after: LoadsBeyondImport) -> list[str]:
     """Return the public submodules that load a library which importing the package does not load."""
     loaded = {attempt.path for explored in main for run in explored.runs for attempt in run.trace.attempts}
     return [

@@ -228,7 +228,7 @@ def _is_for(system: PythonSystem, line: str) -> bool:
     marker = line.partition(";")[2]
     if not _NAMES_SYSTEM.search(marker) or "platform_machine" in marker:
         return True
-    from abiscan.inputs.requirement import applying  # takes as long to import as checking a small file
+    from abiscan.inputs.requirement import parse_applying  # takes as long to import as checking a small file
 
     names = {"os_name": system.os_name, "sys_platform": system.sys_platform, "platform_system": system.name}
-    return applying(line.partition(":")[2].strip(), names) is not None
+    return parse_applying(line.partition(":")[2].strip(), names) is not None

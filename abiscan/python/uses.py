@@ -100,26 +100,26 @@ def beside_torch(torch: OtherTorch) -> WorldKind:
     return WorldKind(key=torch, world=lambda world: AllLoadWorld(_BesideTorchWorld(world, torch)), torch=torch)
 
 
-class Later(Struct, frozen=True, kw_only=True):
+class LoadsBeyondImport(Struct, frozen=True, kw_only=True):
     """What the code may load beyond its usual import.
 
-    :ivar instead: what it loads in place of what fails
+    :ivar loads_after_failure: what it loads in place of what fails
     :ivar by_module: what the import of other modules of the package loads, by their names
-    :ivar in_functions: what functions load that the import does not call
+    :ivar loads_on_demand: what functions load that the import does not call
     """
 
-    instead: list[Attempt]
+    loads_after_failure: list[Attempt]
     by_module: dict[str, list[Attempt]]
-    in_functions: list[Attempt]
+    loads_on_demand: list[Attempt]
 
     def attempts(self) -> Iterable[Attempt]:
         """Yield all attempts."""
-        yield from self.instead
+        yield from self.loads_after_failure
         yield from (attempt for attempts in self.by_module.values() for attempt in attempts)
-        yield from self.in_functions
+        yield from self.loads_on_demand
 
 
-def instead(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
+def list_loads_after_failure(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
     """Return what the package tries to load, one after the other, if all that it can do without does not load."""
     willing = runs.of(ALL_LOAD)
     attempts = [attempt for name in modules for attempt in willing.run(name).trace.attempts]
@@ -152,7 +152,7 @@ def _try_import(machine: PythonInterpreter, name: str) -> bool:
     return True
 
 
-def load_on_demand(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> Later:
+def load_on_demand(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> LoadsBeyondImport:
     """Import the modules that the package's import does not reach, and call the functions that nothing called.
 
     :param imports: what importing the package does
@@ -160,7 +160,7 @@ def load_on_demand(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -
     imports, library = tuple(imports), runs.library
     loaded = {attempt.path for run in imports for attempt in run.trace.attempts}
     if loaded.issuperset(library.files.libraries):
-        return Later(instead=[], by_module={}, in_functions=[])
+        return LoadsBeyondImport(loads_after_failure=[], by_module={}, loads_on_demand=[])
     imported = {file for run in imports for file in run.trace.imported}
     by_module: dict[str, list[Attempt]] = {}
     in_functions: list[Attempt] = []
@@ -172,9 +172,9 @@ def load_on_demand(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -
             located = library.locate(name)
             if located is not None and located.file not in imported:
                 by_module.setdefault(name, attempts)
-        failing = instead(runs, modules)
+        failing = list_loads_after_failure(runs, modules)
     in_functions = [*in_functions, *_imported_in_functions(library)]
-    return Later(instead=failing, by_module=by_module, in_functions=in_functions)
+    return LoadsBeyondImport(loads_after_failure=failing, by_module=by_module, loads_on_demand=in_functions)
 
 
 def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]], list[Attempt]]:
@@ -236,7 +236,7 @@ def _functions_of(module: PythonModule) -> Iterable[PythonFunction]:
 
 
 def classify_libraries(
-    library: PythonCode, world: AskedWorld, runs: tuple[tuple[Run, ...], ...], after: Later
+    library: PythonCode, world: AskedWorld, runs: tuple[tuple[Run, ...], ...], after: LoadsBeyondImport
 ) -> dict[str, LibraryUse]:
     """Return each library of the package, and how it is used."""
     # From the strongest to the weakest evidence: a load during the import, a load at some other time, the name next to
@@ -252,7 +252,7 @@ def classify_libraries(
             uses[path] = at_import[path]
         elif path in beyond:
             attempt = beyond[path]
-            how = HowLoaded.CONDITIONAL if attempt in after.instead else HowLoaded.ON_DEMAND
+            how = HowLoaded.CONDITIONAL if attempt in after.loads_after_failure else HowLoaded.ON_DEMAND
             uses[path] = LibraryUse(path=path, how=how, at=attempt.at)
     _mark_alternatives(library, world, uses)
     _mark_needed(library, uses)
@@ -267,10 +267,12 @@ def classify_libraries(
     return uses
 
 
-def _use_without_load(runs: tuple[tuple[Run, ...], ...], after: Later) -> tuple[HowLoaded, PythonLine | None]:
+def _use_without_load(
+    runs: tuple[tuple[Run, ...], ...], after: LoadsBeyondImport
+) -> tuple[HowLoaded, PythonLine | None]:
     """Return how libraries are used that no load was seen of: perhaps by a load whose path could not be followed."""
     at_import = (attempt for group in runs for run in group for attempt in run.trace.attempts)
-    if any(attempt.path is None for attempt in (*at_import, *after.instead)):
+    if any(attempt.path is None for attempt in (*at_import, *after.loads_after_failure)):
         return HowLoaded.UNKNOWN, None
     unclear = next((attempt.at for attempt in after.attempts() if attempt.path is None), None)
     return (HowLoaded.NEVER, None) if unclear is None else (HowLoaded.ON_DEMAND, unclear)

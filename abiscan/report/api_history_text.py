@@ -14,7 +14,7 @@ from abiscan.words import clean, listed, plural
 _SHOWN: Final = 4
 
 
-def render(history: ApiHistory, console: Console, *, verbose: bool) -> None:
+def render_history(history: ApiHistory, console: Console, *, verbose: bool) -> None:
     """Write one line per release: its number, the API version of the operators that are used, what changed.
 
     :param verbose: also list every operator that changed

@@ -20,12 +20,12 @@ _GPU_SHOWN: Final = 10
 _OPERATOR: Final = regex(r"(?<![\w:])[a-z_]\w*::\w+(?:\.\w+)?(?![\w:])")
 
 
-def render(report: BackendReport, console: Console, *, verbose: bool = False) -> None:
+def render_coverage(report: BackendReport, console: Console, *, verbose: bool = False) -> None:
     """Print a report.
 
     :param verbose: list every operator, with what torch says about it
     """
-    for line in _head(report):
+    for line in _list_head(report):
         console.print(line, soft_wrap=True)
     missing = report.coverage.missing
     # Sorted by use: what is left out at the end is what models call least.
@@ -44,7 +44,7 @@ def render(report: BackendReport, console: Console, *, verbose: bool = False) ->
         console.print(Text(f"not registered in this torch: {names}", style="yellow"), soft_wrap=True)
     for line in _without_code(report, verbose=verbose):
         console.print(line, soft_wrap=True)
-    for gap in report.gaps if verbose else _grouped(report.gaps):
+    for gap in report.gaps if verbose else _group_gaps(report.gaps):
         console.print(Text(f"gap: {clean(gap)}", style="yellow"), soft_wrap=True)
 
 
@@ -58,7 +58,7 @@ def _without_code(report: BackendReport, *, verbose: bool) -> Iterator[Text]:
         yield Text(clean(f"{gpu}: {subject}"), style="red" if operators else "green")
 
 
-def _grouped(gaps: Iterable[str]) -> Iterator[str]:
+def _group_gaps(gaps: Iterable[str]) -> Iterator[str]:
     """Yield one gap of those that differ only in the operators they name, and how many more there are."""
     groups: dict[str, list[str]] = {}
     for gap in gaps:
@@ -68,7 +68,7 @@ def _grouped(gaps: Iterable[str]) -> Iterator[str]:
         yield f"{first} (and {len(remaining)} more like it; use -v to show all)" if remaining else first
 
 
-def _head(report: BackendReport) -> Iterator[Text]:
+def _list_head(report: BackendReport) -> Iterator[Text]:
     coverage = report.coverage
     name = f" ({clean(report.backend_name)})" if report.backend_name else ""
     yield Text.assemble(

@@ -16,7 +16,7 @@ from abiscan.torches.name_changes import NameChanges
 from abiscan.words import clean, listed, plural
 
 
-def render(comparison: Comparison, console: Console, *, verbose: bool, of_extension: bool = False) -> None:
+def render_comparison(comparison: Comparison, console: Console, *, verbose: bool, of_extension: bool = False) -> None:
     """Print the comparison.
 
     :param verbose: list every symbol, instead of only counting them
@@ -40,9 +40,9 @@ def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     # One key more or less gives another number to hundreds: only it is news.
     renumbered = [key for key in comparison.keys if key.old is not None and key.new is not None]
     for key in comparison.keys if verbose else [key for key in comparison.keys if key not in renumbered]:
-        yield Text.assemble(("dispatch key", "cyan"), f" {clean(_renumbering(key))}")
+        yield Text.assemble(("dispatch key", "cyan"), f" {clean(_format_renumbering(key))}")
     if renumbered and not verbose:
-        told = clean(listed(map(_renumbering, renumbered)))
+        told = clean(listed(map(_format_renumbering, renumbered)))
         yield Text.assemble(("dispatch keys", "cyan"), f" with another number: {told} (use -v to show all)")
     # The one number that answers whether a rebuild is needed; what follows says why it differs.
     api = "unchanged" if comparison.old_api == comparison.new_api else f"{comparison.old_api} → {comparison.new_api}"
@@ -58,7 +58,7 @@ def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         yield Text(f"  - {clean(schema.old)}", style="red")
         yield Text(f"  + {clean(schema.new)}", style="green")
     # A release that adds a key changes hundreds of operators in one way: they are one line.
-    for change, operators in _dispatch(comparison).items():
+    for change, operators in _group_dispatch(comparison).items():
         if verbose:
             yield from (Text.assemble(("dispatch", "cyan"), f" {clean(name)}: {clean(change)}") for name in operators)
         else:
@@ -66,7 +66,7 @@ def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
             yield Text.assemble(("dispatch", "cyan"), f" {clean(change)}: {clean(listed(operators))}{more}")
     yield from _list_names(comparison, verbose=verbose)
     yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)
-    for layout, remaining in _folded(comparison.layouts, verbose=verbose):
+    for layout, remaining in _fold_layouts(comparison.layouts, verbose=verbose):
         differences = layout.differences if verbose else layout.differences[:1]
         hidden = len(layout.differences) - len(differences)
         more = f" (and {hidden} more)" if hidden else ""
@@ -94,7 +94,7 @@ def _list_names(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         yield Text(f"  + ({change.new})", style="green")
 
 
-def _renumbering(key: KeyChange) -> str:
+def _format_renumbering(key: KeyChange) -> str:
     was, now = ("none" if number is None else str(number) for number in (key.old, key.new))
     return f"{key.key}: {was} → {now}"
 
@@ -116,7 +116,7 @@ def _format_summary(comparison: Comparison) -> str:
     return ", ".join(plural(count, noun, many) for count, noun, many in counts if count) or "nothing changed"
 
 
-def _dispatch(comparison: Comparison) -> Mapping[str, Sequence[str]]:
+def _group_dispatch(comparison: Comparison) -> Mapping[str, Sequence[str]]:
     """Return the operators by the change of their kernels: many share one."""
     groups: dict[str, list[str]] = {}
     for dispatch in comparison.dispatch:
@@ -156,7 +156,7 @@ def _still_callable(change: SchemaChange) -> bool:
         return False
 
 
-def _folded(layouts: Sequence[LayoutChange], *, verbose: bool) -> Iterator[tuple[LayoutChange, int]]:
+def _fold_layouts(layouts: Sequence[LayoutChange], *, verbose: bool) -> Iterator[tuple[LayoutChange, int]]:
     """Yield the changes, and how many others each stands for: those in which nothing but a member of its class
     changed.
     """

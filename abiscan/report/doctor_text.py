@@ -13,7 +13,7 @@ from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.words import clean, first_line
 
 
-def render(diagnosis: Diagnosis, console: Console) -> None:
+def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     """Write the environment, a table of problems, and what to type; two lines if there are no problems."""
     torch = f"torch {diagnosis.torch or '(unknown version)'}"
     console.print(Text(f"environment {clean(diagnosis.environment)}, {torch}"), soft_wrap=True)
@@ -32,7 +32,7 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
         table.add_column(overflow="fold")
     for ailment in diagnosis.ailments:
         style = "bold red" if ailment.effect else "yellow"
-        table.add_row(Text(clean(ailment.subject), style=style), Text(_problem(ailment)))
+        table.add_row(Text(clean(ailment.subject), style=style), Text(_format_problem(ailment)))
     console.print()
     console.print(table)
     _render_incomplete(diagnosis, console)
@@ -63,7 +63,7 @@ def _render_incomplete(diagnosis: Diagnosis, console: Console) -> None:
         console.print(Text(f"  {clean(line)}"), soft_wrap=True)
 
 
-def _problem(ailment: Ailment) -> str:
+def _format_problem(ailment: Ailment) -> str:
     error = clean(first_line(ailment.message))
     return f"{clean(ailment.cause)}: {error}" if ailment.cause else f"{_WORDS[ailment.trouble]}{error}"
 

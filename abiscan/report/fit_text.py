@@ -10,7 +10,7 @@ from abiscan.results.fit import FitReport, Fitting
 from abiscan.words import clean, first_line
 
 
-def render(fit: FitReport, console: Console, *, verbose: bool) -> None:
+def render_fit(fit: FitReport, console: Console, *, verbose: bool) -> None:
     """Write what to install, or what stands in the way.
 
     :param verbose: show a table of all newer versions, and why each of them does not fit
@@ -25,13 +25,13 @@ def render(fit: FitReport, console: Console, *, verbose: bool) -> None:
     console.print(Text(f"with torch {fit.torch}{' (installed)' if fit.installed else ''}:"), soft_wrap=True)
     for package in fit.packages:
         line = Text("  ").append(f"{package.name}=={package.version}", style="bold green")
-        console.print(line.append(f"  {clean(_comment(package))}"), soft_wrap=True)
+        console.print(line.append(f"  {clean(_format_comment(package))}"), soft_wrap=True)
     if verbose and any(package.rejected for package in fit.packages):
         console.print(_make_table(fit))
     console.print(Text(f"\n{clean(fit.command or '')}"), soft_wrap=True)
 
 
-def _comment(package: Fitting) -> str:
+def _format_comment(package: Fitting) -> str:
     parts = [package.note if package.proven else f"not proven: {package.note}"] if package.note else []
     if package.variant:
         parts.append(f"variant {package.variant}, for an installer that knows variants")

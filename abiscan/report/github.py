@@ -11,10 +11,10 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.report.package_text import headline
-from abiscan.report.sarif import level
-from abiscan.report.text import verdict
-from abiscan.results.causes import causes
+from abiscan.report.package_text import format_headline
+from abiscan.report.sarif import level_of
+from abiscan.report.text import format_verdict
+from abiscan.results.causes import group_causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageVerdict
 from abiscan.results.verdict import Verdict
@@ -32,26 +32,26 @@ class _Annotation(Struct, frozen=True, kw_only=True):
     text: str
 
     def __str__(self) -> str:
-        file = f"file={_property(self.target)}," if self.target is not None else ""
+        file = f"file={_escape_property(self.target)}," if self.target is not None else ""
         # ``::error file=…,title=…::text``, in the documentation of GitHub "Workflow commands".
-        line = f"{self.command} {file}title={_property(f'abiscan {self.title}')}::{_data(self.text)}"
+        line = f"{self.command} {file}title={_escape_property(f'abiscan {self.title}')}::{_escape_data(self.text)}"
         return f"::{without_commands(line)}"
 
 
-def render(report: Report) -> str:
+def render_annotations(report: Report) -> str:
     """Return the annotations, the most severe first, then one line per verdict."""
     # The order matters twice: within a level it is kept, and GitHub drops what comes after the tenth.
     annotations = [*_of_unread(report), *_of_packages(report), *_of_findings(report), *_of_gaps(report)]
-    lines = [str(shown) for command in _COMMANDS.values() for shown in _limited(annotations, command)]
-    verdicts = [*(headline(package).plain for package in report.packages)]
-    verdicts += (verdict(result).plain for result in report.alone)
+    lines = [str(shown) for command in _COMMANDS.values() for shown in _limit_annotations(annotations, command)]
+    verdicts = [*(format_headline(package).plain for package in report.packages)]
+    verdicts += (format_verdict(result).plain for result in report.alone)
     verdicts += (clean(str(target)) for target in report.unchecked if target.readable)
     # Names come from files, and a line that begins with "::" would be a command to the runner.
     lines += map(without_commands, verdicts)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _limited(annotations: Iterable[_Annotation], command: str) -> list[_Annotation]:
+def _limit_annotations(annotations: Iterable[_Annotation], command: str) -> list[_Annotation]:
     """Return those of one level; if there are too many, the last one says how many are missing, and of which
     targets.
     """
@@ -81,10 +81,10 @@ def _of_packages(report: Report) -> Iterator[_Annotation]:
         # By the default of --fail-on: the level of an annotation does not depend on the exit code that a job asked for.
         fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
         if package.verdict is not PackageVerdict.WORKS or fails:
-            result = [cause.finding for cause in causes(report, package) if cause.harmful or not fails]
+            result = [cause.finding for cause in group_causes(report, package) if cause.harmful or not fails]
             lines = [package.summary]
             lines += [package.error.cause] if package.error and package.error.cause else []
-            lines += _first(f"{finding.rule}: {finding.message}" for finding in result)
+            lines += _shorten_texts(f"{finding.rule}: {finding.message}" for finding in result)
             lines += [f"fix: {finding.fix}" for finding in result[:1]]
             command = "error" if fails else "warning"
             yield _Annotation(command=command, target=package.target, title=package.subject, text="\n".join(lines))
@@ -96,7 +96,7 @@ def _of_findings(report: Report) -> Iterator[_Annotation]:
         for finding in result.findings:
             groups.setdefault((result.target, finding.effect, finding.rule), []).append((result, finding))
     for (target, effect, rule), item in sorted(groups.items(), key=lambda group: -group[0][1].severity):
-        command = _COMMANDS[level(effect)]
+        command = _COMMANDS[level_of(effect)]
         yield _Annotation(command=command, target=target, title=rule, text="\n".join(_list_lines(item)))
 
 
@@ -107,9 +107,9 @@ def _list_lines(outcome_: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
         for result, finding in outcome_
         if result.predicted_error and finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS)
     )
-    yield from _first(f"{result.path}: {finding.message}" for result, finding in outcome_)
-    yield from _first(f"fix: {finding.fix}" for _, finding in outcome_)
-    yield from _first(errors)
+    yield from _shorten_texts(f"{result.path}: {finding.message}" for result, finding in outcome_)
+    yield from _shorten_texts(f"fix: {finding.fix}" for _, finding in outcome_)
+    yield from _shorten_texts(errors)
 
 
 def _of_gaps(report: Report) -> Iterator[_Annotation]:
@@ -119,11 +119,11 @@ def _of_gaps(report: Report) -> Iterator[_Annotation]:
         if result.verdict is Verdict.UNKNOWN:
             unknown.setdefault(result.target, []).append(result)
     for target, results in unknown.items():
-        text = "\n".join(_first(f"{result.path}: {gap.reason}" for result in results for gap in result.gaps))
+        text = "\n".join(_shorten_texts(f"{result.path}: {gap.reason}" for result in results for gap in result.gaps))
         yield _Annotation(command="warning", target=target, title="gap", text=text)
 
 
-def _first(texts: Iterable[str]) -> list[str]:
+def _shorten_texts(texts: Iterable[str]) -> list[str]:
     different = list(dict.fromkeys(texts))
     hidden = len(different) - _SHOWN
     return [*different[:_SHOWN], *([f"and {plural(hidden, 'other')}"] if hidden > 0 else [])]
@@ -133,10 +133,10 @@ def _first(texts: Iterable[str]) -> list[str]:
 # The escapes of the runner (actions/toolkit, command.ts).
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     lines = (clean(line) for line in text.splitlines())
     return "%0A".join(line.replace("%", "%25") for line in lines)
 
 
-def _property(text: str) -> str:
+def _escape_property(text: str) -> str:
     return clean(text).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")

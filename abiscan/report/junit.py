@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.results.causes import causes
+from abiscan.results.causes import group_causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.unchecked import Unchecked
@@ -16,7 +16,7 @@ from abiscan.results.verdict import Verdict
 from abiscan.words import clean
 
 
-def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
+def render_junit(report: Report, fail_on: Effect, *, strict: bool) -> str:
     """Return the report as an XML document that ends in a newline.
 
     A test case is a failure if it alone would make the exit code 1, and an error if its verdict is unknown.
@@ -31,9 +31,9 @@ def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
     # The schema is a convention of Ant and Jenkins: testsuites, testsuite, testcase with failure, error or skipped.
     root = ET.Element("testsuites", {"name": "abiscan"})
     for name, cases in suites.items():
-        _suite(root, name, cases)
+        _add_suite(root, name, cases)
     if report.unchecked:
-        _unchecked(root, report.unchecked)
+        _add_unchecked(root, report.unchecked)
     ET.indent(root, " ")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
@@ -55,10 +55,10 @@ def _suite_name(build: str | None) -> str:
 
 def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, strict: bool) -> _Case:
     outcome = "error" if package.verdict is PackageVerdict.UNKNOWN else None
-    outcome_ = causes(report, package)
+    outcome_ = group_causes(report, package)
     # A package is one case, whatever the number of its files: servers count cases, and users install packages.
-    lines = [*_elsewhere(package), *(_finding(cause.finding, cause.files) for cause in outcome_)]
-    lines += [line for _, result in report.files(package) for line in _known(result)]
+    lines = [*_list_elsewhere(package), *(_format_finding(cause.finding, cause.files) for cause in outcome_)]
+    lines += [line for _, result in report.files(package) for line in _list_suppressed(result)]
     lines += [f"gap[python]: {gap}" for gap in package.gaps]
     if package.error and package.error.cause:
         lines.insert(0, f"cause: {package.error.cause}")
@@ -88,15 +88,15 @@ def _of_result(result: Result, fail_on: Effect, *, strict: bool) -> _Case:
         outcome="failure" if failing else outcome,
         kind=next((finding.rule for finding in result.findings), "gap"),
         message=message,
-        lines=[*_elsewhere(result), *map(_finding, result.findings), *_known(result), *gaps],
+        lines=[*_list_elsewhere(result), *map(_format_finding, result.findings), *_list_suppressed(result), *gaps],
     )
 
 
-def _elsewhere(judged: PackageResult | Result) -> list[str]:
+def _list_elsewhere(judged: PackageResult | Result) -> list[str]:
     return [f"other builds: {judged.elsewhere}"] if judged.elsewhere else []
 
 
-def _suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
+def _add_suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
     suite = ET.SubElement(root, "testsuite", {"name": _format_text(name), "tests": str(len(cases))})
     for case in cases:
         element = ET.SubElement(
@@ -113,7 +113,7 @@ def _suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
     suite.attrib |= {**counts, "skipped": "0"}
 
 
-def _unchecked(root: ET.Element, targets: Sequence[Unchecked]) -> None:
+def _add_unchecked(root: ET.Element, targets: Sequence[Unchecked]) -> None:
     """Write a suite of its own: what cannot be read is an error, and what has nothing to check is skipped."""
     suite = ET.SubElement(root, "testsuite", {"name": "not checked", "tests": str(len(targets)), "failures": "0"})
     skipped = sum(target.readable for target in targets)
@@ -130,14 +130,14 @@ def _unchecked(root: ET.Element, targets: Sequence[Unchecked]) -> None:
             outcome.text = _format_text(target.fix)
 
 
-def _finding(finding: Finding, files: Sequence[str] = ()) -> str:
+def _format_finding(finding: Finding, files: Sequence[str] = ()) -> str:
     proofs = [f"  {evidence.readable or evidence.subject}" for evidence in finding.evidence]
     places = [f"  in {', '.join(files)}"] if files else []
     lines = [f"{finding.effect.value}[{finding.rule}]: {finding.message}", *proofs, *places, f"  fix: {finding.fix}"]
     return "\n".join(lines)
 
 
-def _known(result: Result) -> list[str]:
+def _list_suppressed(result: Result) -> list[str]:
     return [
         f"suppressed[{suppressed.finding.rule}]: {suppressed.finding.message} ({suppressed.reason})"
         for suppressed in result.suppressed

@@ -8,7 +8,7 @@ from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.regex import regex
-from abiscan.results.causes import causes
+from abiscan.results.causes import group_causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
@@ -26,7 +26,7 @@ _SPECIAL: Final = regex(r"([\\`*_{}\[\]<>()#+!|~&])")
 _EVIDENCE_SHOWN: Final = 10
 
 
-def render(report: Report) -> str:
+def render_markdown(report: Report) -> str:
     """Return a table of verdicts, then the findings."""
     return "".join(f"{line}\n" for line in _list_lines(report))
 
@@ -36,50 +36,50 @@ def _list_lines(report: Report) -> Iterator[str]:
     yield f"| {'target' if report.packages else 'extension'} | torch | verdict | first error |"
     yield "|---|---|---|---|"
     for package in report.packages:
-        error = code(first_line(str(package.error))) if package.error else ""
-        verdict = f"{_PACKAGE_SIGNS[package.verdict]} {package.verdict.value}{_elsewhere(package)}"
-        yield f"| {code(_format_title(package))} | {plain(package.torch_build or '?')} | {verdict} | {error} |"
+        error = as_code(first_line(str(package.error))) if package.error else ""
+        verdict = f"{_PACKAGE_SIGNS[package.verdict]} {package.verdict.value}{_format_elsewhere(package)}"
+        yield f"| {as_code(_format_title(package))} | {plain(package.torch_build or '?')} | {verdict} | {error} |"
     for result in report.alone:
         message = result.predicted_error.line if result.predicted_error else ""
         if not result.uses_torch:
             message = message or "does not use torch"
-        verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}{_elsewhere(result)}"
-        yield f"| {code(_name(result))} | {plain(result.torch_build or '?')} | {verdict} | {code(message)} |"
+        verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}{_format_elsewhere(result)}"
+        yield f"| {as_code(_name_of(result))} | {plain(result.torch_build or '?')} | {verdict} | {as_code(message)} |"
     for target in report.unchecked:
         verdict = "nothing to check" if target.readable else "❔ not checked"
-        yield f"| {code(target.target)} | | {verdict} | {plain(target.problem)} |"
+        yield f"| {as_code(target.target)} | | {verdict} | {plain(target.problem)} |"
     for package in report.packages:
-        yield from _package(report, package)
+        yield from _list_package(report, package)
     for result in report.alone:
         if result.findings or result.suppressed or result.gaps:
             yield ""
-            yield f"#### {code(_name(result))}"
+            yield f"#### {as_code(_name_of(result))}"
             yield ""
             for finding in result.findings:
-                yield from _finding(finding)
-            yield from _suppressed(result)
+                yield from _list_finding(finding)
+            yield from _list_suppressed(result)
             for gap in result.gaps:
                 yield f"- *gap, {plain(gap.stage)}*: {plain(gap.reason)}"
 
 
-def _package(report: Report, package: PackageResult) -> Iterator[str]:
-    outcome_ = causes(report, package)
-    suppressed = [line for _, result in report.files(package) for line in _suppressed(result)]
+def _list_package(report: Report, package: PackageResult) -> Iterator[str]:
+    outcome_ = group_causes(report, package)
+    suppressed = [line for _, result in report.files(package) for line in _list_suppressed(result)]
     if not outcome_ and not suppressed and not package.without:
         return
     yield ""
-    yield f"#### {code(package.subject)}"
+    yield f"#### {as_code(package.subject)}"
     yield ""
     if package.error and package.error.cause:
-        yield f"- *cause*: {code(first_line(package.error.cause))}"
+        yield f"- *cause*: {as_code(first_line(package.error.cause))}"
     for library in package.without:
-        yield f"- *without* {code(library.path)}: {code(first_line(library.error or ''))}"
+        yield f"- *without* {as_code(library.path)}: {as_code(first_line(library.error or ''))}"
     for cause in outcome_:
-        yield from _finding(cause.finding, cause.files if len(cause.files) > 1 else ())
+        yield from _list_finding(cause.finding, cause.files if len(cause.files) > 1 else ())
     yield from suppressed
 
 
-def _elsewhere(judged: PackageResult | Result) -> str:
+def _format_elsewhere(judged: PackageResult | Result) -> str:
     return f" ({plain(judged.elsewhere)})" if judged.elsewhere else ""
 
 
@@ -87,25 +87,25 @@ def _format_title(package: PackageResult) -> str:
     return f"{package.name} {package.version}" if package.version else package.name
 
 
-def _suppressed(result: Result) -> Iterator[str]:
+def _list_suppressed(result: Result) -> Iterator[str]:
     for suppressed in result.suppressed:
         yield f"- *suppressed*: {plain(suppressed.finding.message)} ({plain(suppressed.reason)})"
 
 
-def _finding(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
+def _list_finding(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
     yield f"- **{finding.rule}** ({finding.effect.value}): {plain(finding.message)}"
     # A comment on GitHub ends at 65,536 characters, and a finding may have thousands of symbols.
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
-        instead = f", found: {code(evidence.instead)}" if evidence.instead else ""
-        yield f"  - {code(evidence.readable or evidence.subject)}{instead}"
+        instead = f", found: {as_code(evidence.instead)}" if evidence.instead else ""
+        yield f"  - {as_code(evidence.readable or evidence.subject)}{instead}"
     if (hidden := len(finding.evidence) - _EVIDENCE_SHOWN) > 0:
         yield f"  - … {hidden} more"
     if files:
-        yield f"  - in {len(files)} files: {', '.join(map(code, files[:_EVIDENCE_SHOWN]))}"
+        yield f"  - in {len(files)} files: {', '.join(map(as_code, files[:_EVIDENCE_SHOWN]))}"
     yield f"  - fix: {plain(finding.fix)}"
 
 
-def _name(result: Result) -> str:
+def _name_of(result: Result) -> str:
     return result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
 
 
@@ -114,7 +114,7 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", clean(text))
 
 
-def code(text: str) -> str:
+def as_code(text: str) -> str:
     """Return text as code, also in a table cell, where a bar ends the cell even inside code."""
     if not text:
         return ""

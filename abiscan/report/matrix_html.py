@@ -18,12 +18,22 @@ import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Finding, page_of
 from abiscan.report.marks import CLASSES
-from abiscan.report.matrix_text import runs
-from abiscan.report.sarif import level
+from abiscan.report.matrix_text import group_adjacent
+from abiscan.report.sarif import level_of
 from abiscan.results.check import Result
 from abiscan.results.gpus import LEGEND as GPU_LEGEND
 from abiscan.results.gpus import SYMBOLS, GpuMark, GpuRow
-from abiscan.results.matrix import Column, Matrix, PackageRow, Row, advice, cell, legend, trouble, working
+from abiscan.results.matrix import (
+    Column,
+    Matrix,
+    PackageRow,
+    Row,
+    describe_trouble,
+    format_advice,
+    format_cell,
+    format_legend,
+    format_working,
+)
 from abiscan.results.package import PackageResult
 from abiscan.results.unchecked import Unchecked
 from abiscan.words import clean, first_line
@@ -38,7 +48,7 @@ _GPU_CLASSES: Final = {
 _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", "?": "unknown", "·": "no build"}
 
 
-def render(matrix: Matrix) -> str:
+def render_page(matrix: Matrix) -> str:
     """Return the page. Its findings should be explained: see ``Judge.judge``."""
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     # The order of the command line: anchors are numbers, since names may have any character.
@@ -46,12 +56,12 @@ def render(matrix: Matrix) -> str:
     targets = []
     for number, target in enumerate(names):
         rows = [row for row in matrix.rows if row.target == target]
-        targets.append("\n".join(_target(f"t{number}", rows, matrix)))
+        targets.append("\n".join(_list_target(f"t{number}", rows, matrix)))
     return string.Template(template).substitute(
         title="Which torch releases does it load on?",
         answers="\n".join(_list_answers(names, matrix)),
-        targets="\n".join((*targets, *_unchecked(matrix.unchecked))),
-        legend=_format_text(legend(matrix)),
+        targets="\n".join((*targets, *_list_unchecked(matrix.unchecked))),
+        legend=_format_text(format_legend(matrix)),
         version=_format_text(abiscan.__version__),
     )
 
@@ -61,45 +71,47 @@ def _list_answers(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
     if len(targets) > 1:
         yield '<ul class="answers">'
         for number, target in enumerate(targets):
-            yield f'<li><a href="#t{number}">{_format_text(target)}</a> {_badge(target, matrix)}</li>'
+            yield f'<li><a href="#t{number}">{_format_text(target)}</a> {_format_badge(target, matrix)}</li>'
         yield "</ul>"
 
 
-def _badge(target: str, matrix: Matrix) -> str:
-    releases = working(matrix, target)
+def _format_badge(target: str, matrix: Matrix) -> str:
+    releases = format_working(matrix, target)
     words = f"torch {releases}" if releases else "no torch"
     return f'<span class="badge {"loads" if releases else "fails"}">{_format_text(words)}</span>'
 
 
-def _unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
+def _list_unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
     if targets:
         yield "<h2>Not checked</h2><ul>"
         yield from (f"<li>{_format_text(str(target))}</li>" for target in targets)
         yield "</ul>"
 
 
-def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
+def _list_target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
     target, package = rows[0].target, matrix.package(rows[0].target)
     shown: list[Row | PackageRow] = [*([package] if package else []), *rows]
-    yield f'<h2 id="{anchor}">{_format_text(target)} {_badge(target, matrix)}</h2>'
-    yield f"<p>{_format_text(advice(matrix, target, rows[0].declared))}</p>"
+    yield f'<h2 id="{anchor}">{_format_text(target)} {_format_badge(target, matrix)}</h2>'
+    yield f"<p>{_format_text(format_advice(matrix, target, rows[0].declared))}</p>"
     anchors = [_list_anchors(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
 
     # Columns are merged only if they link to the same details, not just if their signs are equal.
     def answer(column: Column) -> object:
-        return [(cell(row, column), _find_anchor(column, item)) for row, item in zip(shown, anchors, strict=True)]
+        return [
+            (format_cell(row, column), _find_anchor(column, item)) for row, item in zip(shown, anchors, strict=True)
+        ]
 
     # What users ask about is the newest release, so that is where they begin to read.
     checked = {name for row in rows for name in row.results}
     columns = [column for column in reversed(matrix.columns) if checked.intersection(column.builds)]
     # Newest first on the page, but a span reads from old to new.
-    spans = {_format_span([column.release for column in run[::-1]]): run[0] for run in runs(columns, answer)}
+    spans = {_format_span([column.release for column in run[::-1]]): run[0] for run in group_adjacent(columns, answer)}
     yield '<div class="scroll" tabindex="0" role="region" aria-label="files by releases"><table>'
     heads = "".join(f'<th scope="col" class="release"><button>{_format_text(name)}</button></th>' for name in spans)
     yield f'<thead><tr><th scope="col"><button>file</button></th>{heads}</tr></thead><tbody>'
     for row, item in zip(shown, anchors, strict=True):
         cells = "".join(_format_cell(row, column, _find_anchor(column, item), name) for name, column in spans.items())
-        yield f'<tr><th scope="row">{_format_text(_name(row))}</th>{cells}</tr>'
+        yield f'<tr><th scope="row">{_format_text(_format_name(row))}</th>{cells}</tr>'
     yield "</tbody></table></div>"
     for gpu_row in matrix.gpus or ():
         if gpu_row.target == target:
@@ -109,7 +121,7 @@ def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
             yield f"<p><code>{_format_text(row.path)}</code> needs {_format_text(row.cpu)} to load</p>"
     for row, item in zip(shown, anchors, strict=True):
         if isinstance(row, Row):
-            yield _origin(row)
+            yield _format_origin(row)
         yield from _list_details(row, item)
 
 
@@ -138,7 +150,7 @@ def _format_span(releases: Sequence[str]) -> str:
     return "-".join(dict.fromkeys((releases[0], releases[-1])))
 
 
-def _name(row: Row | PackageRow) -> str:
+def _format_name(row: Row | PackageRow) -> str:
     if isinstance(row, Row):
         return row.path
     return f"{row.name} {row.version}" if row.version else row.name
@@ -149,7 +161,8 @@ def _list_anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
     anchors: dict[str, str] = {}
     # Without the version of torch in it, the text of one problem is the same on all releases.
     groups = itertools.groupby(
-        row.results, lambda release: (trouble(row.results[release], torch=""), _list_rules(row.results[release]))
+        row.results,
+        lambda release: (describe_trouble(row.results[release], torch=""), _list_rules(row.results[release])),
     )
     for number, ((problem, rules), releases) in enumerate(groups):
         if problem or rules:
@@ -166,7 +179,7 @@ def _find_anchor(column: Column, anchors: dict[str, str]) -> str | None:
 
 
 def _format_cell(row: Row | PackageRow, column: Column, anchor: str | None, releases: str) -> str:
-    text = cell(row, column)
+    text = format_cell(row, column)
     # A cell is a sign, and after a space the builds that it is for.
     sign, builds = text[0], text[2:]
     label = f"{_WORDS[sign]} on torch {releases}{f', {builds} build' if builds else ''}"
@@ -178,7 +191,7 @@ def _format_cell(row: Row | PackageRow, column: Column, anchor: str | None, rele
     return f'<td class="{CLASSES[sign]}" data-verdict="{CLASSES[sign]}">{shown}</td>'
 
 
-def _origin(row: Row) -> str:
+def _format_origin(row: Row) -> str:
     built_for = row.built_for
     if not built_for.releases:
         return f"<p><code>{_format_text(row.path)}</code>: the torch it was built for is unknown</p>"
@@ -195,16 +208,18 @@ def _list_details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[st
     for anchor, releases in reversed(groups):
         result = row.results[releases[0]]
         versions = _format_span(releases)
-        problem = first_line(trouble(result, versions if len(releases) > 1 else None) or "notes")
-        summary = f"<code>{_format_text(_name(row))}</code> on torch {_format_text(versions)}: {_format_text(problem)}"
-        findings = "".join(map(_finding, result.findings))
+        problem = first_line(describe_trouble(result, versions if len(releases) > 1 else None) or "notes")
+        summary = (
+            f"<code>{_format_text(_format_name(row))}</code> on torch {_format_text(versions)}: {_format_text(problem)}"
+        )
+        findings = "".join(map(_format_finding, result.findings))
         reasons = (f": {gap}" if isinstance(gap, str) else f" ({gap.stage}): {gap.reason}" for gap in result.gaps)
         gaps = "".join(f"<li>gap{_format_text(reason)}</li>" for reason in reasons)
         first = f"<p class='faint'>Details are from torch {_format_text(releases[0])}.</p>" if len(releases) > 1 else ""
         yield f'<details id="{anchor}"><summary>{summary}</summary>{first}<ul>{findings}{gaps}</ul></details>'
 
 
-def _finding(finding: Finding) -> str:
+def _format_finding(finding: Finding) -> str:
     shown_evidence = finding.evidence[:_EVIDENCE_SHOWN]
     proofs = "".join(
         f"<li><code>{_format_text(evidence.readable or evidence.subject)}</code>"
@@ -216,7 +231,7 @@ def _finding(finding: Finding) -> str:
     if hidden := len(finding.evidence) - len(shown_evidence):
         proofs += f"<li class='faint'>… {hidden} more</li>"
     return (
-        f"<li><strong>{level(finding.effect)}[{_format_text(finding.rule)}]</strong> {_format_text(finding.message)}"
+        f"<li><strong>{level_of(finding.effect)}[{_format_text(finding.rule)}]</strong> {_format_text(finding.message)}"
         f"<ul>{proofs}</ul>"
         f'<p>Fix: {_format_text(finding.fix)}</p><p class="faint">{_format_text(page_of(finding.rule))}</p></li>'
     )

@@ -21,13 +21,13 @@ from abiscan.results.matrix import (
     Matrix,
     PackageRow,
     Row,
-    advice,
-    cell,
     cuda_versions,
-    legend,
-    mark,
+    describe_trouble,
+    format_advice,
+    format_cell,
+    format_legend,
     rules_of,
-    trouble,
+    verdict_mark,
 )
 from abiscan.words import clean, first_line, listed, plural, ranges
 
@@ -37,7 +37,7 @@ _MANGLED: Final = regex(r"\b_Z\w+")
 _Release = TypeVar("_Release", str, Column)
 
 
-def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
+def render_matrix(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
     """Print the matrix.
 
     :param verbose: with the first cause of each failure, and all clues to the torch that a file was built for
@@ -45,18 +45,18 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
     for number, target in enumerate(matrix.targets):
         if number:
             console.print()
-        for part in _target(matrix, target, console.width, verbose=verbose):
+        for part in _list_target(matrix, target, console.width, verbose=verbose):
             console.print(part, soft_wrap=isinstance(part, Text))
-    for part in _together(matrix, console.width):
+    for part in _list_overview(matrix, console.width):
         console.print(part, soft_wrap=isinstance(part, Text))
     for unchecked in matrix.unchecked:
         if unchecked.readable:  # what cannot be read is an error, and on stderr
             console.print(Text(clean(str(unchecked))), soft_wrap=True)
     if matrix.targets:
-        console.print(Text(legend(matrix), style="dim"), soft_wrap=True)
+        console.print(Text(format_legend(matrix), style="dim"), soft_wrap=True)
 
 
-def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterator[Text | Table]:
+def _list_target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterator[Text | Table]:
     """Return everything about one target."""
     rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
     yield Text(clean(target), style="bold")
@@ -65,18 +65,18 @@ def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterat
     # Files of a package are shown only if asked for: most users install packages.
     shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
     yield from _list_tables(shown, matrix.columns, width)
-    yield Text(f"  {clean(advice(matrix, target, shown[0].declared))}")
+    yield Text(f"  {clean(format_advice(matrix, target, shown[0].declared))}")
     yield from (
-        *_stable(matrix, target),
-        *_cuda(matrix, target),
-        *_cpu(rows),
+        *_list_stable(matrix, target),
+        *_list_cuda(matrix, target),
+        *_list_cpu(rows),
         *_all_gpus(matrix, target, verbose=verbose),
     )
     if verbose:
         yield from (line for row in shown for line in _list_causes(row))
 
 
-def _together(matrix: Matrix, width: int) -> Iterator[Text | Table]:
+def _list_overview(matrix: Matrix, width: int) -> Iterator[Text | Table]:
     """Yield all targets in one table, each with the verdict on its package or on its files; nothing for a single
     target.
     """
@@ -90,13 +90,13 @@ def _together(matrix: Matrix, width: int) -> Iterator[Text | Table]:
         for row in ([package] if package else [row for row in matrix.rows if row.target == target])
     ]
     # Of rows, since a target that is no package has one for each file.
-    somewhere = sum(any(mark(result) in _GOOD for result in row.results.values()) for row in rows)
+    somewhere = sum(any(verdict_mark(result) in _GOOD for result in row.results.values()) for row in rows)
     yield Text()
     yield Text(f"{plural(len(targets), 'target')}: {somewhere} of {plural(len(rows), 'row')} work on some release")
     yield from _list_tables(rows, matrix.columns, width)
 
 
-def _cuda(matrix: Matrix, target: str) -> Iterator[Text]:
+def _list_cuda(matrix: Matrix, target: str) -> Iterator[Text]:
     """Yield which releases were built for which CUDA, if that is why a target fails on some."""
     if by_version := cuda_versions(matrix, target):
         known_items = [release for releases in by_version.values() for release in releases]
@@ -104,7 +104,7 @@ def _cuda(matrix: Matrix, target: str) -> Iterator[Text]:
         yield Text(f"  {'; '.join(words)}")
 
 
-def _cpu(rows: Sequence[Row]) -> Iterator[Text]:
+def _list_cpu(rows: Sequence[Row]) -> Iterator[Text]:
     """Yield what the files need of the processor to be loaded, as far as it was read; those that need the same
     together.
     """
@@ -141,7 +141,7 @@ def _list_signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tupl
         yield f"{sign:>{len(name) + 2}}", STYLES.get(sign, "cyan")
 
 
-def _stable(matrix: Matrix, target: str) -> Iterator[Text]:
+def _list_stable(matrix: Matrix, target: str) -> Iterator[Text]:
     if target in matrix.stable_abi:
         yield Text(f"  stable ABI: {matrix.stable_abi[target]} (abiscan stable)")
 
@@ -164,11 +164,11 @@ def _list_origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iter
             yield Text(f"  {files}: built for an unknown torch")
             continue
         yield Text(f"  {files}: built for {span(built_for.releases)}")
-        clues = built_for.clues if verbose else _best(together)
-        yield from (Text(f"    {clean(_clue(clue))}", style="dim") for clue in clues)
+        clues = built_for.clues if verbose else _choose_clues(together)
+        yield from (Text(f"    {clean(_format_clue(clue))}", style="dim") for clue in clues)
 
 
-def _best(rows: Sequence[Row]) -> list[Clue]:
+def _choose_clues(rows: Sequence[Row]) -> list[Clue]:
     """Return of all clues in some files, the one that leaves the fewest releases; clues from other files do not
     count.
     """
@@ -177,7 +177,7 @@ def _best(rows: Sequence[Row]) -> list[Clue]:
     return sorted(clues, key=lambda clue: len(clue.releases))[:1]
 
 
-def _clue(clue: Clue) -> str:
+def _format_clue(clue: Clue) -> str:
     readable = _MANGLED.sub(lambda name: demangle(name.group()), clue.seen)
     return f"{readable}: {span(clue.releases)}"
 
@@ -185,8 +185,8 @@ def _clue(clue: Clue) -> str:
 def _list_tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: int) -> Iterator[Table]:
     """Yield as many tables as fit the width of the terminal, one below the other."""
     # Columns are merged over all rows: the table stays one table.
-    groups = runs(columns, lambda column: [cell(row, column) for row in rows])
-    names = [clean(_name(row)) for row in rows]
+    groups = group_adjacent(columns, lambda column: [format_cell(row, column) for row in rows])
+    names = [clean(_format_name(row)) for row in rows]
     # At least one column, however narrow the terminal is.
     room = max((width - max(map(len, names)) - 4) // _COLUMN, 1)
     for start in range(0, len(groups), room):
@@ -197,12 +197,12 @@ def _list_tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], wi
             ends = dict.fromkeys((run[0].release, run[-1].release))
             table.add_column("\n- ".join(ends), justify="center", no_wrap=True)
         for name, row in zip(names, rows, strict=True):
-            cells = [cell(row, run[0]) for run in part]
+            cells = [format_cell(row, run[0]) for run in part]
             table.add_row(Text(name), *(Text(text, style=STYLES[text[0]]) for text in cells))
         yield table
 
 
-def _name(row: Row | PackageRow) -> str:
+def _format_name(row: Row | PackageRow) -> str:
     if isinstance(row, Row):
         return row.path
     return f"{row.name} {row.version}" if row.version else row.name
@@ -214,15 +214,15 @@ def _list_causes(row: Row | PackageRow) -> Iterator[Text]:
     def cause(release: str, torch: str | None = "") -> tuple[str, tuple[str, ...], str] | None:
         result = row.results.get(release)
         # Compared without the version of torch, printed with the span of all releases that share it.
-        text = trouble(result, torch) if result else None
-        return (mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
+        text = describe_trouble(result, torch) if result else None
+        return (verdict_mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
 
-    for run in runs(list(row.results), cause):
+    for run in group_adjacent(list(row.results), cause):
         versions = "-".join(dict.fromkeys((run[0], run[-1])))
         if first := cause(run[0], versions if len(run) > 1 else None):
             sign, rules, text = first
             yield Text.assemble(
-                f"  {clean(_name(row))} ",
+                f"  {clean(_format_name(row))} ",
                 (sign, STYLES[sign]),
                 f" {versions}: ",
                 *(f"{rule}: " for rule in rules),
@@ -230,6 +230,6 @@ def _list_causes(row: Row | PackageRow) -> Iterator[Text]:
             )
 
 
-def runs(releases: Sequence[_Release], answer: Callable[[_Release], object]) -> list[list[_Release]]:
+def group_adjacent(releases: Sequence[_Release], answer: Callable[[_Release], object]) -> list[list[_Release]]:
     """Return adjacent releases with the same answer, grouped."""
     return [list(group) for _, group in itertools.groupby(releases, answer)]

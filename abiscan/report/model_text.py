@@ -12,7 +12,7 @@ Style = Callable[..., str]
 _CALLS_SHOWN: Final = 1
 
 
-def render(model: ModelOperators, style: Style, *, verbose: bool) -> str:
+def render_model(model: ModelOperators, style: Style, *, verbose: bool) -> str:
     """Return the lines.
 
     :param verbose: with all places of calls, and all Python names of its pickles

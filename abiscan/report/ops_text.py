@@ -26,13 +26,13 @@ Style = Callable[..., str]
 """Wraps a text in the escape sequences for ``bold``, ``dim`` or a colour ``fg``."""
 
 
-def render(operators: ExtensionOperators, style: Style, *, verbose: bool) -> str:
+def render_operators(operators: ExtensionOperators, style: Style, *, verbose: bool) -> str:
     """Return the registrations as lines.
 
     :param verbose: with sources, C++ signatures, inferred schemas, and what is known of each gap
     """
     view = _View(style, verbose=verbose)
-    views = (view.lines(operators.target, inventory, gpu) for inventory, gpu in operators.with_gpus)
+    views = (view.list_extension(operators.target, inventory, gpu) for inventory, gpu in operators.with_gpus)
     return "\n\n".join("\n".join(lines) for lines in views) + "\n"
 
 
@@ -41,14 +41,14 @@ class _View:
         self._style = style
         self._verbose = verbose
 
-    def lines(self, target: str, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
+    def list_extension(self, target: str, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         """Yield everything about one extension."""
         yield self._format_heading(target, inventory)
         yield from self._list_lines(inventory, gpu)
         if gpu is not None:
-            yield from self._gpu(gpu)
+            yield from self._list_gpu(gpu)
 
-    def _gpu(self, gpu: ExtensionGpu) -> Iterator[str]:
+    def _list_gpu(self, gpu: ExtensionGpu) -> Iterator[str]:
         word, count = self._style("gpu", fg="cyan"), len(gpu.code.containers)
         targets = ", ".join(gpu.code.targets) or "no code"
         yield f"{word} {plural(count, 'container')} with {plural(len(gpu.kernels), 'kernel')}: {clean(targets)}"
@@ -77,7 +77,7 @@ class _View:
         for library in registered.libraries:
             key = key_name(library.dispatch_key, inventory.keys)
             yield self._format_line("library", library.phase, f"{library.kind.value} {library.namespace or '_'}", key)
-            yield from self._source(library.file, library.line)
+            yield from self._list_source(library.file, library.line)
         for operator in registered.operators:
             tags = ", ".join(inventory.tags.name(number) for number in operator.tags)
             yield self._format_line(
@@ -88,13 +88,13 @@ class _View:
                 full_schema(operator, inventory.built_for[-1] if inventory.built_for else None) or operator.name,
                 f"[{tags}]" if tags else None,
             )
-            yield from self._source(operator.file, operator.line)
+            yield from self._list_source(operator.file, operator.line)
         for kernel in registered.kernels:
-            yield from self._kernel(kernel, inventory, gpu)
+            yield from self._list_kernel(kernel, inventory, gpu)
         for fallback in registered.fallbacks:
             key = key_name(fallback.dispatch_key, inventory.keys) or "(no key)"
             yield self._format_line("fallback", fallback.phase, key, "fallthrough" if fallback.fallthrough else None)
-            yield from self._source(fallback.file, fallback.line)
+            yield from self._list_source(fallback.file, fallback.line)
         for custom in registered.classes:
             yield self._format_line("class", custom.phase, custom.name, plural(len(custom.methods), "method"))
         for registry in registered.registries:
@@ -106,21 +106,21 @@ class _View:
             line = f"{self._style('lookup', fg='cyan')} {clean(name)}"
             yield line + self._style(f"  ({count} places)", dim=True) if count > 1 else line
         for gap in inventory.gaps:
-            yield self._gap(gap)
+            yield self._format_gap(gap)
             if self._verbose:
-                yield from map(self._below, _list_details(gap))
+                yield from map(self._indent_text, _list_details(gap))
 
-    def _kernel(self, kernel: RegisteredKernel, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
+    def _list_kernel(self, kernel: RegisteredKernel, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"
         kind = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
         yield self._format_line("kernel", kernel.phase, f"{kernel.operator} {key}", kind)
         if gpu is not None and (targets := gpu.targets(kernel)) is not None:
-            yield self._below(f"has code for {clean(', '.join(targets)) or 'no GPU'}")
+            yield self._indent_text(f"has code for {clean(', '.join(targets)) or 'no GPU'}")
         if self._verbose and kernel.signature:
-            yield self._below(clean(demangle_type(kernel.signature)))
+            yield self._indent_text(clean(demangle_type(kernel.signature)))
         if self._verbose and kernel.inferred_schema:
-            yield self._below(clean(kernel.inferred_schema))
-        yield from self._source(kernel.file, kernel.line)
+            yield self._indent_text(clean(kernel.inferred_schema))
+        yield from self._list_source(kernel.file, kernel.line)
 
     def _format_line(self, kind: str, phase: Phase, text: str, details: str | None) -> str:
         line = f"{self._style(kind, fg='cyan')} {clean(text)}"
@@ -131,14 +131,14 @@ class _View:
             line += self._style(f"  ({phase.value})", dim=True)
         return line
 
-    def _below(self, text: str) -> str:
+    def _indent_text(self, text: str) -> str:
         return self._style(f"    {text}", dim=True)
 
-    def _source(self, file: str | None, line: int | None) -> Iterator[str]:
+    def _list_source(self, file: str | None, line: int | None) -> Iterator[str]:
         if self._verbose and file:
-            yield self._below(f"{clean(file)}:{line}")
+            yield self._indent_text(f"{clean(file)}:{line}")
 
-    def _gap(self, gap: Gap) -> str:
+    def _format_gap(self, gap: Gap) -> str:
         location = "" if gap.address is None else f" at {gap.address:#x}"
         near = f" near {clean(gap.symbol)}" if gap.symbol else ""
         return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{location}{near}"

@@ -12,7 +12,7 @@ from abiscan.python.model import Told
 from abiscan.regex import regex
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import StyledLine
-from abiscan.results.causes import Cause, causes
+from abiscan.results.causes import Cause, group_causes
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
 from abiscan.words import clean, first_line, listed, plural
@@ -38,37 +38,37 @@ _WIDTH: Final = 160
 """How much of a line is shown: the C++ name of a function may have thousands of characters."""
 
 
-def headline(package: PackageResult, *, verbose: bool = False) -> StyledLine:
+def format_headline(package: PackageResult, *, verbose: bool = False) -> StyledLine:
     """Return the verdict on a package, in one line."""
     return StyledLine(
         (clean(package.subject), "bold"),
         f" ({package.elsewhere})" if package.elsewhere else "",
         ": ",
-        (_readable(package.summary, verbose=verbose), _STYLES[package.verdict]),
+        (_make_readable(package.summary, verbose=verbose), _STYLES[package.verdict]),
     )
 
 
-def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[StyledLine]:
+def list_lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[StyledLine]:
     """Yield everything about a package, the headline first.
 
     :param verbosity: -1: the headline only; 0: the causes with some evidence; 1: all evidence, gaps and files
     """
     verbose = verbosity > 0
     if verbosity < 0:
-        yield headline(package)
+        yield format_headline(package)
         return
-    beginning = [headline(package, verbose=verbose), *_behind(package, verbose=verbose)]
+    beginning = [format_headline(package, verbose=verbose), *_explain_verdict(package, verbose=verbose)]
     yield from beginning
     # Sorted by what the import fails with, so that the first one shown is the one that users see.
-    outcome_ = causes(report, package, unused=verbose)
+    outcome_ = group_causes(report, package, unused=verbose)
     if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
         outcome_ = tuple(cause for cause in outcome_ if cause.finding.effect is not Effect.NOTE)
     listed_causes = outcome_ if verbose else outcome_[:_CAUSES_SHOWN]
     # Of what is shown: a fix that only hidden findings share would stand below nothing.
     shared = shared_fixes(cause.finding for cause in listed_causes if _is_whole(cause, verbose=verbose))
-    blocks = [list(_cause(cause, shared, verbose=verbose)) for cause in listed_causes]
+    blocks = [list(_list_cause(cause, shared, verbose=verbose)) for cause in listed_causes]
     # A report that scrolls away hides its own headline; whole findings are left out, never half of one.
-    shown = blocks if verbose else _on_one_screen(blocks, _rows([*beginning, *fix_lines(shared)]))
+    shown = blocks if verbose else _on_one_screen(blocks, _count_rows([*beginning, *fix_lines(shared)]))
     yield from (line for block in shown for line in block)
     yield from fix_lines(shared)
     if hidden := len(outcome_) - len(shown):
@@ -85,18 +85,18 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[St
 
 def _on_one_screen(blocks: Sequence[Sequence[StyledLine]], used: int) -> Sequence[Sequence[StyledLine]]:
     """Return the first of some blocks of lines, as many as there is room for on a screen; one at least."""
-    ends = itertools.accumulate((_rows(block) for block in blocks), initial=used)
+    ends = itertools.accumulate((_count_rows(block) for block in blocks), initial=used)
     # ``initial`` adds the beginning itself to the ends, which is no block.
     fitting = sum(end <= _SCREEN_ROWS for end in ends) - 1
     return blocks[: max(fitting, 1)]
 
 
-def _rows(lines: Iterable[StyledLine]) -> int:
+def _count_rows(lines: Iterable[StyledLine]) -> int:
     # A line takes as many rows as a terminal of eighty columns breaks it into.
     return sum(max(1, -(-len(line) // _SCREEN_COLUMNS)) for line in lines)
 
 
-def _behind(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
+def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
     """Yield what is behind the verdict, and what importing the package alone does not show."""
     error = package.error
     if error and error.cause and error.cause != error.message:
@@ -105,18 +105,18 @@ def _behind(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
         subject = f"{library.path}: " if library and not error.cause.startswith(library.path) else ""
         where = f" (loaded at {library.loaded_at})" if library and library.loaded_at else ""
         yield StyledLine(
-            f"  = cause: {clean(subject)}{_readable(first_line(error.cause), verbose=verbose)}{clean(where)}"
+            f"  = cause: {clean(subject)}{_make_readable(first_line(error.cause), verbose=verbose)}{clean(where)}"
         )
     is_for_another = package.built_for and package.torch not in package.built_for
     if package.error and is_for_another and not package.fails_for_another:
         built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))
         yield StyledLine(f"  = built for torch {clean(built_for)}")
     if package.verdict is not PackageVerdict.IMPORT_FAILS:
-        yield from _missing(package, verbose=verbose)
+        yield from _list_missing(package, verbose=verbose)
     for module in package.modules:
         if module.error:
             yield StyledLine(
-                f"  = import {clean(module.module)} fails: {_readable(str(module.error), verbose=verbose)}"
+                f"  = import {clean(module.module)} fails: {_make_readable(str(module.error), verbose=verbose)}"
             )
     if package.verdict is PackageVerdict.UNKNOWN and not verbose:
         reasons = (*package.gaps[:_LIBRARIES_SHOWN], *(f"whether {item}" for item in package.conditions))
@@ -125,25 +125,25 @@ def _behind(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
         )
 
 
-def _missing(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
+def _list_missing(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
     """Yield what the package goes on without."""
     without = package.without
     shown = without if verbose else without[:_LIBRARIES_SHOWN]
-    yield from (StyledLine(f"  = without {_library(library, verbose=verbose)}") for library in shown)
+    yield from (StyledLine(f"  = without {_format_library(library, verbose=verbose)}") for library in shown)
     if hidden := len(without) - len(shown):
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     # Ten libraries that are skipped with one warning are told once.
     notice = dict.fromkeys((library.told, library.told_text) for library in without)
     for told, text in notice:
         if told and text:
-            yield StyledLine(f"  = {_SAID[told]}: {_readable(' '.join(text.split()), verbose=verbose)}")
+            yield StyledLine(f"  = {_SAID[told]}: {_make_readable(' '.join(text.split()), verbose=verbose)}")
     if names := package.missing_operators:
         yield StyledLine(f"  = missing: {clean(listed(names, len(names) if verbose else _OPERATORS_SHOWN))}")
 
 
-def _library(library: UsedLibrary, *, verbose: bool) -> str:
+def _format_library(library: UsedLibrary, *, verbose: bool) -> str:
     where = f" ({library.loaded_at})" if library.loaded_at else ""
-    error = f": {_readable(first_line(library.error), verbose=verbose)}" if library.error else ""
+    error = f": {_make_readable(first_line(library.error), verbose=verbose)}" if library.error else ""
     if library.skipped:
         error = ": the package does not load it on this torch"
     return f"{clean(library.path)}{clean(where)}{error}"
@@ -154,26 +154,28 @@ def _is_whole(cause: Cause, *, verbose: bool) -> bool:
     return verbose or cause.harmful or cause.finding.effect is not Effect.NOTE
 
 
-def _cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[StyledLine]:
+def _list_cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[StyledLine]:
     finding = cause.finding
     label, style = ("error", "bold red") if cause.harmful else ("warning", "yellow")
     if finding.effect is Effect.NOTE:
         label, style = "note", "cyan"
-    yield StyledLine((f"{label}[{finding.rule}]", style), (f": {_readable(finding.message, verbose=verbose)}", "bold"))
+    yield StyledLine(
+        (f"{label}[{finding.rule}]", style), (f": {_make_readable(finding.message, verbose=verbose)}", "bold")
+    )
     if not _is_whole(cause, verbose=verbose):
         return
     shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
-        yield StyledLine("    ", _readable(evidence.readable or evidence.subject, verbose=verbose))
+        yield StyledLine("    ", _make_readable(evidence.readable or evidence.subject, verbose=verbose))
         if verbose and evidence.readable and evidence.readable != evidence.subject:
             yield StyledLine(f"      {clean(evidence.subject)}", style="dim")
         if evidence.instead:
-            yield StyledLine(("      found: ", "dim"), _readable(first_line(evidence.instead), verbose=verbose))
+            yield StyledLine(("      found: ", "dim"), _make_readable(first_line(evidence.instead), verbose=verbose))
     if hidden := len(finding.evidence) - len(shown):
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     if finding.says:
         notice = finding.says if verbose else first_line(finding.says)
-        yield StyledLine(f"  = torch says: {_readable(notice, verbose=verbose)}")
+        yield StyledLine(f"  = torch says: {_make_readable(notice, verbose=verbose)}")
     if len(cause.files) > 1:
         names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)
         yield StyledLine(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")
@@ -197,10 +199,10 @@ def _list_details(report: Report, package: PackageResult) -> Iterator[StyledLine
             yield StyledLine((f"gap[{gap.stage}]", "yellow"), f": {clean(result.path)}: {clean(gap.reason)}")
 
 
-def _readable(text: str, *, verbose: bool) -> str:
+def _make_readable(text: str, *, verbose: bool) -> str:
     """Return text with C++ names for people; the names that the loader uses are shown with ``-v``."""
-    return clean(text if verbose else _short(_MANGLED.sub(lambda name: demangle(name.group()), text)))
+    return clean(text if verbose else _shorten_text(_MANGLED.sub(lambda name: demangle(name.group()), text)))
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

@@ -16,7 +16,7 @@ from typing import Any, Final
 import abiscan
 from abiscan.findings import Documented, Effect, Finding, page_of
 from abiscan.inputs.kinds import TargetKind
-from abiscan.results.causes import causes
+from abiscan.results.causes import group_causes
 from abiscan.results.check import Report, Result, Suppressed
 from abiscan.results.package import PackageResult, PackageVerdict
 
@@ -25,7 +25,7 @@ _FINGERPRINT: Final = "abiscan/v1"
 _FOLDERS: Final = frozenset({TargetKind.FOLDER, TargetKind.INSTALLED})
 
 
-def render(report: Report, rules: Sequence[Documented]) -> str:
+def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
     """Return the report as a SARIF log of one run that ends in a newline.
 
     :param rules: all rules; each is described once, whether or not it found something
@@ -39,7 +39,7 @@ def render(report: Report, rules: Sequence[Documented]) -> str:
                 "name": "abiscan",
                 "version": abiscan.__version__,
                 "semanticVersion": abiscan.__version__,
-                "rules": [*map(_rule, rules), *([_OF_PACKAGES] if report.packages else [])],
+                "rules": [*map(_describe_rule, rules), *([_OF_PACKAGES] if report.packages else [])],
             }
         },
         "columnKind": "utf16CodeUnits",
@@ -51,18 +51,20 @@ def render(report: Report, rules: Sequence[Documented]) -> str:
                     {
                         "level": "warning",
                         "message": {"text": f"{gap.stage}: {gap.reason}"},
-                        "locations": [_location(result)],
+                        "locations": [_locate_result(result)],
                     }
                     for result in report.alone
                     for gap in result.gaps
                 ]
                 + [
-                    _elsewhere(package, package.subject, _place(package.target, package.module or package.name))
+                    _make_notification(
+                        package, package.subject, _make_location(package.target, package.module or package.name)
+                    )
                     for package in report.packages
                     if package.elsewhere
                 ]
                 + [
-                    _elsewhere(result, f"{result.path} on torch {result.torch_build}", _location(result))
+                    _make_notification(result, f"{result.path} on torch {result.torch_build}", _locate_result(result))
                     for result in report.alone
                     if result.elsewhere
                 ]
@@ -80,31 +82,31 @@ def render(report: Report, rules: Sequence[Documented]) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _elsewhere(judged: PackageResult | Result, subject: str, place: dict[str, Any]) -> dict[str, Any]:
+def _make_notification(judged: PackageResult | Result, subject: str, place: dict[str, Any]) -> dict[str, Any]:
     """Return that other builds of the release have other verdicts: there may be no result that could say so."""
     text = f"{subject}: {judged.verdict.value}, but {judged.elsewhere}"
     return {"level": "warning", "message": {"text": text}, "locations": [place]}
 
 
-def level(effect: Effect) -> str:
+def level_of(effect: Effect) -> str:
     """Return the SARIF level of an effect: what fails a check by default is an error."""
     if effect.severity >= Effect.CORRUPTS.severity:
         return "error"
     return "note" if effect is Effect.NOTE else "warning"
 
 
-def fingerprint(result: Result, finding: Finding) -> str:
+def fingerprint_result(result: Result, finding: Finding) -> str:
     """Return what stays the same between runs: rule, extension, torch and evidence, but not folders or wording."""
     # GitHub takes two results with equal partialFingerprints for one alert. So nothing counts that a new release of
     # abiscan may word differently, nor the place of a build folder.
-    return _hash(finding.rule, result.path, result.torch or "", *_list_subjects(finding))
+    return _hash_parts(finding.rule, result.path, result.torch or "", *_list_subjects(finding))
 
 
 def _list_subjects(finding: Finding) -> list[str]:
     return sorted(f"{evidence.object} {evidence.subject}" for evidence in finding.evidence)
 
 
-def _hash(*parts: str) -> str:
+def _hash_parts(*parts: str) -> str:
     # Paths may have bytes that are no UTF-8.
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -113,7 +115,7 @@ def _list_proofs(finding: Finding) -> list[str]:
     return [evidence.readable or evidence.subject for evidence in finding.evidence]
 
 
-def _rule(rule: Documented) -> dict[str, Any]:
+def _describe_rule(rule: Documented) -> dict[str, Any]:
     return {
         "id": rule.name,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
@@ -136,30 +138,30 @@ def _of_package(report: Report, package: PackageResult, indices: dict[str, int])
             "ruleIndex": len(indices),
             "level": "error" if fails else "note" if package.verdict is PackageVerdict.WORKS_WITHOUT else "warning",
             "message": {"text": "\n".join(lines)},
-            "locations": [_place(package.target, package.module or package.name)],
-            "partialFingerprints": {_FINGERPRINT: _hash(_OF_PACKAGES["id"], package.name, package.torch or "")},
+            "locations": [_make_location(package.target, package.module or package.name)],
+            "partialFingerprints": {_FINGERPRINT: _hash_parts(_OF_PACKAGES["id"], package.name, package.torch or "")},
             "properties": {"effect": package.effect.value if package.effect else None, "torch": package.torch_build},
         }
-    for cause in causes(report, package):
+    for cause in group_causes(report, package):
         of_cause = [result for _, result in files if result.path in cause.files]
         lines = [cause.finding.message, *_list_proofs(cause.finding), f"Fix: {cause.finding.fix}"]
         yield {
             "ruleId": cause.finding.rule,
             "ruleIndex": indices[cause.finding.rule],
-            "level": level(cause.finding.effect) if cause.harmful else "note",
+            "level": level_of(cause.finding.effect) if cause.harmful else "note",
             "message": {"text": "\n".join(lines)},
-            "locations": [*map(_location, of_cause[:1])] or [_place(package.target, package.name)],
+            "locations": [*map(_locate_result, of_cause[:1])] or [_make_location(package.target, package.name)],
             # GitHub shows a result at its first location only; the other files of a cause are related.
-            "relatedLocations": [*map(_location, of_cause[1:])],
+            "relatedLocations": [*map(_locate_result, of_cause[1:])],
             "partialFingerprints": {
-                _FINGERPRINT: _hash(
+                _FINGERPRINT: _hash_parts(
                     cause.finding.rule, package.name, package.torch or "", *_list_subjects(cause.finding)
                 )
             },
             "properties": {"effect": cause.finding.effect.value, "torch": package.torch_build},
         }
     for _, result in files:
-        yield from (_suppressed(result, suppressed, indices) for suppressed in result.suppressed)
+        yield from (_make_suppressed(result, suppressed, indices) for suppressed in result.suppressed)
 
 
 _OF_PACKAGES: Final[dict[str, Any]] = {
@@ -173,27 +175,27 @@ _OF_PACKAGES: Final[dict[str, Any]] = {
 
 def _list_results(result: Result, indices: dict[str, int]) -> list[dict[str, Any]]:
     return [
-        *(_entry(result, finding, indices) for finding in result.findings),
-        *(_suppressed(result, suppressed, indices) for suppressed in result.suppressed),
+        *(_make_entry(result, finding, indices) for finding in result.findings),
+        *(_make_suppressed(result, suppressed, indices) for suppressed in result.suppressed),
     ]
 
 
-def _suppressed(result: Result, suppressed: Suppressed, indices: dict[str, int]) -> dict[str, Any]:
+def _make_suppressed(result: Result, suppressed: Suppressed, indices: dict[str, int]) -> dict[str, Any]:
     # Not ``inSource``: the acceptance stands in pyproject.toml or a baseline ("kind property" of suppression).
     suppression = {"kind": "external", "status": "accepted", "justification": suppressed.reason}
-    return {**_entry(result, suppressed.finding, indices), "suppressions": [suppression]}
+    return {**_make_entry(result, suppressed.finding, indices), "suppressions": [suppression]}
 
 
-def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
+def _make_entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     lines = [f"{finding.message} ({result.path} on {torch})", *_list_proofs(finding), f"Fix: {finding.fix}"]
     return {
         "ruleId": finding.rule,
         "ruleIndex": indices[finding.rule],
-        "level": level(finding.effect),
+        "level": level_of(finding.effect),
         "message": {"text": "\n".join(lines)},
-        "locations": [_location(result)],
-        "partialFingerprints": {_FINGERPRINT: fingerprint(result, finding)},
+        "locations": [_locate_result(result)],
+        "partialFingerprints": {_FINGERPRINT: fingerprint_result(result, finding)},
         "properties": {
             "effect": finding.effect.value,
             "torch": result.torch_build,
@@ -202,13 +204,13 @@ def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[st
     }
 
 
-def _location(result: Result) -> dict[str, Any]:
+def _locate_result(result: Result) -> dict[str, Any]:
     # A file inside an archive has no URI that a viewer could open, so the archive is the artifact.
     path = posixpath.join(result.target, result.path) if result.kind in _FOLDERS else result.target
-    return _place(path, result.path)
+    return _make_location(path, result.path)
 
 
-def _place(path: str, name: str) -> dict[str, Any]:
+def _make_location(path: str, name: str) -> dict[str, Any]:
     # RFC 3986: a relative reference stays relative, and is resolved against the root of the repository.
     uri = urllib.parse.quote(path, errors="surrogateescape")
     return {

@@ -13,13 +13,13 @@ from abiscan.binary.mangling import demangle
 from abiscan.extension.counterparts import Counterpart, Means
 from abiscan.extension.stability import Tie
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.stable import StableReport, StableRow, StableSummary, short
+from abiscan.results.stable import StableReport, StableRow, StableSummary, short_name
 from abiscan.words import clean, listed, plural
 
 _STYLES = {Tie.STABLE: "green", Tie.TIED: "bold red", Tie.MIXED: "bold red"}
 
 
-def render(report: StableReport, console: Console, *, verbose: bool = False) -> None:
+def render_stability(report: StableReport, console: Console, *, verbose: bool = False) -> None:
     """Print a paragraph for each extension; those of a target of which the same is said share one.
 
     :param verbose: with every symbol that ties an extension, and every function that decides
@@ -58,22 +58,22 @@ def _format_words(row: StableRow) -> str:
         )
     if result.removed:
         return f", but torch has removed {listed(result.removed)}"
-    return f", torch {short(result.minimum)} or newer" if result.minimum else ", uses nothing of torch"
+    return f", torch {short_name(result.minimum)} or newer" if result.minimum else ", uses nothing of torch"
 
 
 def _list_facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
     result = row.stability
     if result.state is Tie.STABLE and result.minimum:
         shown = len(result.deciding) if verbose else 3
-        yield f"new in torch {short(result.minimum)}: {listed(result.deciding, shown)}"
+        yield f"new in torch {short_name(result.minimum)}: {listed(result.deciding, shown)}"
         if row.compiled_with:
-            least = f"{short(result.target_at_least)} or newer, " if result.target_at_least else ""
-            most = f"below {short(result.target_below)}" if result.target_below else "at most that"
+            least = f"{short_name(result.target_at_least)} or newer, " if result.target_at_least else ""
+            most = f"below {short_name(result.target_below)}" if result.target_below else "at most that"
             yield f"compiled with the headers of torch {row.compiled_with}; target version: {least}{most}"
         if result.rebuilt and result.rebuilt < result.minimum:
             yield (
-                f"the target version decides that: compiled with {_target(result.rebuilt)}, the headers would take "
-                f"nothing newer than torch {short(result.rebuilt)}"
+                f"the target version decides that: compiled with {_flag_for(result.rebuilt)}, the headers would take "
+                f"nothing newer than torch {short_name(result.rebuilt)}"
             )
     if result.looked_up:
         yield f"looks up at run time, and works without: {listed(result.looked_up)}"
@@ -102,14 +102,16 @@ def _list_groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
         groups.setdefault((counterpart.group, counterpart.means), []).append(counterpart)
     # The largest group first: it is most of the work of a port.
     for (group, _), of_group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        yield f"{_share(of_group, result.counterparts)}  {group}: {_replacement(of_group)}"
+        yield f"{_format_share(of_group, result.counterparts)}  {group}: {_format_replacement(of_group)}"
         if verbose:
-            yield from (f"         {demangle(counterpart.symbol)}{_by(counterpart)}" for counterpart in of_group)
-    yield f"a port would run on torch {short(result.after_port)} or newer{_without(result.counterparts)}"
-    yield _work(result.counterparts)
+            yield from (
+                f"         {demangle(counterpart.symbol)}{_format_counterpart(counterpart)}" for counterpart in of_group
+            )
+    yield f"a port would run on torch {short_name(result.after_port)} or newer{_condition_of(result.counterparts)}"
+    yield _summarise_work(result.counterparts)
     if result.after_port:
-        headers = f"torch {short(result.port_headers)} or newer, whose headers have all of these"
-        yield f"compile it with {_target(result.after_port)} and {headers}"
+        headers = f"torch {short_name(result.port_headers)} or newer, whose headers have all of these"
+        yield f"compile it with {_flag_for(result.after_port)} and {headers}"
 
 
 def _in_all(rows: Sequence[StableRow]) -> Iterator[str]:
@@ -118,11 +120,11 @@ def _in_all(rows: Sequence[StableRow]) -> Iterator[str]:
     yield f"in all: {summary}"
     rebuilt = max((row.stability.rebuilt for row in rows if row.stability.rebuilt), default=None)
     if rebuilt and summary.minimum and rebuilt < summary.minimum:
-        yield f"compiled with {_target(rebuilt)}: torch {short(rebuilt)} or newer"
+        yield f"compiled with {_flag_for(rebuilt)}: torch {short_name(rebuilt)} or newer"
     # By symbol: several extensions of a target use the same ones, and a port solves each once.
     symbols = {counterpart.symbol: counterpart for row in rows for counterpart in row.stability.counterparts}
     if symbols:
-        yield _work(list(symbols.values()))
+        yield _summarise_work(list(symbols.values()))
 
 
 _KINDS_OF_WORK: Final = (
@@ -134,30 +136,32 @@ _KINDS_OF_WORK: Final = (
 )
 
 
-def _work(symbols: Sequence[Counterpart]) -> str:
+def _summarise_work(symbols: Sequence[Counterpart]) -> str:
     """Return how much there is to do for all symbols."""
     counted = [(words, [symbol for symbol in symbols if symbol.means in means]) for words, means in _KINDS_OF_WORK]
-    parts = [f"{len(of_kind)} {words} ({_share(of_kind, symbols).strip()})" for words, of_kind in counted if of_kind]
+    parts = [
+        f"{len(of_kind)} {words} ({_format_share(of_kind, symbols).strip()})" for words, of_kind in counted if of_kind
+    ]
     return f"{plural(len(symbols), 'symbol')}, {', '.join(parts)}"
 
 
-def _without(symbols: Sequence[Counterpart]) -> str:
+def _condition_of(symbols: Sequence[Counterpart]) -> str:
     """Return the condition under which there can be a port."""
     has_all = all(symbol.is_named for symbol in symbols)
     return "" if has_all else ", if it can do without what has no counterpart"
 
 
-def _share(part: Sequence[Counterpart], whole: Sequence[Counterpart]) -> str:
+def _format_share(part: Sequence[Counterpart], whole: Sequence[Counterpart]) -> str:
     return f"{round(100 * len(part) / len(whole)):3} %"
 
 
-def _target(release: TorchVersion) -> str:
+def _flag_for(release: TorchVersion) -> str:
     """Return the definition that compiles for a release."""
     # torch/headeronly/version.h: one byte each for major and minor version, the rest zero.
     return f"-DTORCH_TARGET_VERSION=0x{release.major:02x}{release.minor:02x}000000000000"
 
 
-def _replacement(group: Sequence[Counterpart]) -> str:
+def _format_replacement(group: Sequence[Counterpart]) -> str:
     first = group[0]
     if first.means is None:
         return f"{plural(len(group), 'symbol')} of no known kind"
@@ -167,9 +171,9 @@ def _replacement(group: Sequence[Counterpart]) -> str:
     since = max((item.since for item in group if item.since), default=None)
     headers = max((item.headers for item in group if item.headers), default=None)
     words = f"{plural(len(group), 'symbol')}, {first.means.value}: {listed(whats)}"
-    with_headers = f", headers of {short(headers)}" if headers and since and headers > since else ""
-    return f"{words} (torch {short(since)}{with_headers})" if since else words
+    with_headers = f", headers of {short_name(headers)}" if headers and since and headers > since else ""
+    return f"{words} (torch {short_name(since)}{with_headers})" if since else words
 
 
-def _by(item: Counterpart) -> str:
+def _format_counterpart(item: Counterpart) -> str:
     return f" → {item.what}" if item.what else ""

@@ -21,14 +21,14 @@ from abiscan.words import clean
 _CAUSES_SHOWN: Final = 100
 
 
-def render(summary: SurveySummary) -> str:
+def render_page(summary: SurveySummary) -> str:
     """Return the page."""
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     # ``substitute`` does not look at what it has put in, so a "$" in a name means nothing.
     return string.Template(template).substitute(
         title="Which packages work on which torch?",
         answers="\n".join(_list_counts(summary)),
-        targets="\n".join((*_table(summary), *_list_causes(summary))),
+        targets="\n".join((*_list_table(summary), *_list_causes(summary))),
         legend=_format_text(LEGEND),
         version=_format_text(abiscan.__version__),
     )
@@ -39,7 +39,7 @@ def _list_counts(summary: SurveySummary) -> Iterator[str]:
     yield f"<p>{_format_text(counts)}</p>"
 
 
-def _table(summary: SurveySummary) -> Iterator[str]:
+def _list_table(summary: SurveySummary) -> Iterator[str]:
     yield '<div class="scroll" tabindex="0" role="region" aria-label="targets by torches"><table>'
     heads = "".join(
         f'<th scope="col" class="release"><button>{_format_text(torch)}</button></th>' for torch in summary.torches

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from abiscan.report.markdown import code, plain
+from abiscan.report.markdown import as_code, plain
 from abiscan.results.survey import LEGEND, SIGNS, SurveySummary
 
 _CAUSES_SHOWN: Final = 25
 
 
-def render(summary: SurveySummary) -> str:
+def render_markdown(summary: SurveySummary) -> str:
     """Return the summary as one document."""
     return "".join(f"{line}\n" for line in _list_lines(summary))
 
@@ -21,11 +21,11 @@ def _list_lines(summary: SurveySummary) -> Iterator[str]:
     if summary.causes:
         yield from ("", "| answers | rule | what users see | for example |", "|---:|---|---|---|")
     for cause in summary.causes[:_CAUSES_SHOWN]:
-        yield f"| {cause.count} | {cause.rule or ''} | {code(cause.says)} | {code(cause.example)} |"
+        yield f"| {cause.count} | {cause.rule or ''} | {as_code(cause.says)} | {as_code(cause.example)} |"
     # Causes stand before this table, which may have thousands of rows.
     torches = [plain(torch) for torch in summary.torches]
     yield from ("", f"| target | {' | '.join(torches)} |", f"|---|{':-:|' * len(torches)}")
     for title, row in summary.titled:
         signs = [SIGNS[row[torch].verdict] if torch in row else "" for torch in summary.torches]
-        yield f"| {code(title)} | {' | '.join(signs)} |"
+        yield f"| {as_code(title)} | {' | '.join(signs)} |"
     yield from ("", LEGEND)

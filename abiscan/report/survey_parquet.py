@@ -12,7 +12,7 @@ from abiscan.results.survey import SurveyEntry
 _ROWS_AT_ONCE: Final = 1_000
 
 
-def write(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> None:
+def write_table(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> None:
     """Write a row for each entry, in small batches.
 
     :param name: of the file, for errors

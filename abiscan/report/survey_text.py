@@ -15,7 +15,7 @@ _CAUSES_SHOWN: Final = 10
 _MEMBERS_SHOWN: Final = 10
 
 
-def render(summary: SurveySummary, console: Console) -> None:
+def render_summary(summary: SurveySummary, console: Console) -> None:
     """Print the summary."""
 
     def show(line: str) -> None:

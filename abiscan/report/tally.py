@@ -17,13 +17,15 @@ _MOST_COLUMNS: Final = 100
 """How much of a line is shown: it is in full above."""
 
 
-def lines(report: Report) -> Iterator[StyledLine]:
+def list_lines(report: Report) -> Iterator[StyledLine]:
     """Return one line with counts, then one line for each answer."""
     # sorted() is stable: within a verdict, the order of the command line stays.
     rows = sorted(_list_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
     counts = Counter(verdict for verdict, _, _ in rows)
     names = [subject for _, subject, _ in rows]
-    told = listed([f"{counts[verdict]} {_word(verdict)}" for verdict in _SIGNS if counts[verdict]], len(_SIGNS))
+    told = listed(
+        [f"{counts[verdict]} {_spell_verdict(verdict)}" for verdict in _SIGNS if counts[verdict]], len(_SIGNS)
+    )
     yield StyledLine(f"{plural(len(rows), 'answer')}: {told}", style="bold")
     width = max(map(len, names))
     for verdict, subject, why in rows:
@@ -37,7 +39,7 @@ def lines(report: Report) -> Iterator[StyledLine]:
 _SIGNS: Final = {**SIGNS, _NOT_CHECKED: "!"}
 
 
-def _word(verdict: str) -> str:
+def _spell_verdict(verdict: str) -> str:
     return verdict.replace("-", " ")
 
 
@@ -45,18 +47,18 @@ def _list_rows(report: Report) -> Iterator[tuple[str, str, str]]:
     """Return the verdict, the subject and the reason of each answer."""
     for package in report.packages:
         error = f": {package.error}" if package.error else ""
-        yield package.verdict.value, clean(package.subject), clean(f"{_word(package.verdict.value)}{error}")
+        yield package.verdict.value, clean(package.subject), clean(f"{_spell_verdict(package.verdict.value)}{error}")
     for result in report.alone:
         error = f": {result.predicted_error.line}" if result.predicted_error else ""
         yield (
             result.verdict.value,
-            clean(_subject(result.target, result.path, result.torch_build)),
+            clean(_format_subject(result.target, result.path, result.torch_build)),
             clean(f"{result.verdict.value}{error}"),
         )
     for target in report.unchecked:
         yield _NOT_CHECKED, clean(target.target), clean(target.problem)
 
 
-def _subject(target: str, path: str, torch: str | None) -> str:
+def _format_subject(target: str, path: str, torch: str | None) -> str:
     name = target if target.endswith(path) else f"{target}: {path}"
     return f"{name} on {f'torch {torch}' if torch else 'this torch'}"

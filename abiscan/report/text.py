@@ -31,21 +31,21 @@ _LABELS: Final = {
 }
 
 
-def render(report: Report, page: Page, *, verbosity: int = 0, accepted: str = "") -> None:
+def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: str = "") -> None:
     """Print the report.
 
     :param accepted: which file changed which verdict, in one line; empty if none did
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
     blocks: list[Iterator[StyledLine | Text]] = [
-        *(package_text.lines(report, package, verbosity) for package in report.packages),
-        *(_result(result, verbosity) for result in report.alone),
+        *(package_text.list_lines(report, package, verbosity) for package in report.packages),
+        *(_list_result(result, verbosity) for result in report.alone),
     ]
     # Of several answers, the last lines on the screen are the overview.
     if verbosity >= 0 and len(blocks) > 1:
         from abiscan.report import tally
 
-        blocks.append(tally.lines(report))
+        blocks.append(tally.list_lines(report))
     for number, block in enumerate(blocks):
         if number and verbosity >= 0:
             page.print(StyledLine())
@@ -58,15 +58,15 @@ def render(report: Report, page: Page, *, verbosity: int = 0, accepted: str = ""
         page.print(StyledLine(clean(accepted), style="yellow"), soft_wrap=True)
 
 
-def _result(result: Result, verbosity: int) -> Iterator[StyledLine]:
-    yield verdict(result)
+def _list_result(result: Result, verbosity: int) -> Iterator[StyledLine]:
+    yield format_verdict(result)
     if verbosity < 0:
         return
     shared = shared_fixes(result.findings)
     # Findings of one load often lead to one symptom.
     shown_symptoms: set[str | None] = {None}
     for finding in result.findings:
-        yield from _finding(finding, verbosity, fix=finding.fix not in shared)
+        yield from _list_finding(finding, verbosity, fix=finding.fix not in shared)
         if finding.symptom not in shown_symptoms:
             yield StyledLine(f"  = users may see: {clean(finding.symptom or '')}")
             shown_symptoms.add(finding.symptom)
@@ -82,22 +82,22 @@ def _result(result: Result, verbosity: int) -> Iterator[StyledLine]:
     yield from fix_lines(shared)
 
 
-def _finding(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[StyledLine]:
+def _list_finding(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[StyledLine]:
     label, style = _LABELS.get(finding.effect, ("error", "bold red"))
     yield StyledLine((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
     shown_evidence = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown_evidence:
-        yield from _evidence(evidence)
+        yield from _list_evidence(evidence)
     if hidden := len(finding.evidence) - len(shown_evidence):
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
-    yield from _says(finding.says, verbosity)
+    yield from _quote_torch(finding.says, verbosity)
     yield StyledLine(f"  = effect: {finding.effect.value}")
     if fix:
         yield StyledLine(f"  = fix: {clean(finding.fix)}")
     yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 
-def _says(text: str | None, verbosity: int) -> Iterator[StyledLine]:
+def _quote_torch(text: str | None, verbosity: int) -> Iterator[StyledLine]:
     lines = text.splitlines() if text else []
     shown_lines = lines if verbosity > 0 else lines[:_LINES_SHOWN]
     for number, line in enumerate(shown_lines):
@@ -106,7 +106,7 @@ def _says(text: str | None, verbosity: int) -> Iterator[StyledLine]:
         yield StyledLine(f"      … {plural(hidden, 'more line')} (use -v to show them)", style="dim")
 
 
-def _evidence(evidence: Evidence) -> Iterator[StyledLine]:
+def _list_evidence(evidence: Evidence) -> Iterator[StyledLine]:
     location = f"  ({clean(evidence.object)})" if evidence.object else ""
     yield StyledLine("    ", clean(evidence.readable or evidence.subject), (location, "dim"))
     if evidence.readable and evidence.readable != evidence.subject:
@@ -115,7 +115,7 @@ def _evidence(evidence: Evidence) -> Iterator[StyledLine]:
         yield StyledLine(("      found: ", "dim"), clean(evidence.instead))
 
 
-def verdict(result: Result) -> StyledLine:
+def format_verdict(result: Result) -> StyledLine:
     """Return the verdict on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"

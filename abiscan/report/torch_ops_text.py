@@ -10,7 +10,7 @@ from abiscan.torches.api_version import format_schema
 from abiscan.words import clean, plural
 
 
-def render(result: TorchOperators, stream: TextIO) -> None:
+def render_torch(result: TorchOperators, stream: TextIO) -> None:
     """Write one line per operator, kernel, fallback and gap."""
     registered = result.operators
     counts = (
@@ -27,10 +27,10 @@ def render(result: TorchOperators, stream: TextIO) -> None:
     lines += [f"kernel {kernel.operator} {kernel.key or '(catch all)'}" for kernel in registered.kernels]
     lines += [f"fallback {fallback.key}" for fallback in registered.fallbacks]
     lines += [f"gap {gap}" for gap in registered.gaps]
-    _write(lines, stream)
+    _write_lines(lines, stream)
 
 
-def _write(lines: Iterable[str], stream: TextIO) -> None:
+def _write_lines(lines: Iterable[str], stream: TextIO) -> None:
     """Write tens of thousands of lines, without rich: it would take seconds."""
     stream.writelines(clean(line) + "\n" for line in lines)
 
@@ -40,4 +40,4 @@ def render_versions(result: TorchApiVersions, stream: TextIO) -> None:
     lines = [f"{result.release}: {plural(len(result.versions), 'operator')}, {plural(len(result.gaps), 'gap')}"]
     lines += [f"{version} {name}" for name, version in result.versions.items()]
     lines += [f"gap {gap}" for gap in result.gaps]
-    _write(lines, stream)
+    _write_lines(lines, stream)

@@ -20,13 +20,13 @@ LEGEND: Final = "✓ works  ◐ works without a part  ✗ fails, or corrupts mem
 _GAP: Final = 2
 
 
-def render(table: VersionTable, console: Console) -> None:
+def render_table(table: VersionTable, console: Console) -> None:
     """Print the table, in as many parts as the width of the terminal needs."""
     rows = [(clean(str(span)), marks) for span, marks in table.merged()]
     if rows:
         console.print(Text(f"{clean(table.package)} by releases of torch, for {table.system}"), soft_wrap=True)
         for part in _list_parts(table, max(len(name) for name, _ in rows), console.width):
-            _print(rows, part, console)
+            _print_part(rows, part, console)
         console.print(Text(LEGEND, style="dim"), soft_wrap=True)
     for span, reason in table.unjudged():
         console.print(Text(clean(f"{span}: {reason}")), soft_wrap=True)
@@ -47,7 +47,7 @@ def _list_parts(table: VersionTable, name: int, width: int) -> Iterator[list[tup
     yield part
 
 
-def _print(rows: list[tuple[str, tuple[str, ...]]], part: list[tuple[int, str]], console: Console) -> None:
+def _print_part(rows: list[tuple[str, tuple[str, ...]]], part: list[tuple[int, str]], console: Console) -> None:
     width = max(len(name) for name, _ in rows)
     heads = "".join(f"{'':{_GAP}}{heading}" for _, heading in part)
     console.print(Text(f"{'':{width}}{heads}", style="bold"), soft_wrap=True)
@@ -60,7 +60,7 @@ def _print(rows: list[tuple[str, tuple[str, ...]]], part: list[tuple[int, str]],
         console.print(line, soft_wrap=True)
 
 
-def markdown(table: VersionTable) -> str:
+def render_markdown(table: VersionTable) -> str:
     """Return the table in Markdown, for a README."""
     heads = [f"torch {span}" for span, _ in table.columns]
     lines = [
@@ -78,25 +78,25 @@ def _format_cell(text: str) -> str:
     return "".join(f"\\{character}" if character in "\\|`*_[]<>&#" else character for character in clean(text))
 
 
-def page(table: VersionTable) -> str:
+def render_page(table: VersionTable) -> str:
     """Return the table as one HTML page that needs no other file."""
     heads = "".join(
-        f'<th scope="col" class="release"><button>{_escaped(str(span))}</button></th>' for span, _ in table.columns
+        f'<th scope="col" class="release"><button>{_escape_text(str(span))}</button></th>' for span, _ in table.columns
     )
     rows = "".join(
-        f'<tr><th scope="row">{_escaped(str(span))}</th>{"".join(map(_html_cell, marks))}</tr>'
+        f'<tr><th scope="row">{_escape_text(str(span))}</th>{"".join(map(_html_cell, marks))}</tr>'
         for span, marks in table.merged()
     )
-    remaining = "".join(f"<li>{_escaped(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
+    remaining = "".join(f"<li>{_escape_text(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     return string.Template(template).substitute(
-        title=_escaped(f"{table.package} by releases of torch"),
+        title=_escape_text(f"{table.package} by releases of torch"),
         answers="",
         targets='<div class="scroll" tabindex="0" role="region" aria-label="versions by releases"><table><thead><tr>'
         f'<th scope="col"><button>version</button></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
         + (f"<h2>Not judged</h2><ul>{remaining}</ul>" if remaining else ""),
-        legend=_escaped(LEGEND),
-        version=_escaped(abiscan.__version__),
+        legend=_escape_text(LEGEND),
+        version=_escape_text(abiscan.__version__),
     )
 
 
@@ -104,5 +104,5 @@ def _html_cell(mark: str) -> str:
     return f'<td class="{CLASSES[mark]}" data-verdict="{CLASSES[mark]}">{mark}</td>'
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     return html.escape(clean(text))

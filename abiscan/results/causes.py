@@ -23,7 +23,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     harmful: bool
 
 
-def causes(report: Report, package: PackageResult, *, unused: bool = False) -> tuple[Cause, ...]:
+def group_causes(report: Report, package: PackageResult, *, unused: bool = False) -> tuple[Cause, ...]:
     """Return what is wrong with a package: what its import fails with, then the rest, the worst first.
 
     :param unused: include the files that importing the package does not use
@@ -46,22 +46,22 @@ def causes(report: Report, package: PackageResult, *, unused: bool = False) -> t
     # What the error names comes first, even if something worse is wrong, too: it is what users see.
     return tuple(
         sorted(
-            outcome_, key=lambda cause: (explains(cause.finding, error), cause.finding.effect.severity), reverse=True
+            outcome_, key=lambda cause: (is_named_by(cause.finding, error), cause.finding.effect.severity), reverse=True
         )
     )
 
 
-def explains(finding: Finding, error: str) -> bool:
+def is_named_by(finding: Finding, error: str) -> bool:
     """Return whether an error names what a finding is about."""
-    return any(_names(error, evidence) for evidence in finding.evidence)
+    return any(_names_evidence(error, evidence) for evidence in finding.evidence)
 
 
 def in_the_order_met(findings: Iterable[Finding], error: str) -> tuple[Finding, ...]:
     """Return findings with those first that an error names: the error is what is met first."""
-    return tuple(sorted(findings, key=lambda finding: not explains(finding, error)))
+    return tuple(sorted(findings, key=lambda finding: not is_named_by(finding, error)))
 
 
-def _names(error: str, evidence: Evidence) -> bool:
+def _names_evidence(error: str, evidence: Evidence) -> bool:
     return bool(evidence.subject) and any(
         name in error for name in (evidence.subject, evidence.readable or evidence.subject)
     )
@@ -73,7 +73,7 @@ def _make_cause(group: list[tuple[Finding, Result | None]], error: str, *, fails
     different: dict[tuple[str, str | None], Evidence] = {}
     for evidence in (*largest.evidence, *(evidence for finding, _ in group for evidence in finding.evidence)):
         different.setdefault((evidence.subject, evidence.instead), evidence)
-    ordered = sorted(different.values(), key=lambda evidence: not _names(error, evidence))
+    ordered = sorted(different.values(), key=lambda evidence: not _names_evidence(error, evidence))
     return Cause(
         finding=msgspec.structs.replace(largest, evidence=tuple(ordered)),
         files=tuple(dict.fromkeys(result.path for _, result in group if result is not None)),

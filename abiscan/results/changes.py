@@ -42,18 +42,18 @@ def change_lines(changes: Sequence[PackageChange]) -> list[str]:
     known_items = [change.size for change in changes if change.size is not None]
     # A sum over some of the files is a lower bound, and is called one.
     least = "at least " if len(known_items) < len(names) or any(change.alone for change in changes) else ""
-    sizes = f", {least}{_megabytes(sum(known_items))}" if known_items else ""
+    sizes = f", {least}{_format_size(sum(known_items))}" if known_items else ""
     lines = [f"would change {plural(len(changes), 'package')}{sizes}:"]
     for change in changes:
         if change.before is not None:
             lines.append(f"  - {change.name} {change.before}")
         if change.after is not None:
-            size = f"{_megabytes(change.size):>10}" if change.size is not None else ""
+            size = f"{_format_size(change.size):>10}" if change.size is not None else ""
             more = " (and what it requires)" if change.alone else ""
             parts = [f"  + {f'{change.name} {change.after}':{width}}", f"{size:10}", change.why + more]
             lines.append("  ".join(parts).rstrip())
     return lines
 
 
-def _megabytes(size: int) -> str:
+def _format_size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 50_000 else f"{size / 1e3:.1f} kB"

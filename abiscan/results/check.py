@@ -13,18 +13,18 @@ from abiscan.findings import OF_METADATA, Effect, Evidence, Finding, page_of
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.cpu import cpu_document
-from abiscan.results.document import Document, plain, shaped
+from abiscan.results.document import Document, encode_plain, give_shape
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
 
 # The shapes of types that are defined below this room, which know nothing of JSON.
-shaped("subject readable object instead since? until?")(Evidence)
-shaped("rule effect message evidence fix says symptom page", page=lambda finding: page_of(finding.rule))(Finding)
+give_shape("subject readable object instead since? until?")(Evidence)
+give_shape("rule effect message evidence fix says symptom page", page=lambda finding: page_of(finding.rule))(Finding)
 
 
-@shaped("how object message signal? exact?")
+@give_shape("how object message signal? exact?")
 class PredictedError(Struct, frozen=True, kw_only=True):
     """The first error of the load: ``object`` is the base name that its text begins with, ``message`` is the rest.
 
@@ -48,10 +48,10 @@ class PredictedError(Struct, frozen=True, kw_only=True):
         return f"{self.object}: {first}" if self.object else first
 
 
-shaped("stage reason expected? rules?")(Gap)
+give_shape("stage reason expected? rules?")(Gap)
 
 
-@shaped("*finding reason source")
+@give_shape("*finding reason source")
 class Suppressed(Struct, frozen=True, kw_only=True):
     """A finding that the user accepts: it is shown, but does not count as a failure.
 
@@ -63,7 +63,7 @@ class Suppressed(Struct, frozen=True, kw_only=True):
     source: str | None = None
 
 
-@shaped(
+@give_shape(
     "target path sha256 torch torch_build torch_cuda verdict predicted_error undefined_symbols external findings cpu"
     " gaps suppressed other_builds? call_error? uses_torch?",
     cpu=lambda result: cpu_document(result.cpu),
@@ -129,7 +129,7 @@ class Result(Struct, frozen=True, kw_only=True):
         return tuple(gap for gap in self.gaps if not gap.expected)
 
 
-@shaped("packages results unchecked")
+@give_shape("packages results unchecked")
 class Report(Document, frozen=True, kw_only=True):
     """All results of a run: those of ``packages``, and of each file. A file that belongs to no package stands alone.
 
@@ -214,4 +214,4 @@ class Report(Document, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """Return the contents of the JSON document: ``packages``, ``results`` and ``unchecked``."""
-        return plain(self)  # type: ignore[no-any-return]
+        return encode_plain(self)  # type: ignore[no-any-return]

@@ -10,12 +10,12 @@ from abiscan.dispatch.coverage import Coverage, MissingKernel
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Gpu
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.document import Document, shaped
+from abiscan.results.document import Document, give_shape
 
-shaped("operator message exact essential core general reached_from")(MissingKernel)
+give_shape("operator message exact essential core general reached_from")(MissingKernel)
 
 
-@shaped(
+@give_shape(
     "target paths torch built_for load_error backend backend_name kernels fallback=has_fallback workload"
     " served=coverage.served missing=coverage.missing ambiguous=coverage.ambiguous unknown=coverage.unknown"
     " without_code notes gaps",

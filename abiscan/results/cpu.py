@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from abiscan.cpu.needs import CpuNeeds, CpuReach
-from abiscan.results.document import shaped
+from abiscan.results.document import give_shape
 
-shaped(
+give_shape(
     "needs asks=behind at",
     needs=lambda reach: [use.feature for use in reach.uses],
     at=lambda reach: {use.feature: use.place for use in reach.uses},

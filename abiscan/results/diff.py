@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from abiscan.results.document import Document, shaped
+from abiscan.results.document import Document, give_shape
 from abiscan.torches.layout_changes import LayoutChange
 from abiscan.torches.name_changes import NameChanges
 
@@ -43,10 +43,10 @@ class KeyChange(Struct, frozen=True, kw_only=True):
 
 
 # Sizes alone: the fields of both layouts would be thousands of lines, and ``differences`` has what matters.
-shaped("class=name old_size=old.size new_size=new.size differences")(LayoutChange)
+give_shape("class=name old_size=old.size new_size=new.size differences")(LayoutChange)
 
 
-@shaped(
+@give_shape(
     "old new symbols dispatch_keys=keys old_api_version=old_api new_api_version=new_api operators_added"
     " operators_removed schemas_changed=schemas dispatch_changed=dispatch layouts_changed=layouts names"
     " cuda_compared gaps"

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from abiscan.findings import Effect
 from abiscan.results.changes import PackageChange
-from abiscan.results.document import Document, shaped
+from abiscan.results.document import Document, give_shape
 
 
 class Trouble(enum.Enum):
@@ -33,7 +33,7 @@ class Trouble(enum.Enum):
     """It could not be checked."""
 
 
-@shaped("subject trouble effect cause message extensions commands")
+@give_shape("subject trouble effect cause message extensions commands")
 class Ailment(Struct, frozen=True, kw_only=True):
     """One problem.
 
@@ -56,7 +56,7 @@ class Ailment(Struct, frozen=True, kw_only=True):
         return self.effect.severity if self.effect else -1
 
 
-@shaped("environment torch python ailments solution advice changes unreachable healthy incomplete")
+@give_shape("environment torch python ailments solution advice changes unreachable healthy incomplete")
 class Diagnosis(Document, frozen=True, kw_only=True):
     """The state of an environment; its problems are in ``ailments``, worst first.
 

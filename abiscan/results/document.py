@@ -26,7 +26,7 @@ SHAPES: Final[dict[type, tuple[_Field, ...]]] = {}
 """The types that have a shape."""
 
 
-def shaped(names: str, **computed: Callable[[Any], Any]) -> Callable[[_Type], _Type]:
+def give_shape(names: str, **computed: Callable[[Any], Any]) -> Callable[[_Type], _Type]:
     """Give a type a shape: the names of the fields of its JSON object, in order.
 
     ``name=attribute`` has another name than the attribute, ``name?`` is left out where it has its default, ``*name``
@@ -51,38 +51,38 @@ def shaped(names: str, **computed: Callable[[Any], Any]) -> Callable[[_Type], _T
     return decorate
 
 
-def plain(value: Any) -> Any:
+def encode_plain(value: Any) -> Any:
     """Return a value as JSON has it; versions and dates as texts."""
     cls = type(value)
     # From the commonest to the rarest: a large report has a hundred thousand values.
     if value is None or cls in _AS_IT_IS:
         return value
     if fields := SHAPES.get(cls):
-        return _object(value, fields)
+        return _encode_object(value, fields)
     if isinstance(value, Mapping):
-        return {plain(key): plain(entry) for key, entry in value.items()}
+        return {encode_plain(key): encode_plain(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):
         # Most lists are of names, for which a call each would take as long as all the rest.
-        return [entry if type(entry) is str else plain(entry) for entry in value]
+        return [entry if type(entry) is str else encode_plain(entry) for entry in value]
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Struct):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        return {name: encode_plain(getattr(value, name)) for name in value.__struct_fields__}
     return str(value)
 
 
 _AS_IT_IS: Final = frozenset({str, int, bool})
 
 
-def _object(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
+def _encode_object(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for name, value_of, left_out in fields:
         entry = value_of(value)
         if name.startswith("*"):
-            document |= plain(entry) or {}
+            document |= encode_plain(entry) or {}
         # equal.
         elif left_out is NODEFAULT or entry != left_out:
-            document[name] = plain(entry)
+            document[name] = encode_plain(entry)
     return document
 
 
@@ -106,7 +106,7 @@ def json_text(result: Any, *, indent: int) -> str:
 
     :param indent: that of each level; 0 for a single line
     """
-    document = {"version": 1, "tool": {"name": "abiscan", "version": abiscan.__version__}, **plain(result)}
+    document = {"version": 1, "tool": {"name": "abiscan", "version": abiscan.__version__}, **encode_plain(result)}
     with contextlib.suppress(UnicodeEncodeError):  # of a surrogate: a byte in a path
         text = msgspec.json.encode(document)  # ten times as fast as ``json``, but escapes only what it must
         # ``json`` escapes everything that is not ASCII, msgspec only what JSON requires: with anything else, the slower
@@ -116,7 +116,7 @@ def json_text(result: Any, *, indent: int) -> str:
     return json.dumps(document, indent=indent or None, separators=None if indent else (",", ":")) + "\n"
 
 
-def schema(command: str) -> dict[str, Any]:
+def read_schema(command: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
 
     :param command: ``check``, ``coverage``, ``diff``, ``doctor``, ``fit``, ``matrix`` or ``ops``;

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from abiscan.results.document import Document, shaped
+from abiscan.results.document import Document, give_shape
 
 
 class Rejected(Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class Fitting(Struct, frozen=True, kw_only=True):
     variant: str | None = None
 
 
-@shaped("torch packages obstacle torch_instead command bytes_read")
+@give_shape("torch packages obstacle torch_instead command bytes_read")
 class FitReport(Document, frozen=True, kw_only=True):
     """What was found.
 

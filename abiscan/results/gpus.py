@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.devices import Gpu
-from abiscan.results.document import shaped
+from abiscan.results.document import give_shape
 
 
 class GpuMark(enum.Enum):
@@ -44,7 +44,7 @@ def mark_of(choices: Sequence[Choice]) -> GpuMark:
     return GpuMark.JIT if CodeFit.JIT in fits else GpuMark.NATIVE
 
 
-@shaped(
+@give_shape(
     "target path file operators gaps",
     file=lambda row: row.by_gpu(row.file),
     operators=lambda row: {operator: row.by_gpu(marks) for operator, marks in row.operators.items()},

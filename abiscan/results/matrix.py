@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
 from abiscan.results.check import Result
-from abiscan.results.document import Document, plain, shaped
+from abiscan.results.document import Document, encode_plain, give_shape
 from abiscan.results.gpus import GpuRow
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
@@ -20,9 +20,9 @@ from abiscan.results.verdict import Verdict
 from abiscan.words import ranges
 
 
-@shaped(
+@give_shape(
     "target path built_for=built_for.releases evidence=built_for.clues declared cpu releases",
-    releases=lambda row: {release: _cell(result) for release, result in row.results.items()},
+    releases=lambda row: {release: _encode_cell(result) for release, result in row.results.items()},
 )
 class Row(Struct, frozen=True, kw_only=True):
     """One extension on all releases.
@@ -44,7 +44,7 @@ class Row(Struct, frozen=True, kw_only=True):
         return next(filter(None, needs), None)
 
 
-@shaped("target name version declared")
+@give_shape("target name version declared")
 class PackageRow(Struct, frozen=True, kw_only=True):
     """One package on all releases: as for ``Row``."""
 
@@ -62,11 +62,11 @@ class Column(Struct, frozen=True, kw_only=True):
     builds: tuple[str, ...]
 
 
-@shaped(
+@give_shape(
     "suggestions stable_abi packages results=rows unchecked gpus?",
     suggestions=lambda matrix: [{"target": name, "requirement": text} for name, text in matrix.suggestions.items()],
-    stable_abi=lambda matrix: [{"target": name, **plain(found)} for name, found in matrix.stable_abi.items()],
-    packages=lambda matrix: [_package(row, matrix.columns) for row in matrix.packages],
+    stable_abi=lambda matrix: [{"target": name, **encode_plain(found)} for name, found in matrix.stable_abi.items()],
+    packages=lambda matrix: [_encode_package(row, matrix.columns) for row in matrix.packages],
 )
 class Matrix(Document, frozen=True, kw_only=True):
     """All rows of a run, the ``releases`` that were checked, oldest first, and what to require.
@@ -90,7 +90,7 @@ class Matrix(Document, frozen=True, kw_only=True):
         """The releases, oldest first; the builds of a release share a column."""
         builds: dict[str, list[str]] = {}
         for name in self.releases:
-            builds.setdefault(_number(name), []).append(name)
+            builds.setdefault(_release_number(name), []).append(name)
         return tuple(
             column
             for number, names in builds.items()
@@ -139,17 +139,17 @@ class Matrix(Document, frozen=True, kw_only=True):
         )
 
 
-def works(result: Result) -> bool:
+def is_working(result: Result) -> bool:
     """Whether an extension loads and, as far as is known, does not corrupt memory; a program lacks no function."""
-    return loads(result) and result.call_error is None
+    return is_loading(result) and result.call_error is None
 
 
-def loads(result: Result) -> bool:
+def is_loading(result: Result) -> bool:
     """Whether an extension loads, or a program starts, and, as far as is known, does not corrupt memory."""
     return result.verdict is Verdict.LOADS and not result.is_broken
 
 
-def imports(package: PackageResult) -> bool:
+def is_importable(package: PackageResult) -> bool:
     """Whether a package can be imported and, as far as is known, does not corrupt memory."""
     return package.verdict in (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT)
 
@@ -175,24 +175,25 @@ MARKS: Final = {
 }
 
 
-def mark(result: Result | PackageResult | None) -> str:
-    """Return the symbol in a cell: see ``legend``. None means that there is no build of the torch for the machine."""
+def verdict_mark(result: Result | PackageResult | None) -> str:
+    """Return the symbol in a cell: see ``format_legend``. None means that there is no build of the torch for the
+    machine."""
     if result is None:
         return "·"
     if isinstance(result, PackageResult):
         return MARKS[result.verdict]
     if result.verdict is Verdict.UNKNOWN:
         return "?"
-    if not loads(result):
+    if not is_loading(result):
         return "✗"
-    return "✓" if works(result) else "◐"
+    return "✓" if is_working(result) else "◐"
 
 
-def cell(row: Row | PackageRow, column: Column) -> str:
+def format_cell(row: Row | PackageRow, column: Column) -> str:
     """Return the symbol for the best of the builds of a release, and which of them it is for if they differ: ``✓
     CUDA``.
     """
-    marks = {name: mark(row.results[name]) for name in column.builds if name in row.results}
+    marks = {name: verdict_mark(row.results[name]) for name in column.builds if name in row.results}
     # The best build counts, since users can choose it; unknown is better than a certain failure.
     best = next((sign for sign in "✓◐?✗" if sign in marks.values()), "·")
     # Named only if another build has another answer.
@@ -222,7 +223,7 @@ def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
     return by_version
 
 
-def legend(matrix: Matrix) -> str:
+def format_legend(matrix: Matrix) -> str:
     """Return the meaning of the symbols."""
     good = "✓ works  ◐ works without a part" if matrix.packages else "✓ loads"
     if any(result.call_error for row in matrix.rows for result in row.results.values()):
@@ -230,54 +231,54 @@ def legend(matrix: Matrix) -> str:
     return f"{good}  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
 
 
-def advice(matrix: Matrix, target: str, declared: str | None) -> str:
+def format_advice(matrix: Matrix, target: str, declared: str | None) -> str:
     """Return what a target requires, where it works, and what to require."""
     suggestion = matrix.suggestions.get(target)
     releases = [column.release for column in matrix.columns]
     # "·" is in all of them: a row for another machine has no build, and does not speak against a release.
-    decided = _fitting(matrix, target, "✓◐·")
-    undecided = [release for release in _fitting(matrix, target, "✓◐?·") if release not in decided]
+    decided = _list_fitting(matrix, target, "✓◐·")
+    undecided = [release for release in _list_fitting(matrix, target, "✓◐?·") if release not in decided]
     known_items = [
         *([f"requires {declared}"] if declared else []),
-        *([f"works on torch {working(matrix, target)} ({suggestion})"] if suggestion else []),
+        *([f"works on torch {format_working(matrix, target)} ({suggestion})"] if suggestion else []),
         *([f"unknown on torch {ranges(undecided, releases)}"] if undecided else []),
         *([] if suggestion or undecided else [f"works on none of torch {ranges(releases, releases)}"]),
     ]
     return "; ".join(known_items)
 
 
-def working(matrix: Matrix, target: str) -> str:
+def format_working(matrix: Matrix, target: str) -> str:
     """Return the releases with a build on which the whole target works: ``2.5.0-2.5.1``; empty if there are none."""
-    good = _fitting(matrix, target, "✓·") or _fitting(matrix, target, "✓◐·")
+    good = _list_fitting(matrix, target, "✓·") or _list_fitting(matrix, target, "✓◐·")
     return ranges(good, [column.release for column in matrix.columns])
 
 
-def _fitting(matrix: Matrix, target: str, signs: str) -> list[str]:
+def _list_fitting(matrix: Matrix, target: str, signs: str) -> list[str]:
     """Return the releases for the target's machine with a build on which every row of the target has one of these
     symbols.
     """
     package = matrix.package(target)
     rows = [package] if package else [row for row in matrix.rows if row.target == target]
     columns = [column for column in matrix.columns if any(mark_of(row, column) != "·" for row in rows)]
-    return [column.release for column in columns if _fits(rows, column, signs)]
+    return [column.release for column in columns if _fits_rows(rows, column, signs)]
 
 
-def _fits(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> bool:
+def _fits_rows(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> bool:
     """Whether there is a build of a release on which every row has one of these symbols."""
     # One build has to do for all rows: an environment has one torch.
-    return any(all(mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
+    return any(all(verdict_mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
 
 
 def mark_of(row: Row | PackageRow, column: Column) -> str:
     """Return the symbol for the best of the builds of a release."""
-    return cell(row, column)[0]
+    return format_cell(row, column)[0]
 
 
-def _number(build: str) -> str:
+def _release_number(build: str) -> str:
     return build.partition("+")[0]
 
 
-def trouble(result: Result | PackageResult, torch: str | None = None) -> str | None:
+def describe_trouble(result: Result | PackageResult, torch: str | None = None) -> str | None:
     """Return the first problem, in words: the load error, otherwise the worst finding; None if there is none.
 
     :param torch: replaces the version of the torch in it: the same for releases that differ in nothing else
@@ -296,9 +297,9 @@ def _of_package(package: PackageResult) -> str | None:
 def _first_problem(result: Result) -> str | None:
     if result.predicted_error:
         return str(result.predicted_error)
-    if works(result):
+    if is_working(result):
         return None
-    if loads(result):
+    if is_loading(result):
         return f"a call fails: {result.call_error}"
     worst = max(result.findings, key=lambda finding: finding.effect.severity, default=None)
     if worst:
@@ -311,7 +312,7 @@ def rules_of(result: Result | PackageResult) -> list[str]:
     return list(dict.fromkeys(finding.rule for finding in result.findings))
 
 
-def _cell(result: Result) -> dict[str, Any]:
+def _encode_cell(result: Result) -> dict[str, Any]:
     return {
         "verdict": result.verdict,
         "rules": rules_of(result),
@@ -320,15 +321,15 @@ def _cell(result: Result) -> dict[str, Any]:
     }
 
 
-def _package(row: PackageRow, columns: Sequence[Column]) -> dict[str, Any]:
+def _encode_package(row: PackageRow, columns: Sequence[Column]) -> dict[str, Any]:
     cells = {}
     for column in columns:
         results = {name: row.results[name] for name in column.builds if name in row.results}
         if best := best_of(list(results.values())):
-            builds = {result.torch_build or name: _verdict(result) for name, result in results.items()}
-            cells[column.release] = {**_verdict(best), "builds": builds}
-    return {**plain(row), "releases": cells}
+            builds = {result.torch_build or name: _encode_verdict(result) for name, result in results.items()}
+            cells[column.release] = {**_encode_verdict(best), "builds": builds}
+    return {**encode_plain(row), "releases": cells}
 
 
-def _verdict(package: PackageResult) -> dict[str, Any]:
+def _encode_verdict(package: PackageResult) -> dict[str, Any]:
     return {"verdict": package.verdict, "error": package.error}

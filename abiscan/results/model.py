@@ -7,7 +7,7 @@ import enum
 from msgspec import Struct
 
 from abiscan.models.model import ModelFormat
-from abiscan.results.document import shaped
+from abiscan.results.document import give_shape
 
 
 class OperatorState(enum.Enum):
@@ -20,7 +20,7 @@ class OperatorState(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@shaped("name brought_by state")
+@give_shape("name brought_by state")
 class ModelOperator(Struct, frozen=True, kw_only=True):
     """An operator that a model calls.
 
@@ -34,7 +34,7 @@ class ModelOperator(Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-@shaped(
+@give_shape(
     "kind format saved_by fails_at operators classes devices warnings",
     kind=lambda _: "model",
 )

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.models.model import ModelFormat
-from abiscan.results.document import Document, shaped
+from abiscan.results.document import Document, give_shape
 from abiscan.results.selection import Selection
 
 
@@ -24,7 +24,7 @@ class NeededOperator(Struct, frozen=True, kw_only=True):
     calls: tuple[str, ...]
 
 
-@shaped(
+@give_shape(
     "target kind format saved_by versions operators packages classes globals devices instructions libraries gaps",
     kind=lambda _: "model",
 )

@@ -30,11 +30,11 @@ from abiscan.registrations import (
     Registry,
 )
 from abiscan.results.cpu import cpu_document
-from abiscan.results.document import Document, plain, shaped
+from abiscan.results.document import Document, encode_plain, give_shape
 from abiscan.results.selection import Selection
 
 
-@shaped("*_contents")
+@give_shape("*_contents")
 class ExtensionOperators(Document, frozen=True, kw_only=True):
     """What the extensions of a target register.
 
@@ -52,7 +52,7 @@ class ExtensionOperators(Document, frozen=True, kw_only=True):
     def only(self, selection: Selection) -> ExtensionOperators:
         """Return the operators that are selected, with their kernels and lookups; gaps are kept."""
         inventories = (
-            msgspec.structs.replace(inventory, registrations=_only(inventory.registrations, selection))
+            msgspec.structs.replace(inventory, registrations=_select_registrations(inventory.registrations, selection))
             for inventory in self.inventories
         )
         cpus = ({name: reach for name, reach in of.items() if selection.admits(name)} for of in self.cpus)
@@ -69,12 +69,12 @@ class ExtensionOperators(Document, frozen=True, kw_only=True):
         cpus = self.cpus or itertools.repeat(None)
         # One object for one library, a list for a package: scripts for the former are older than the list.
         documents = [
-            _document(inventory, gpu, cpu) for (inventory, gpu), cpu in zip(self.with_gpus, cpus, strict=False)
+            _encode_inventory(inventory, gpu, cpu) for (inventory, gpu), cpu in zip(self.with_gpus, cpus, strict=False)
         ]
         return documents[0] if self.single else {"target": self.target, "results": documents}
 
 
-def _only(registered: Registrations, selection: Selection) -> Registrations:
+def _select_registrations(registered: Registrations, selection: Selection) -> Registrations:
     return msgspec.structs.replace(
         registered,
         in_order=tuple(record for record in registered.in_order if _is_selected(record, selection)),
@@ -117,27 +117,31 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
     return schema.printed_by(built_for.minor_version) if built_for else str(schema)
 
 
-def _document(inventory: Inventory, gpu: ExtensionGpu | None, operators: dict[str, CpuReach] | None) -> dict[str, Any]:
+def _encode_inventory(
+    inventory: Inventory, gpu: ExtensionGpu | None, operators: dict[str, CpuReach] | None
+) -> dict[str, Any]:
     registrations, keys = inventory.registrations, inventory.keys
     newest = inventory.built_for[-1] if inventory.built_for else None
     cpu_at_load = {posixpath.basename(inventory.path): CpuAtLoad(uses=registrations.cpu)}
     return {
         "path": inventory.path,
         "built_for": inventory.built_for,
-        "libraries": [{**plain(library), **_key(library, keys)} for library in registrations.libraries],
+        "libraries": [{**encode_plain(library), **_encode_key(library, keys)} for library in registrations.libraries],
         "operators": [
             {
-                **plain(operator),
+                **encode_plain(operator),
                 "schema": full_schema(operator, newest),
                 "tags": [inventory.tags.name(number) for number in operator.tags],
             }
             for operator in registrations.operators
         ],
         "kernels": [
-            {**plain(kernel), **_key(kernel, keys), "gpu_targets": gpu and gpu.targets(kernel)}
+            {**encode_plain(kernel), **_encode_key(kernel, keys), "gpu_targets": gpu and gpu.targets(kernel)}
             for kernel in registrations.kernels
         ],
-        "fallbacks": [{**plain(fallback), **_key(fallback, keys)} for fallback in registrations.fallbacks],
+        "fallbacks": [
+            {**encode_plain(fallback), **_encode_key(fallback, keys)} for fallback in registrations.fallbacks
+        ],
         "classes": registrations.classes,
         "registries": registrations.registries,
         "lookups": registrations.lookups,
@@ -160,7 +164,9 @@ def gap_document(gap: Gap) -> dict[str, object]:
     }
 
 
-def _key(registered: Library | RegisteredKernel | RegisteredFallback, keys: DispatchKeys) -> dict[str, str | None]:
+def _encode_key(
+    registered: Library | RegisteredKernel | RegisteredFallback, keys: DispatchKeys
+) -> dict[str, str | None]:
     return {"dispatch_key": key_name(registered.dispatch_key, keys)}
 
 
@@ -172,21 +178,21 @@ def _find_hexadecimal(address: int | None) -> str | None:
     return None if address is None else f"{address:#x}"
 
 
-shaped("kind namespace dispatch_key file line phase")(Library)
-shaped("name schema inferred jit_only tags file line phase")(RegisteredOperator)
-shaped(
+give_shape("kind namespace dispatch_key file line phase")(Library)
+give_shape("name schema inferred jit_only tags file line phase")(RegisteredOperator)
+give_shape(
     "operator dispatch_key signature inferred_schema boxed fallthrough file line phase",
     signature=lambda kernel: demangle_type(kernel.signature) if kernel.signature else None,
 )(RegisteredKernel)
-shaped("dispatch_key fallthrough file line phase")(RegisteredFallback)
-shaped("name methods phase")(CustomClass)
-shaped("registry=what key phase")(Registry)
-shaped("operator schema_known", schema_known=lambda _: None)(Lookup)
-shaped(
+give_shape("dispatch_key fallthrough file line phase")(RegisteredFallback)
+give_shape("name methods phase")(CustomClass)
+give_shape("registry=what key phase")(Registry)
+give_shape("operator schema_known", schema_known=lambda _: None)(Lookup)
+give_shape(
     "containers=code.containers toolkit runtime driver gaps",
     toolkit=lambda gpu: _find_version(gpu.code.toolkit),
     driver=lambda gpu: gpu.driver and str(gpu.driver),
     gaps=lambda gpu: [{"stage": "gpu", "reason": reason} for reason in gpu.gaps],
 )(ExtensionGpu)
-shaped("relocatable entries")(Container)
-shaped("kind target ptx_isa compression size", ptx_isa=lambda entry: _find_version(entry.ptx_isa))(Entry)
+give_shape("relocatable entries")(Container)
+give_shape("kind target ptx_isa compression size", ptx_isa=lambda entry: _find_version(entry.ptx_isa))(Entry)

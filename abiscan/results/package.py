@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from abiscan.findings import Effect, Finding
 from abiscan.python.model import HowLoaded, Skipped, Told
 from abiscan.regex import regex
-from abiscan.results.document import shaped
+from abiscan.results.document import give_shape
 from abiscan.results.model import ModelResult
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
@@ -32,7 +32,7 @@ class PackageVerdict(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@shaped("how exception message file line cause exact?")
+@give_shape("how exception message file line cause exact?")
 class ImportFailure(Struct, frozen=True, kw_only=True):
     """What users see when the import fails.
 
@@ -61,7 +61,7 @@ class ImportFailure(Struct, frozen=True, kw_only=True):
         return f"{said} ({self.file}:{self.line})" if self.file else said
 
 
-@shaped("path loaded_at how used verdict error told told_text skipped operators convention")
+@give_shape("path loaded_at how used verdict error told told_text skipped operators convention")
 class UsedLibrary(Struct, frozen=True, kw_only=True):
     """A library of the package: where and how it is loaded, and whether it is on this torch.
 
@@ -111,7 +111,7 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
     error: ImportFailure | None
 
 
-@shaped(
+@give_shape(
     "target name version torch torch_build module verdict error built_for libraries modules missing_operators lacking"
     " not_installed conditions gaps *model needs? other_builds? findings=own_findings",
     gaps=lambda package: (*package.gaps, *([package.unread] if package.unread else [])),
@@ -195,7 +195,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
             case PackageVerdict.WORKS:
                 return f"works{self._provided}" if self.libraries else self._works_apart
             case PackageVerdict.WORKS_WITHOUT:
-                return f"works without {_named(self.without)}{self._told()}{self._provided}"
+                return f"works without {_list_names(self.without)}{self._told()}{self._provided}"
             case PackageVerdict.CORRUPTS:
                 harmful = (
                     item for item in self.libraries if item.used is not False and item.verdict is Verdict.CORRUPTS
@@ -276,5 +276,5 @@ _TOLD = {
 }
 
 
-def _named(libraries: tuple[UsedLibrary, ...]) -> str:
+def _list_names(libraries: tuple[UsedLibrary, ...]) -> str:
     return listed((library.path for library in libraries), 2)

@@ -9,32 +9,32 @@ from msgspec import Struct
 from abiscan.extension.counterparts import Counterpart
 from abiscan.extension.stability import Stability, Tie
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.document import Document, shaped
+from abiscan.results.document import Document, give_shape
 from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.words import plural
 
-shaped(
+give_shape(
     "symbol group means counterpart=what since headers",
-    since=lambda symbol: short(symbol.since),
-    headers=lambda symbol: short(symbol.headers),
+    since=lambda symbol: short_name(symbol.since),
+    headers=lambda symbol: short_name(symbol.headers),
 )(Counterpart)
 
 
-@shaped(
+@give_shape(
     "target path state=stability.state minimum_torch deciding=stability.deciding removed=stability.removed"
     " deprecated=stability.deprecated compiled_with looked_up=stability.looked_up rebuilt_torch target_version"
     " promised_until unused_libraries=stability.unused cuda symbols=stability.counterparts after_port port_headers",
-    minimum_torch=lambda row: short(row.stability.minimum) if _is_kept(row.stability) else None,
-    rebuilt_torch=lambda row: short(row.stability.rebuilt) if _is_kept(row.stability) else None,
+    minimum_torch=lambda row: short_name(row.stability.minimum) if _is_kept(row.stability) else None,
+    rebuilt_torch=lambda row: short_name(row.stability.rebuilt) if _is_kept(row.stability) else None,
     target_version=lambda row: {
-        "at_least": short(row.stability.target_at_least),
+        "at_least": short_name(row.stability.target_at_least),
         "at_most": row.compiled_with,
-        "below": short(row.stability.target_below),
+        "below": short_name(row.stability.target_below),
     },
     promised_until=lambda row: (until := row.stability.promised_until) and {"oldest": until[0], "newest": until[1]},
     cuda=lambda row: row.stability.cuda and {"major": row.stability.cuda, "releases": row.stability.cuda_releases},
-    after_port=lambda row: short(row.stability.after_port),
-    port_headers=lambda row: short(row.stability.port_headers),
+    after_port=lambda row: short_name(row.stability.after_port),
+    port_headers=lambda row: short_name(row.stability.port_headers),
 )
 class StableRow(Struct, frozen=True, kw_only=True):
     """One extension. ``compiled_with`` is the torch whose headers it was compiled with, if it records that."""
@@ -45,7 +45,7 @@ class StableRow(Struct, frozen=True, kw_only=True):
     compiled_with: str | None
 
 
-@shaped("results unchecked", results=lambda report: report.rows)
+@give_shape("results unchecked", results=lambda report: report.rows)
 class StableReport(Document, frozen=True, kw_only=True):
     """All extensions of a run, and the targets without any."""
 
@@ -76,11 +76,11 @@ def _is_kept(stability: Stability) -> bool:
     return stability.state is Tie.STABLE and not stability.removed
 
 
-@shaped(
+@give_shape(
     "state files tied_files minimum_torch after_port",
     state=lambda summary: "tied" if summary.tied_files else "stable",
-    minimum_torch=lambda summary: short(summary.minimum),
-    after_port=lambda summary: short(summary.after_port),
+    minimum_torch=lambda summary: short_name(summary.minimum),
+    after_port=lambda summary: short_name(summary.after_port),
 )
 class StableSummary(Struct, frozen=True, kw_only=True):
     """Whether a target is stable as a whole: since which torch, or what a port would need. As text, it is one line.
@@ -106,16 +106,16 @@ class StableSummary(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         if not self.tied_files:
-            return f"torch {short(self.minimum)} or newer" if self.minimum else "uses nothing of torch"
+            return f"torch {short_name(self.minimum)} or newer" if self.minimum else "uses nothing of torch"
         which = (
             "tied to its releases"
             if self.tied_files == self.files
             else f"{self.tied_files} of {plural(self.files, 'file')} {'is' if self.tied_files == 1 else 'are'} tied"
         )
-        return f"{which}; a port would run on torch {short(self.after_port)} or newer"
+        return f"{which}; a port would run on torch {short_name(self.after_port)} or newer"
 
 
-def short(version: TorchVersion | None) -> str | None:
+def short_name(version: TorchVersion | None) -> str | None:
     """Return a release as authors name it: ``2.11`` for 2.11.0."""
     if version is None:
         return None

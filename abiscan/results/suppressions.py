@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.findings import Finding
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.results.check import Report, Result, Suppressed
 from abiscan.words import listed
 
@@ -84,19 +84,19 @@ def read_baseline(path: Path) -> Baseline:
     """
     fix = "create it with: abiscan check … --format json --output FILE"
     try:
-        document = json.loads(disk.read(path).decode("utf-8"))
+        document = json.loads(observed_fs.read_file(path).decode("utf-8"))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}", fix) from error
     except (ValueError, RecursionError) as error:
         raise InputError(str(path), "not JSON, so not a baseline", fix) from error
     try:
-        evidence = {cause: frozenset(proofs) for cause, proofs in _evidence(document).items()}
+        evidence = {cause: frozenset(proofs) for cause, proofs in _read_evidence(document).items()}
         return Baseline(evidence=evidence, source=str(path))
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(str(path), "not a version 1 report of abiscan check, so not a baseline", fix) from error
 
 
-def _evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
+def _read_evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
     if (document["version"], document["tool"]["name"]) != (1, "abiscan"):
         raise TypeError(document["tool"])
     evidence: dict[_Cause, set[tuple[str, str | None]]] = {}
@@ -108,7 +108,7 @@ def _evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
     return evidence
 
 
-def configuration(folder: Path, targets: Iterable[str] = ()) -> tuple[Path | None, Path | None]:
+def find_configuration(folder: Path, targets: Iterable[str] = ()) -> tuple[Path | None, Path | None]:
     """Find the nearest ``pyproject.toml`` in a folder or above it that has a table ``[tool.abiscan]``.
 
     :param targets: what is checked: a file inside of one of them is the target's own, and has no say
@@ -119,12 +119,12 @@ def configuration(folder: Path, targets: Iterable[str] = ()) -> tuple[Path | Non
     passed_over = None
     for place in (folder, *folder.parents):
         file = place / "pyproject.toml"
-        if disk.is_file(file):
+        if observed_fs.is_file(file):
             here = os.path.realpath(place)
             if any(here == root or here.startswith(os.path.join(root, "")) for root in inside):  # noqa: PTH118
-                passed_over = passed_over or (file if b"tool.abiscan" in _bytes(file) else None)
+                passed_over = passed_over or (file if b"tool.abiscan" in _read_bytes(file) else None)
                 continue
-            tools = _table(file).get("tool")
+            tools = _read_table(file).get("tool")
             if isinstance(tools, dict) and "abiscan" in tools:
                 return file, passed_over
     return None, passed_over
@@ -147,7 +147,7 @@ def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, 
     :param rules: the names of all rules
     :raises InputError: one has no reason, no expiry date, an unknown rule, or is otherwise invalid
     """
-    table = _table(file)["tool"]["abiscan"]
+    table = _read_table(file)["tool"]["abiscan"]
     if not isinstance(table, dict):
         raise InputError(str(file), "[tool.abiscan] is not a table", f"write: suppress = [{_EXAMPLE}]")
     if unknown := sorted(set(table) - {"suppress"}):
@@ -158,21 +158,21 @@ def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, 
     return tuple(_make_suppression(file, number, entry, rules) for number, entry in enumerate(entries, 1))
 
 
-def _bytes(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes:
     try:
-        return disk.read(file)
+        return observed_fs.read_file(file)
     except OSError:
         return b""
 
 
-def _table(file: Path) -> dict[str, Any]:
+def _read_table(file: Path) -> dict[str, Any]:
     # Imported only if there is a file: most runs read none.
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(disk.read(file).decode("utf-8"))
+        return tomllib.loads(observed_fs.read_file(file).decode("utf-8"))
     except OSError as error:
         raise InputError(str(file), f"cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -197,25 +197,25 @@ def _make_suppression(file: Path, number: int, entry: Mapping[str, Any], rules: 
     return Suppression(rule=entry["rule"], target=entry["target"], reason=reason, until=until, source=str(file))
 
 
-def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baseline) -> Report:
+def apply_suppressions(report: Report, suppressions: Sequence[Suppression], baseline: Baseline) -> Report:
     """Return the report with the accepted findings moved from ``findings`` to ``suppressed``.
 
     :param suppressions: those that have not expired
     """
 
-    def sort(result: Result) -> Result:
+    def sort_findings(result: Result) -> Result:
         # Suppressions before the baseline: their reason says more.
-        accepted = {finding: item for finding, item in _accepted(result, suppressions, baseline) if item}
+        accepted = {finding: item for finding, item in _list_accepted(result, suppressions, baseline) if item}
         return msgspec.structs.replace(
             result,
             findings=tuple(finding for finding in result.findings if finding not in accepted),
             suppressed=tuple(accepted.values()),
         )
 
-    return msgspec.structs.replace(report, results=tuple(map(sort, report.results))).filled()
+    return msgspec.structs.replace(report, results=tuple(map(sort_findings, report.results))).filled()
 
 
-def _accepted(
+def _list_accepted(
     result: Result, suppressions: Sequence[Suppression], baseline: Baseline
 ) -> Iterator[tuple[Finding, Suppressed | None]]:
     for finding in result.findings:

@@ -15,7 +15,7 @@ from abiscan.binary.elf import Machine
 from abiscan.cpu.needs import summary
 from abiscan.findings import Effect
 from abiscan.results.check import Report
-from abiscan.results.document import json_text, shaped
+from abiscan.results.document import give_shape, json_text
 from abiscan.results.verdict import Verdict
 from abiscan.words import first_line
 
@@ -43,7 +43,7 @@ LEGEND: Final = "✓ works, ◐ works without a part, ✗ fails, ? unknown, ! ca
 _WORST_FIRST: Final = (Verdict.FAILS, Verdict.CORRUPTS, Verdict.UNKNOWN, Verdict.LOADS)
 
 
-@shaped(
+@give_shape(
     "target sha256 torch verdict exit_code package results=report.results unchecked",
     exit_code=lambda result: result.report.exit_code(),
     package=lambda result: next(iter(result.report.packages), None),
@@ -116,7 +116,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
                 verdict=fields["verdict"],
                 exit_code=fields["exit_code"],
                 exception=error.get("exception"),
-                says=_says(fields),
+                says=_quote_first(fields),
                 rules=tuple(dict.fromkeys(_list_rules(fields))),
                 cpu=_find_cpu(fields),
             )
@@ -124,7 +124,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
             raise ValueError("it is no line of a survey") from error
 
 
-def _says(fields: Mapping[str, Any]) -> str | None:
+def _quote_first(fields: Mapping[str, Any]) -> str | None:
     if unchecked := fields["unchecked"]:
         return first_line(unchecked["problem"])
     if package := fields["package"]:

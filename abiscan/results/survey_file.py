@@ -27,7 +27,7 @@ _FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | get
 _BEYOND: Final = 1 << 40  # Windows locks bytes, which others then cannot read; these need not exist
 
 
-def _lock(stream: IO[bytes]) -> None:
+def _lock_file(stream: IO[bytes]) -> None:
     """Lock a file until it is closed.
 
     :raises OSError: it is locked
@@ -43,7 +43,7 @@ def _lock(stream: IO[bytes]) -> None:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _appending(path: Path) -> IO[bytes]:
+def _open_appending(path: Path) -> IO[bytes]:
     """Open a file for reading and appending, or make one.
 
     :raises InputError: it is no regular file, which could not be read again
@@ -66,42 +66,42 @@ class SurveyFile:
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
         self._path, self._stream = path, stream
         self._answered: dict[tuple[str, str], str | None] = {}
-        for entry in self._read(repair=True):
+        for entry in self._read_entries(repair=True):
             # The last line for a target and torch counts: an answer that was found again follows the old one.
             self._answered[entry.target, entry.torch] = entry.sha256
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, path: Path) -> Iterator[SurveyFile]:
+    def open_answers(cls, path: Path) -> Iterator[SurveyFile]:
         """Open a file of answers, or begin one. A line that was cut off is removed: its answer is found again.
 
         :raises InputError: it cannot be written, another survey is writing to it, or it has something else in it
         """
         try:
-            stream = _appending(path)
+            stream = _open_appending(path)
         except OSError as error:
             raise InputError(str(path), f"cannot be written: {error.strerror}", _FIX) from error
         with stream:
             try:
-                _lock(stream)
+                _lock_file(stream)
             except OSError as error:
                 raise InputError(str(path), "another survey is writing to it", "wait until it ends") from error
             file = cls(path, stream)
             try:
                 yield file
             finally:
-                with contextlib.suppress(OSError):  # of what ``add`` could not write
+                with contextlib.suppress(OSError):  # of what ``add_lines`` could not write
                     file._stream.close()
 
-    def has(self, target: str, torch: str) -> bool:
+    def has_answer(self, target: str, torch: str) -> bool:
         """Whether there is an answer."""
         return (target, torch) in self._answered
 
-    def sha256(self, target: str, torch: str) -> str | None:
+    def answered_hash(self, target: str, torch: str) -> str | None:
         """Return that of the target, when the answer was found; None if it is not one file."""
         return self._answered[target, torch]
 
-    def add(self, lines: Sequence[str]) -> None:
+    def add_lines(self, lines: Sequence[str]) -> None:
         """Add the answers for one target.
 
         :raises InputError: the disk is full, or the like
@@ -112,11 +112,11 @@ class SurveyFile:
         except OSError as error:
             raise InputError(str(self._path), f"cannot be written: {error.strerror}", "then run it again") from error
 
-    def entries(self) -> Iterator[SurveyEntry]:
+    def read_entries(self) -> Iterator[SurveyEntry]:
         """Return all answers, the latest one for each target and torch last."""
-        return self._read(repair=False)
+        return self._read_entries(repair=False)
 
-    def arrange(self, targets: Sequence[str], torches: Sequence[str]) -> None:
+    def sort_answers(self, targets: Sequence[str], torches: Sequence[str]) -> None:
         """Put the answers in the order of the targets and torches; answers for others come first, as they are.
 
         Where the file cannot be replaced, it stays as it is.
@@ -130,15 +130,15 @@ class SurveyFile:
         if places == sorted(places):
             return
         with contextlib.suppress(OSError, InputError):
-            with destination.written(self._path) as stream:
+            with destination.write_whole(self._path) as stream:
                 for _, start, length in sorted(places):
                     self._stream.seek(start)
                     stream.write(self._stream.read(length))
             # The lock ends with the old file; the new one has the same answers, and the survey is over.
             self._stream.close()
-            self._stream = _appending(self._path)
+            self._stream = _open_appending(self._path)
 
-    def _read(self, *, repair: bool) -> Iterator[SurveyEntry]:
+    def _read_entries(self, *, repair: bool) -> Iterator[SurveyEntry]:
         return (entry for entry, _ in self._list_lines(repair=repair))
 
     def _list_lines(self, *, repair: bool) -> Iterator[tuple[SurveyEntry, int]]:

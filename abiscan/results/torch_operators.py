@@ -11,14 +11,14 @@ from abiscan.binary.mangling import demangle_type
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
 from abiscan.gaps import Gap
 from abiscan.registrations import Phase
-from abiscan.results.document import Document, shaped
+from abiscan.results.document import Document, give_shape
 from abiscan.results.operators import gap_document
 from abiscan.results.selection import Selection
 from abiscan.torches.api_version import format_schema
 from abiscan.torches.model import TorchRelease
 
 
-@shaped(
+@give_shape(
     "path=release.package built_for libraries operators kernels=operators.kernels fallbacks=operators.fallbacks"
     " classes registries lookups gaps",
     built_for=lambda torch: [torch.release.version] if torch.release.version else [],
@@ -54,23 +54,23 @@ def _in_static_init(_: Any) -> str:
     return Phase.STATIC_INIT.value  # by when all of a torch is registered
 
 
-shaped(
+give_shape(
     "name schema inferred jit_only tags file line phase",
     schema=lambda operator: format_schema(operator.schema),
     inferred=lambda _: False,
     jit_only=lambda _: False,
     phase=_in_static_init,
 )(Operator)
-shaped(
+give_shape(
     "operator dispatch_key=key signature inferred_schema=schema boxed fallthrough file line phase",
     signature=lambda kernel: kernel.signature and demangle_type(kernel.signature),
     boxed=lambda kernel: kernel.signature is None,
     phase=_in_static_init,
 )(Kernel)
-shaped("dispatch_key=key fallthrough file line phase", phase=_in_static_init)(Fallback)
+give_shape("dispatch_key=key fallthrough file line phase", phase=_in_static_init)(Fallback)
 
 
-@shaped("torch=release.build api_versions=versions gaps")
+@give_shape("torch=release.build api_versions=versions gaps")
 class TorchApiVersions(Document, frozen=True, kw_only=True):
     """The interface version of each operator of a torch, by name."""
 

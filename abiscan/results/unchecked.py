@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from abiscan.results.document import shaped
+from abiscan.results.document import give_shape
 
 
-@shaped("target problem fix readable stopped?")
+@give_shape("target problem fix readable stopped?")
 class Unchecked(Struct, frozen=True, kw_only=True):
     """A target without a result, on some torch or at all, and why.
 

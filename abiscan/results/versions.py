@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.results.document import Document, shaped
+from abiscan.results.document import Document, give_shape
 from abiscan.results.matrix import MARKS
 from abiscan.results.package import PackageVerdict
 
@@ -37,7 +37,7 @@ class Span(Struct, frozen=True, kw_only=True):
         return self.first if self.first == self.last else f"{self.first} - {self.last}"
 
 
-@shaped(
+@give_shape(
     "package system releases versions not_judged bytes_read",
     versions=lambda table: {
         row.version: dict(zip(table.releases, row.verdicts, strict=True)) for row in table.rows if row.verdicts
@@ -74,7 +74,10 @@ class VersionTable(Document, frozen=True, kw_only=True):
         places = [place for _, place in self.columns]
         for verdicts, group in itertools.groupby(self._judged, lambda row: row.verdicts):
             rows = list(group)
-            yield Span(first=rows[0].version, last=rows[-1].version), tuple(_mark(verdicts[place]) for place in places)
+            yield (
+                Span(first=rows[0].version, last=rows[-1].version),
+                tuple(_format_mark(verdicts[place]) for place in places),
+            )
 
     def unjudged(self) -> Iterator[tuple[Span, str]]:
         """Return the versions that were not judged, neighbours with the same reason merged, with the reason."""
@@ -88,5 +91,5 @@ class VersionTable(Document, frozen=True, kw_only=True):
         return [row for row in self.rows if row.verdicts]
 
 
-def _mark(verdict: PackageVerdict | None) -> str:
+def _format_mark(verdict: PackageVerdict | None) -> str:
     return NO_BUILD if verdict is None else MARKS[verdict]

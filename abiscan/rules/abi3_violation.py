@@ -29,7 +29,7 @@ from abiscan.words import listed
 _SUFFIX = ".abi3.so"
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for the symbols that are not in the stable ABI, one for those that joined it later."""
     # Either name makes the promise: that of the module to Python's import system, the tag of the wheel to pip.
     oldest = abi3_python(linkage.wheel)
@@ -45,7 +45,9 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     later = {name: since for name in used if oldest and (since := limited_api().get(name)) and since > oldest}
     if oldest and later:
         newest = max(later.values())
-        text = f"is for Python {_dotted(oldest)} and newer, but {listed(later)} joined Python's stable ABI later"
+        text = (
+            f"is for Python {_format_version(oldest)} and newer, but {listed(later)} joined Python's stable ABI later"
+        )
         yield _make_finding(linkage, list(later), text, f"tag it cp{newest[0]}{newest[1]}-abi3, or ")
 
 
@@ -55,7 +57,9 @@ def _make_finding(linkage: Linkage, names: list[str], subject: str, fix: str = "
         effect=Effect.NOTE,
         message=f"{linkage.name} {subject}",
         evidence=tuple(
-            Evidence(subject=name, object=linkage.name, instead=f"in the stable ABI from Python {_dotted(since)}")
+            Evidence(
+                subject=name, object=linkage.name, instead=f"in the stable ABI from Python {_format_version(since)}"
+            )
             if (since := limited_api().get(name))
             else Evidence(subject=name, object=linkage.name)
             for name in names
@@ -64,8 +68,8 @@ def _make_finding(linkage: Linkage, names: list[str], subject: str, fix: str = "
     )
 
 
-def _dotted(version: Version) -> str:
+def _format_version(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-RULE = rule("abi3-violation", __doc__, check)
+RULE = rule("abi3-violation", __doc__, find_problems)

@@ -20,7 +20,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Compare the machines that the extension and the torch are built for."""
     extension_machine, torch_machine = linkage.facts.machine.value, linkage.release.machine.value
     # ``ld.so`` passes over such a file as it searches (elf/dl-load.c, open_verify).
@@ -34,4 +34,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("architecture-mismatch", __doc__, check)
+RULE = rule("architecture-mismatch", __doc__, find_problems)

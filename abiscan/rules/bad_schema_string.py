@@ -20,20 +20,20 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.schema import is_of_syntax
 from abiscan.findings import Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import place_of, refusal, refusals
+from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.rules.registration import list_refusals, place_of, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the schema at which torch stops."""
     # G1 has the words of the parser; K11 is the limit of 64 arguments, which is checked after parsing.
-    for reaction in refusals(linkage, ("G1", "K11")):
+    for reaction in list_refusals(linkage, ("G1", "K11")):
         outcome = reaction.outcome
         assert outcome.message is not None
         problem = outcome.problem or outcome.message.text
         place = place_of(outcome.event)
-        yield refusal(
+        yield refusal_finding(
             RULE.name,
             linkage,
             reaction,
@@ -52,4 +52,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("bad-schema-string", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("bad-schema-string", __doc__, find_problems, [TorchData.OPERATORS])

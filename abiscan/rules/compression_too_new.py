@@ -22,23 +22,23 @@ from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.drivers import ZSTD
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.gpu_code import failures
+from abiscan.rules.gpu_code import list_failures
 
 _SAYS = "CUDA error: device kernel image is invalid"
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each GPU on which operators fail."""
-    yield from failures(RULE.name, CodeFit.COMPRESSION_TOO_NEW, linkage, _cause, _fix, _SAYS)
+    yield from list_failures(RULE.name, CodeFit.COMPRESSION_TOO_NEW, linkage, _format_cause, _format_fix, _SAYS)
 
 
-def _cause(outcome: GpuOutcome, choice: Choice) -> str:
+def _format_cause(outcome: GpuOutcome, choice: Choice) -> str:
     target = choice.entry.target if choice.entry else "it"
     return f"the code for {target} is compressed with zstd, which needs driver {ZSTD} or newer, not {outcome.driver}"
 
 
-def _fix(outcome: GpuOutcome, choice: Choice, targets: Mapping[str, tuple[str, ...]]) -> str:  # noqa: ARG001
+def _format_fix(outcome: GpuOutcome, choice: Choice, targets: Mapping[str, tuple[str, ...]]) -> str:  # noqa: ARG001
     return f"update the driver to {ZSTD} or newer, or compile with nvcc --compress-mode=none"
 
 
-RULE = rule("compression-too-new", __doc__, check)
+RULE = rule("compression-too-new", __doc__, find_problems)

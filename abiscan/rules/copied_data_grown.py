@@ -24,7 +24,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.words import plural
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all copies that are too small."""
     # sysdeps/x86_64/dl-machine.h, R_X86_64_COPY: the message is a warning, and as much is copied as both have.
     copies = linkage.resolution.resized if linkage.resolution and linkage.error is None else ()
@@ -50,4 +50,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     )
 
 
-RULE = rule("copied-data-grown", __doc__, check)
+RULE = rule("copied-data-grown", __doc__, find_problems)

@@ -35,7 +35,7 @@ from abiscan.words import listed, plural
 _SHOWN: Final = 4
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each processor and file, and one for the operators on each processor that loads it."""
     for end in linkage.illegal:
         features = [use.feature for use in end.uses]
@@ -59,7 +59,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     ended = {end.cpu for end in linkage.illegal}
     for cpu in linkage.cpus:
         if linkage.cpu is not None and cpu not in ended and (failing := linkage.cpu.failing_operators(cpu)):
-            yield _operators(linkage.name, cpu, failing)
+            yield _operators_finding(linkage.name, cpu, failing)
 
 
 def _torch_too(linkage: Linkage, cpu: Cpu, lacking: tuple[str, ...]) -> Finding:
@@ -73,7 +73,7 @@ def _torch_too(linkage: Linkage, cpu: Cpu, lacking: tuple[str, ...]) -> Finding:
     )
 
 
-def _operators(name: str, cpu: Cpu, failing: Mapping[str, Sequence[CpuUse]]) -> Finding:
+def _operators_finding(name: str, cpu: Cpu, failing: Mapping[str, Sequence[CpuUse]]) -> Finding:
     features = sorted({use.feature for uses in failing.values() for use in uses})
     needed = summary(cpu.machine, tuple(features))
     return Finding(
@@ -96,4 +96,4 @@ def _operators(name: str, cpu: Cpu, failing: Mapping[str, Sequence[CpuUse]]) -> 
     )
 
 
-RULE = rule("cpu-too-old", __doc__, check)
+RULE = rule("cpu-too-old", __doc__, find_problems)

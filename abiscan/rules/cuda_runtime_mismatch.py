@@ -28,12 +28,12 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
-from abiscan.rules.symptom import symptom
+from abiscan.rules.symptom import describe_symptom
 
 _PLATFORMS = {"cudart": "CUDA", "amdhip64": "ROCm"}
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all libraries of another version."""
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
     # A library of which this torch brings no version at all is a case for missing-library.
@@ -54,7 +54,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             for library in remaining
         ),
         fix=next(filter(None, map(_find_fix, remaining)), "install a build of the extension made for this torch"),
-        symptom=symptom(linkage),
+        symptom=describe_symptom(linkage),
     )
 
 
@@ -76,4 +76,4 @@ def _find_fix(library: MissingLibrary) -> str | None:
     return f"install a build of the extension for {platform} {theirs}, or a build of torch for {platform} {ours}"
 
 
-RULE = rule("cuda-runtime-mismatch", __doc__, check)
+RULE = rule("cuda-runtime-mismatch", __doc__, find_problems)

@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import other_side, refusal, refusals
+from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.rules.registration import list_refusals, other_side, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the class that is already there."""
     # Checked in registerCustomClass (aten/src/ATen/core/custom_class.cpp), by the qualified name.
-    for reaction in refusals(linkage, ("C1",)):
+    for reaction in list_refusals(linkage, ("C1",)):
         name, second = reaction.outcome.subject, other_side(linkage, reaction)
         cause = f"{reaction.object} registers the class {name}, which {second} has already registered"
-        yield refusal(RULE.name, linkage, reaction, cause, [Evidence(subject=name, object=reaction.object)])
+        yield refusal_finding(RULE.name, linkage, reaction, cause, [Evidence(subject=name, object=reaction.object)])
 
 
-RULE = rule("custom-class-conflict", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("custom-class-conflict", __doc__, find_problems, [TorchData.OPERATORS])

@@ -24,13 +24,13 @@ from abiscan.binary.mangling import demangle, uses_cxx11_string
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, nearest_export
-from abiscan.rules.symptom import symptom
+from abiscan.rules.symptom import describe_symptom
 from abiscan.words import plural
 
 _SETTING = {True: "the C++11 ABI (_GLIBCXX_USE_CXX11_ABI=1)", False: "the pre-C++11 ABI (_GLIBCXX_USE_CXX11_ABI=0)"}
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all symbols that use the other string."""
     symbols = [symbol for symbol in linkage.undefined if is_string_abi_mismatch(linkage, symbol.reference.name)]
     # A result of type string alone tells torch's side; one parameter of that type is needed to know the extension's.
@@ -60,8 +60,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         ),
         evidence=tuple(evidence),
         fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(torch_is_cxx11)}, like this torch",
-        symptom=symptom(linkage),
+        symptom=describe_symptom(linkage),
     )
 
 
-RULE = rule("cxx11-abi-mismatch", __doc__, check)
+RULE = rule("cxx11-abi-mismatch", __doc__, find_problems)

@@ -29,13 +29,13 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.words import ranges
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield the findings about the metadata of the wheel that the extension is in."""
     if linkage.declaration is not None:
-        yield from findings(linkage.declaration, linkage.name)
+        yield from list_findings(linkage.declaration, linkage.name)
 
 
-def findings(declaration: Declaration, name: str) -> Iterator[Finding]:
+def list_findings(declaration: Declaration, name: str) -> Iterator[Finding]:
     """Yield one finding for releases that are wrongly admitted, one for releases that are needlessly excluded.
 
     :param name: the extension or package that fails on the former
@@ -47,19 +47,19 @@ def findings(declaration: Declaration, name: str) -> Iterator[Finding]:
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{_what(declaration)} admits {_spans(declaration, broken)}, on which {name} fails",
+            message=f"{_what(declaration)} admits {_spans_of(declaration, broken)}, on which {name} fails",
             evidence=tuple(
                 Evidence(subject=f"torch {outcome.release}", object=name, instead=outcome.error) for outcome in broken
             ),
-            fix=_fix(declaration),
+            fix=_format_fix(declaration),
         )
     if excluded:
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
-            message=f"{_what(declaration)} excludes {_spans(declaration, excluded)}, on which the whole wheel loads",
+            message=f"{_what(declaration)} excludes {_spans_of(declaration, excluded)}, on which the whole wheel loads",
             evidence=tuple(Evidence(subject=f"torch {outcome.release}") for outcome in excluded),
-            fix=f"if the wheel is tested there, {_fix(declaration)}",
+            fix=f"if the wheel is tested there, {_format_fix(declaration)}",
         )
 
 
@@ -69,17 +69,17 @@ def _what(declaration: Declaration) -> str:
     return f"{declaration.requirement} in the metadata"
 
 
-def _fix(declaration: Declaration) -> str:
+def _format_fix(declaration: Declaration) -> str:
     if declaration.suggestion is None:
         return "build the wheel for a released torch: it works on no known release"
     return f"declare {declaration.suggestion}: it admits exactly the known releases on which the whole wheel works"
 
 
-def _spans(declaration: Declaration, chosen: Sequence[ReleaseOutcome]) -> str:
+def _spans_of(declaration: Declaration, chosen: Sequence[ReleaseOutcome]) -> str:
     """Return ``torch 2.4.0, 2.6.0-2.9.1``: a range skips no known release."""
     releases = [outcome.release for outcome in chosen]
     # Over the releases that were judged, so a range says nothing of those that were not.
     return f"torch {ranges(releases, (outcome.release for outcome in declaration.outcomes))}"
 
 
-RULE = rule("declared-requirement-wrong", __doc__, check)
+RULE = rule("declared-requirement-wrong", __doc__, find_problems)

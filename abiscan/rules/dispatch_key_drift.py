@@ -24,13 +24,13 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.keys import keys_of
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
 from abiscan.words import plural
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Look each number up in the tables of both releases."""
     registering = linkage.registering
     if registering is None or not registering.built_for:
@@ -78,4 +78,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     )
 
 
-RULE = rule("dispatch-key-drift", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("dispatch-key-drift", __doc__, find_problems, [TorchData.OPERATORS])

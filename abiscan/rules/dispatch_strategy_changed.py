@@ -23,15 +23,15 @@ from abiscan.dispatch.calls import Failure, failure_message, find_delegates
 from abiscan.dispatch.coverage import measure_coverage
 from abiscan.dispatch.table import EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
 from abiscan.words import listed, plural
 
 _GENERIC = (EntrySource.CATCH_ALL, EntrySource.MATH, EntrySource.DEFAULT_BACKEND)
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all of them, the most used first."""
     registering = linkage.registering
     backend = registering.backend if registering else None
@@ -64,4 +64,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("dispatch-strategy-changed", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("dispatch-strategy-changed", __doc__, find_problems, [TorchData.OPERATORS])

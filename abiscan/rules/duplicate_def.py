@@ -20,19 +20,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import other_side, places, refusal, refusals, schemas
+from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.rules.registration import compare_schemas, list_places, list_refusals, other_side, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the second definition."""
     # Dispatcher::registerDef (aten/src/ATen/core/dispatch/Dispatcher.cpp) looks at the name alone.
-    for reaction in refusals(linkage, ("D1",)):
-        difference, both = schemas(linkage, reaction)
+    for reaction in list_refusals(linkage, ("D1",)):
+        difference, both = compare_schemas(linkage, reaction)
         subject, second = reaction.outcome.subject, other_side(linkage, reaction)
         cause = f"{reaction.object} defines {subject}, which {second} already defines ({difference})"
-        yield refusal(RULE.name, linkage, reaction, cause, [both, *places(reaction)])
+        yield refusal_finding(RULE.name, linkage, reaction, cause, [both, *list_places(reaction)])
 
 
-RULE = rule("duplicate-def", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("duplicate-def", __doc__, find_problems, [TorchData.OPERATORS])

@@ -21,31 +21,33 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import RegisteredFallback
 from abiscan.rules.advice import other_build
-from abiscan.rules.registration import other_side, place_of, refusal, refusals
+from abiscan.rules.registration import list_refusals, other_side, place_of, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per key."""
     # Dispatcher::registerFallback throws for most keys and releases; where it replaces, the second loop has a warning.
-    for reaction in refusals(linkage, ("F1", "F2")):
-        yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_make_evidence(reaction)])
+    for reaction in list_refusals(linkage, ("F1", "F2")):
+        yield refusal_finding(
+            RULE.name, linkage, reaction, _format_cause(linkage, reaction), [_make_evidence(reaction)]
+        )
     for reaction in linkage.registering.reactions if linkage.registering else ():
         if reaction.outcome.kind is OutcomeKind.OVERRIDES and isinstance(reaction.outcome.event, RegisteredFallback):
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,
-                message=f"{_cause(linkage, reaction)}; {linkage.release} silently replaces it",
+                message=f"{_format_cause(linkage, reaction)}; {linkage.release} silently replaces it",
                 evidence=(_make_evidence(reaction),),
                 fix=other_build(linkage),
             )
 
 
-def _cause(linkage: Linkage, reaction: Reaction) -> str:
+def _format_cause(linkage: Linkage, reaction: Reaction) -> str:
     second = other_side(linkage, reaction)
     return f"{reaction.object} registers a fallback for {reaction.outcome.subject}, for which {second} already has one"
 
@@ -60,4 +62,4 @@ def _make_evidence(reaction: Reaction) -> Evidence:
     )
 
 
-RULE = rule("duplicate-fallback", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("duplicate-fallback", __doc__, find_problems, [TorchData.OPERATORS])

@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import other_side, place_of, refusal, refusals
+from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.rules.registration import list_refusals, other_side, place_of, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the second block."""
-    for reaction in refusals(linkage, ("N1",)):
+    for reaction in list_refusals(linkage, ("N1",)):
         namespace, second = reaction.outcome.subject, other_side(linkage, reaction)
         # Which of the two is refused depends on their order, and that is the order of the imports.
         same = f" ({reaction.conflicts_with} is loaded first)" if reaction.conflicts_with else ""
@@ -35,7 +35,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         block = f"TORCH_LIBRARY({namespace}) at {place_of(reaction.outcome.event)}"
         evidence = Evidence(subject=namespace, readable=block, object=reaction.object, instead=reaction.outcome.old)
         fix = f"load only one of {reaction.conflicts_with} and {reaction.object}" if reaction.conflicts_with else None
-        yield refusal(RULE.name, linkage, reaction, cause, [evidence], fix)
+        yield refusal_finding(RULE.name, linkage, reaction, cause, [evidence], fix)
 
 
-RULE = rule("duplicate-library", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("duplicate-library", __doc__, find_problems, [TorchData.OPERATORS])

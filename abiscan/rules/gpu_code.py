@@ -17,7 +17,7 @@ from abiscan.words import listed, plural
 _SHOWN: Final = 4
 
 
-def failures(
+def list_failures(
     rule: str,
     fit: CodeFit,
     linkage: Linkage,
@@ -43,19 +43,21 @@ def failures(
         else:
             continue
         targets = {name: targets_of(outcome.code[name]) for name in failing}
-        evidence = tuple(Evidence(subject=name, object=linkage.name, instead=_had(targets[name])) for name in failing)
+        evidence = tuple(
+            Evidence(subject=name, object=linkage.name, instead=_format_targets(targets[name])) for name in failing
+        )
         yield Finding(
             rule=rule,
             effect=Effect.CALL_FAILS,
             message=f"{subject}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}{selected}",
-            evidence=evidence or (Evidence(subject=linkage.name, instead=_had(targets_of(outcome.every))),),
+            evidence=evidence or (Evidence(subject=linkage.name, instead=_format_targets(targets_of(outcome.every))),),
             fix=fix(outcome, first, targets or {linkage.name: targets_of(outcome.every)}),
             # HIP's text for it changes with its version, and a quotation has to be exact.
             says=says if outcome.gpu.gfx is None else None,
         )
 
 
-def _had(targets: tuple[str, ...]) -> str:
+def _format_targets(targets: tuple[str, ...]) -> str:
     return f"code for {', '.join(targets)}" if targets else "no code"
 
 
@@ -66,7 +68,7 @@ def _torch_too(linkage: Linkage, gpu: Gpu) -> str:
     return f"; {linkage.release} itself has {'code' if runs else 'none'} for it"
 
 
-def architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str:
+def advise_architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str:
     """Return how to compile for a GPU: what ``TORCH_CUDA_ARCH_LIST``, or ``PYTORCH_ROCM_ARCH``, needs to have.
 
     :param targets: what there is code for, by operator
@@ -78,12 +80,12 @@ def architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str:
     # targets").
     exact = [target for target in all_of_them if target.endswith(("a", "f"))]
     family = gpu.capability // 10
-    if exact and len(exact) == len(all_of_them) and not any(_family(target) == family for target in exact):
+    if exact and len(exact) == len(all_of_them) and not any(_family_of(target) == family for target in exact):
         # Such code uses what other GPUs do not have: their compiler refuses its source, or leaves it out.
         return f"choose another implementation on this GPU: this one is written for {listed(exact, _SHOWN)} alone"
     name = f"{family}.{gpu.capability % 10}{'a' if exact and len(exact) == len(all_of_them) else ''}"
     return f"build the extension with {name} in TORCH_CUDA_ARCH_LIST"
 
 
-def _family(target: str) -> int:
+def _family_of(target: str) -> int:
     return int(target.rpartition("_")[2].rstrip("af")) // 10

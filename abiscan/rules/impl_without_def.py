@@ -22,16 +22,16 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
 from abiscan.rules.registration import place_of
 from abiscan.torches import embedded_python
 from abiscan.words import listed
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for torch's namespaces, one for all others."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
@@ -53,7 +53,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     # Three answers of different weight: torch does not have it (a fault), nobody is seen to have it (a note), the code
     # of the package has it (a note that says where).
     places = linkage.defined_in_python
-    in_python = [reaction for reaction in dead if _base(reaction) in places]
+    in_python = [reaction for reaction in dead if _base_name(reaction) in places]
     of_torch = [reaction for reaction in of_torch if reaction not in in_python]
     of_others = [reaction for reaction in dead if reaction not in of_torch and reaction not in in_python]
     if of_torch:
@@ -61,7 +61,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.CALL_FAILS,
             message=(
-                f"{linkage.name} has kernels for operators that {linkage.release} does not have: {_names(of_torch)}"
+                f"{linkage.name} has kernels for operators that {linkage.release} does not have: {_names_of(of_torch)}"
             ),
             evidence=tuple(map(_make_evidence, of_torch)),
             fix=other_build(linkage),
@@ -72,31 +72,31 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             effect=Effect.NOTE,
             message=(
                 f"{linkage.name} has kernels for operators that neither torch nor any library loaded with it defines: "
-                f"{_names(of_others)}"
+                f"{_names_of(of_others)}"
             ),
             evidence=tuple(map(_make_evidence, of_others)),
             fix="no action needed if Python code or another library of the package defines them before they are called",
         )
 
     if in_python:
-        different = dict.fromkeys(map(_base, in_python))
+        different = dict.fromkeys(map(_base_name, in_python))
         named = listed(f"{name} (defined at {places[name]})" for name in different)
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
             message=f"{linkage.name} has kernels for operators that Python code of the package defines: {named}",
-            evidence=tuple(_make_evidence(reaction, places[_base(reaction)]) for reaction in in_python),
+            evidence=tuple(_make_evidence(reaction, places[_base_name(reaction)]) for reaction in in_python),
             fix="no action needed: the package defines them",
         )
 
 
-def _base(reaction: Reaction) -> str:
+def _base_name(reaction: Reaction) -> str:
     """Return the operator, without its overload."""
     # Python code defines operators by name, and overloads in the text of the schema, which may be computed.
     return reaction.outcome.subject.partition(".")[0]
 
 
-def _names(reactions: list[Reaction]) -> str:
+def _names_of(reactions: list[Reaction]) -> str:
     return listed(dict.fromkeys(reaction.outcome.subject for reaction in reactions))
 
 
@@ -110,4 +110,4 @@ def _make_evidence(reaction: Reaction, defined: str | None = None) -> Evidence:
     )
 
 
-RULE = rule("impl-without-def", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("impl-without-def", __doc__, find_problems, [TorchData.OPERATORS])

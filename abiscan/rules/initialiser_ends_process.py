@@ -20,20 +20,20 @@ from collections.abc import Iterator
 from abiscan.binary.mangling import demangle
 from abiscan.dispatch.messages import OF_THE_CODE
 from abiscan.findings import Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import ProcessEnd
-from abiscan.rules.registration import refusal, refusals
+from abiscan.rules.registration import list_refusals, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding: the first end is the last."""
     # It stands among the reactions because it competes with them: whatever comes first ends the load.
-    for reaction in refusals(linkage, (OF_THE_CODE,)):
+    for reaction in list_refusals(linkage, (OF_THE_CODE,)):
         event = reaction.outcome.event
         assert isinstance(event, ProcessEnd)
         place = demangle(event.symbol) if event.symbol else "a static initialiser"
-        yield refusal(
+        yield refusal_finding(
             RULE.name,
             linkage,
             reaction,
@@ -43,4 +43,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("initialiser-ends-process", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("initialiser-ends-process", __doc__, find_problems, [TorchData.OPERATORS])

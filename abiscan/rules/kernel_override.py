@@ -21,15 +21,15 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import RegisteredFallback, Registry
 from abiscan.rules.registration import key_of, other_side
 from abiscan.words import plural
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per object and owner of the kernels that it replaces."""
     by_owner: dict[tuple[str, str], list[Reaction]] = {}
     for reaction in linkage.registering.reactions if linkage.registering else ():
@@ -62,4 +62,4 @@ def _make_evidence(linkage: Linkage, reaction: Reaction) -> Evidence:
     )
 
 
-RULE = rule("kernel-override", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("kernel-override", __doc__, find_problems, [TorchData.OPERATORS])

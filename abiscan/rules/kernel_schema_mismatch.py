@@ -22,21 +22,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import other_side, places, refusal, refusals
+from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.rules.registration import list_places, list_refusals, other_side, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Show the schema, and the one that the C++ type implies."""
-    for reaction in refusals(linkage, ("K2", "R7", "R8")):
+    for reaction in list_refusals(linkage, ("K2", "R7", "R8")):
         outcome = reaction.outcome
         cause = f"a kernel for {outcome.subject} in {reaction.object} does not match the schema of the operator"
         # "Defined by itself" would be said of an extension with both; then only the mismatch is news.
         if other_side(linkage, reaction) != f"{reaction.object} itself":
             cause += f", defined by {other_side(linkage, reaction)}"
         both = Evidence(subject=outcome.subject, readable=outcome.new, object=reaction.object, instead=outcome.old)
-        yield refusal(RULE.name, linkage, reaction, cause, [both, *places(reaction)])
+        yield refusal_finding(RULE.name, linkage, reaction, cause, [both, *list_places(reaction)])
 
 
-RULE = rule("kernel-schema-mismatch", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("kernel-schema-mismatch", __doc__, find_problems, [TorchData.OPERATORS])

@@ -22,20 +22,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import key_of, other_side, places, refusal, refusals, types
+from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.rules.registration import compare_types, key_of, list_places, list_refusals, other_side, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Compare the two types."""
     # CppSignature (aten/src/ATen/core/dispatch/CppSignature.h) compares std::type_index, so by mangled name.
-    for reaction in refusals(linkage, ("K1",)):
+    for reaction in list_refusals(linkage, ("K1",)):
         subject, second = reaction.outcome.subject, other_side(linkage, reaction)
         key = key_of(linkage, reaction.outcome.event)
         kernel = f"{key} kernel" if key else "kernel"
         cause = f"the {kernel} for {subject} in {reaction.object} has a different C++ type than that of {second}"
-        yield refusal(RULE.name, linkage, reaction, cause, [types(reaction), *places(reaction)])
+        yield refusal_finding(RULE.name, linkage, reaction, cause, [compare_types(reaction), *list_places(reaction)])
 
 
-RULE = rule("kernel-signature-mismatch", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("kernel-signature-mismatch", __doc__, find_problems, [TorchData.OPERATORS])

@@ -33,26 +33,26 @@ from collections.abc import Iterator
 
 from abiscan.binary.mangling import demangle, demangle_type
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
 from abiscan.words import listed, plural
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for classes passed while loading, one for each that is harmful in use, a note for the rest."""
     for drift in linkage.drifts:
         # Together: registration passes several of these classes at once, and nobody can load it without the others.
         if drift.at_load:
-            classes = " and ".join(map(_sizes, drift.at_load))
+            classes = " and ".join(map(_format_sizes, drift.at_load))
             cause = f"registers through {classes}, laid out differently in"
             harm = "; loading it is undefined behaviour"
             yield _make_finding(linkage, drift, drift.at_load, Effect.ABORTS, cause, harm)
         for type_drift in drift.types:
             # One for each class, since which of them is harmful depends on what is called.
             if type_drift.certainty is Certainty.ON_USE:
-                cause = f"shares {_sizes(type_drift)}, laid out differently in"
+                cause = f"shares {_format_sizes(type_drift)}, laid out differently in"
                 yield _make_finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
         # The notes say on what the answer rests: it is about a torch whose layouts were not measured but inferred.
         if drift.compared:
@@ -91,7 +91,7 @@ def _laid_out(linkage: Linkage, drift: LayoutDrift) -> Finding:
     )
 
 
-def _sizes(drift: TypeDrift) -> str:
+def _format_sizes(drift: TypeDrift) -> str:
     change = drift.change
     # Equal sizes with moved members would read as "no change".
     if not change.resized:
@@ -106,12 +106,12 @@ def _make_finding(
         rule=RULE.name,
         effect=effect,
         message=f"{drift.name}, built for torch {drift.built_for}, {cause} {linkage.release}{harm}",
-        evidence=tuple(evidence for type_drift in types for evidence in _evidence(drift, type_drift)),
+        evidence=tuple(evidence for type_drift in types for evidence in _list_evidence(drift, type_drift)),
         fix=other_build(linkage),
     )
 
 
-def _evidence(drift: LayoutDrift, type_drift: TypeDrift) -> Iterator[Evidence]:
+def _list_evidence(drift: LayoutDrift, type_drift: TypeDrift) -> Iterator[Evidence]:
     for difference in type_drift.change.differences:
         yield Evidence(subject=f"{type_drift.change.name}: {difference}")
     for touch in type_drift.touches:
@@ -119,4 +119,4 @@ def _evidence(drift: LayoutDrift, type_drift: TypeDrift) -> Iterator[Evidence]:
         yield Evidence(subject=touch.symbol, readable=f"{touch.use.value}: {name}", object=drift.name)
 
 
-RULE = rule("layout-drift", __doc__, check, [TorchData.LAYOUTS])
+RULE = rule("layout-drift", __doc__, find_problems, [TorchData.LAYOUTS])

@@ -23,9 +23,9 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.messages import UNKNOWN_KEY
 from abiscan.findings import Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import place_of, refusal, refusals
+from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.rules.registration import list_refusals, place_of, refusal_finding
 
 _WHAT = {
     "L1": "opens a block for the namespace _, which only TORCH_LIBRARY_IMPL allows",
@@ -51,14 +51,14 @@ _WHAT = {
 _OF_RELEASES = ("L4", "R10", UNKNOWN_KEY)
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Say which of the checks failed."""
     # The keys are the ids of torch's messages in ``dispatch``: L for those about blocks, R for ``RegisterOperators``.
-    for reaction in refusals(linkage, _WHAT):
+    for reaction in list_refusals(linkage, _WHAT):
         message, subject = reaction.outcome.message, reaction.outcome.subject
         assert message is not None
         place = place_of(reaction.outcome.event)
-        yield refusal(
+        yield refusal_finding(
             RULE.name,
             linkage,
             reaction,
@@ -70,4 +70,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("library-block-misuse", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("library-block-misuse", __doc__, find_problems, [TorchData.OPERATORS])

@@ -24,14 +24,14 @@ from collections.abc import Iterator
 from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.table import AUTOGRAD, DispatchTable, EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.words import listed
 
 _KEEPS = (EntrySource.KERNEL, EntrySource.AUTOGRAD, EntrySource.MATH)
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per backend."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
@@ -71,4 +71,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             )
 
 
-RULE = rule("lost-autograd", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("lost-autograd", __doc__, find_problems, [TorchData.OPERATORS])

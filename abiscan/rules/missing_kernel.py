@@ -21,12 +21,12 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.coverage import ESSENTIAL, measure_coverage
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.words import listed
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all of them."""
     registering = linkage.registering
     if registering is None or registering.backend is None:
@@ -63,4 +63,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("missing-kernel", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("missing-kernel", __doc__, find_problems, [TorchData.OPERATORS])

@@ -33,10 +33,10 @@ from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
 from abiscan.rules.advice import other_build, other_kind, required_elsewhere
 from abiscan.rules.symbols import KINDS, missing_torch_libraries, of_missing_libraries
-from abiscan.rules.symptom import symptom
+from abiscan.rules.symptom import describe_symptom
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for libraries that torch lacks, and notes on those whose search may find nothing."""
     # The kinds of absence exclude each other, and differ in how certain the failure is.
     if of_torch := missing_torch_libraries(linkage):
@@ -48,7 +48,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
             message=f"{linkage.name} needs {names}, and no search path leads there: {first}: {NO_SUCH_FILE}",
-            evidence=_evidence(unreached),
+            evidence=_list_evidence(unreached),
             fix="link it with -Wl,-rpath and the folder that has it, or name that folder in LD_LIBRARY_PATH",
         )
     external = [library for library in missing if library.absence is Absence.EXTERNAL]
@@ -62,7 +62,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 f"{linkage.name} needs {names}: not in torch, not next to the extension, not on this machine; assumed "
                 f"to be present at run time, otherwise loading fails: {external[0].name}: {NO_SUCH_FILE}"
             ),
-            evidence=_evidence(external),
+            evidence=_list_evidence(external),
             fix="install the package that provides it, put it on RPATH or LD_LIBRARY_PATH, or load it first",
         )
     # Found by this check since it lies there, and by ``ld.so`` only if something loads it first.
@@ -94,7 +94,7 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
         effect=Effect.LOAD_FAILS,
         message=f"{cause}: {missing[0].name}: {NO_SUCH_FILE}",
         evidence=(
-            *_evidence(missing),
+            *_list_evidence(missing),
             *(
                 Evidence(
                     subject=symbol.reference.name, readable=demangle(symbol.reference.name), object=symbol.module.name
@@ -103,13 +103,13 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
             ),
         ),
         fix=fix,
-        symptom=symptom(linkage),
+        symptom=describe_symptom(linkage),
     )
 
 
-def _evidence(missing: Sequence[MissingLibrary]) -> tuple[Evidence, ...]:
+def _list_evidence(missing: Sequence[MissingLibrary]) -> tuple[Evidence, ...]:
     pairs = dict.fromkeys((library.name, library.needed_by.name) for library in missing)
     return tuple(Evidence(subject=name, object=needed_by) for name, needed_by in pairs)
 
 
-RULE = rule("missing-library", __doc__, check)
+RULE = rule("missing-library", __doc__, find_problems)

@@ -23,13 +23,13 @@ from collections.abc import Iterator
 from abiscan.dispatch.calls import lookup_message
 from abiscan.dispatch.messages import has_message
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
 from abiscan.words import listed
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for torch's namespaces, one for all others."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
@@ -63,4 +63,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             )
 
 
-RULE = rule("missing-operator-lookup", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("missing-operator-lookup", __doc__, find_problems, [TorchData.OPERATORS])

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from abiscan.torches.name_history import NameHistory
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code
-    """Find nothing in an extension: see ``findings``."""
+def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code
+    """Find nothing in an extension: see ``list_findings``."""
     yield from ()
 
 
-def findings(uses: Sequence[LaterUse], history: NameHistory, package: str, torch: str) -> Iterator[Finding]:
+def list_findings(uses: Sequence[LaterUse], history: NameHistory, package: str, torch: str) -> Iterator[Finding]:
     """Yield the finding about one missing name.
 
     :param uses: those of that name
@@ -78,4 +78,4 @@ def _error_text(use: LaterUse) -> str | None:
     return f"No module named '{use.name}'" if use.how == "import" else f"cannot import name '{name}' from '{owner}'"
 
 
-RULE = rule("missing-torch-name", __doc__, check)
+RULE = rule("missing-torch-name", __doc__, find_problems)

@@ -27,17 +27,17 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.gpu_code import architecture, failures
+from abiscan.rules.gpu_code import advise_architecture, list_failures
 from abiscan.words import listed, plural
 
 _SAYS = "CUDA error: no kernel image is available for execution on the device"
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each GPU on which operators fail, and a note on those of which only some kernels lack
     code.
     """
-    yield from failures(RULE.name, CodeFit.NONE, linkage, _cause, _fix, _SAYS)
+    yield from list_failures(RULE.name, CodeFit.NONE, linkage, _format_cause, _format_fix, _SAYS)
     for outcome in linkage.gpus:
         # An operator that has kernels for several GPUs chooses one at run time; that it can reach another is no
         # failure.
@@ -61,12 +61,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             )
 
 
-def _cause(outcome: GpuOutcome, choice: Choice) -> str:  # noqa: ARG001 - there is nothing to say about no code
+def _format_cause(outcome: GpuOutcome, choice: Choice) -> str:  # noqa: ARG001 - there is nothing to say about no code
     return "no code that this GPU runs"
 
 
-def _fix(outcome: GpuOutcome, choice: Choice, targets: Mapping[str, tuple[str, ...]]) -> str:  # noqa: ARG001
-    return f"{architecture(outcome.gpu, targets)}, or install a version that has code for it"
+def _format_fix(outcome: GpuOutcome, choice: Choice, targets: Mapping[str, tuple[str, ...]]) -> str:  # noqa: ARG001
+    return f"{advise_architecture(outcome.gpu, targets)}, or install a version that has code for it"
 
 
-RULE = rule("no-kernel-image", __doc__, check)
+RULE = rule("no-kernel-image", __doc__, find_problems)

@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.inputs.wheel_tag import has_rules_for, lowest_manylinux, manylinux
+from abiscan.inputs.wheel_tag import has_rules_for, lowest_manylinux, manylinux_version
 from abiscan.linkage.linkage import Linkage
 from abiscan.words import listed
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all symbol versions that systems with this tag may lack."""
-    tagged = manylinux(linkage.wheel)
+    tagged = manylinux_version(linkage.wheel)
     if tagged is None:
         return
     machine = linkage.facts.machine.value
@@ -56,4 +56,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     )
 
 
-RULE = rule("platform-tag-wrong", __doc__, check)
+RULE = rule("platform-tag-wrong", __doc__, find_problems)

@@ -23,15 +23,15 @@ from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.drivers import cuda_of_ptx, driver_for_ptx
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.gpu_code import architecture, failures
+from abiscan.rules.gpu_code import advise_architecture, list_failures
 from abiscan.words import listed, plural
 
 _SAYS = "CUDA error: the provided PTX was compiled with an unsupported toolchain."
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each GPU on which operators need translation."""
-    yield from failures(RULE.name, CodeFit.PTX_TOO_NEW, linkage, _cause, _fix, _SAYS)
+    yield from list_failures(RULE.name, CodeFit.PTX_TOO_NEW, linkage, _format_cause, _format_fix, _SAYS)
     for outcome in linkage.gpus:
         translated = outcome.translated
         # As in ``gpu_code``: the file as a whole, if no operator is known.
@@ -40,26 +40,26 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         # With a driver, the answer is certain: it fails, which is the finding above, or it works, which is none.
         if translated and outcome.driver is None:
             # The newest PTX decides which driver will do for all of them.
-            newest = max(translated.values(), key=_version)
+            newest = max(translated.values(), key=_ptx_version)
             selected = f": {plural(len(translated), 'operator')}: {listed(translated)}" if outcome.operators else ""
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.NOTE,
                 message=(
                     f"{linkage.name} on {outcome.gpu}: only PTX fits, which the driver translates when it is first "
-                    f"used; {_needs(newest)}{selected}"
+                    f"used; {_format_need(newest)}{selected}"
                 ),
                 evidence=tuple(Evidence(subject=name, object=linkage.name) for name in translated),
-                fix=f"pass --driver to have it checked, or {architecture(outcome.gpu, {})}",
+                fix=f"pass --driver to have it checked, or {advise_architecture(outcome.gpu, {})}",
             )
 
 
-def _version(choice: Choice) -> tuple[int, int]:
+def _ptx_version(choice: Choice) -> tuple[int, int]:
     return choice.entry.ptx_isa if choice.entry and choice.entry.ptx_isa else (0, 0)
 
 
-def _needs(choice: Choice) -> str:
-    major, minor = _version(choice)
+def _format_need(choice: Choice) -> str:
+    major, minor = _ptx_version(choice)
     driver = driver_for_ptx((major, minor))
     cuda = cuda_of_ptx((major, minor))
     if driver:
@@ -68,14 +68,14 @@ def _needs(choice: Choice) -> str:
     return f"PTX {major}.{minor} needs the driver of {of_cuda} or newer"
 
 
-def _cause(outcome: GpuOutcome, choice: Choice) -> str:
-    return f"only PTX fits, and {_needs(choice)}, not {outcome.driver}"
+def _format_cause(outcome: GpuOutcome, choice: Choice) -> str:
+    return f"only PTX fits, and {_format_need(choice)}, not {outcome.driver}"
 
 
-def _fix(outcome: GpuOutcome, choice: Choice, targets: Mapping[str, tuple[str, ...]]) -> str:  # noqa: ARG001
-    driver = driver_for_ptx(_version(choice))
+def _format_fix(outcome: GpuOutcome, choice: Choice, targets: Mapping[str, tuple[str, ...]]) -> str:  # noqa: ARG001
+    driver = driver_for_ptx(_ptx_version(choice))
     update = f"update the driver to {driver} or newer" if driver else "update the driver"
-    return f"{update}, or {architecture(outcome.gpu, {})}"
+    return f"{update}, or {advise_architecture(outcome.gpu, {})}"
 
 
-RULE = rule("ptx-too-new", __doc__, check)
+RULE = rule("ptx-too-new", __doc__, find_problems)

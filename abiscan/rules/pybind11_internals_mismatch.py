@@ -26,7 +26,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Compare the names of the two registries."""
     python = linkage.torch_libraries.get("libtorch_python.so")
     own_internals, torch_internals = linkage.facts.pybind11_internals, python.pybind11_internals if python else None
@@ -44,4 +44,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("pybind11-internals-mismatch", __doc__, check)
+RULE = rule("pybind11-internals-mismatch", __doc__, find_problems)

@@ -26,10 +26,10 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.python_import import compiled_for, expected_tag
 from abiscan.linkage.resolve import symbol_message
-from abiscan.rules.symptom import symptom
+from abiscan.rules.symptom import describe_symptom
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding with all evidence of a different Python."""
     interpreter = linkage.interpreter
     if interpreter is None:
@@ -69,8 +69,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         message=message,
         evidence=tuple(evidence),
         fix=f"install the wheel for Python {running} (tag cp{running.replace('.', '')})",
-        symptom=symptom(linkage),
+        symptom=describe_symptom(linkage),
     )
 
 
-RULE = rule("python-abi-mismatch", __doc__, check)
+RULE = rule("python-abi-mismatch", __doc__, find_problems)

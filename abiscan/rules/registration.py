@@ -19,14 +19,14 @@ from abiscan.registrations import (
     Registry,
 )
 from abiscan.rules.advice import other_build
-from abiscan.rules.symptom import symptom
+from abiscan.rules.symptom import describe_symptom
 from abiscan.words import listed
 
 # The messages that compare two schemas.
 _OF_SCHEMAS = ("D1", "D2", "D3", "D4", "D5", "K2", "R7", "R8")
 
 
-def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
+def list_refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
     """Yield the registrations that torch rejects with one of these messages.
 
     :param checks: the ids of the messages
@@ -35,49 +35,49 @@ def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
         message = reaction.outcome.message
         # What torch would reject later is told with the first refusal, and not as a finding of its own: it may go away
         # with the first.
-        if reaction.fails and not reaction.behind and message is not None and message.id in checks:
+        if reaction.fails and not reaction.after_failure and message is not None and message.id in checks:
             yield reaction
 
 
-def refusal(
+def refusal_finding(
     rule: str, linkage: Linkage, reaction: Reaction, cause: str, evidence: Collection[Evidence], fix: str | None = None
 ) -> Finding:
     """Return the finding for a registration that torch rejects with an exception.
 
     :param cause: what is wrong, in one clause
     """
-    message, behind = reaction.outcome.message, _behind(linkage, reaction)
+    message, behind = reaction.outcome.message, _list_later(linkage, reaction)
     subjects = listed(later.outcome.subject for later in behind)
     remaining = f"{subjects} too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
     and_then = f"; once that is fixed, torch rejects {remaining}" if behind else ""
     return Finding(
         rule=rule,
         effect=effect_of(reaction),
-        message=f"{cause}; {consequence(reaction)}{and_then}",
+        message=f"{cause}; {describe_consequence(reaction)}{and_then}",
         evidence=(*evidence, *(_evidence_behind(linkage, later) for later in behind)),
         # Most refusals are between an extension and a torch that it was not built for.
         fix=fix or other_build(linkage),
         says=message.text.strip("\n") or None if message else None,
-        symptom=symptom(linkage) if effect_of(reaction) is Effect.LOAD_FAILS else None,
+        symptom=describe_symptom(linkage) if effect_of(reaction) is Effect.LOAD_FAILS else None,
     )
 
 
-def _behind(linkage: Linkage, reaction: Reaction) -> list[Reaction]:
+def _list_later(linkage: Linkage, reaction: Reaction) -> list[Reaction]:
     """Return what torch would reject once ``reaction``, the first thing that it rejects, is fixed."""
     registering = linkage.registering
     # Only the failure that ends the load hides others; one in a call ends that call.
     if registering is None or reaction is not registering.failure:
         return []
-    return [later for later in registering.reactions if later.behind]
+    return [later for later in registering.reactions if later.after_failure]
 
 
 def _evidence_behind(linkage: Linkage, reaction: Reaction) -> Evidence:
     message = reaction.outcome.message
     assert message is not None
     if message.id in _OF_SCHEMAS:
-        return schemas(linkage, reaction)[1]
+        return compare_schemas(linkage, reaction)[1]
     if message.id == "K1":
-        return types(reaction)
+        return compare_types(reaction)
     return Evidence(subject=reaction.outcome.subject, readable=message.text.strip("\n"), object=reaction.object)
 
 
@@ -90,7 +90,7 @@ def effect_of(reaction: Reaction) -> Effect:
     return Effect.ABORTS if reaction.aborts else Effect.LOAD_FAILS
 
 
-def consequence(reaction: Reaction) -> str:
+def describe_consequence(reaction: Reaction) -> str:
     """Return the effect of torch's exception in words."""
     doing = "loading it" if reaction.is_static else "importing it"
     if reaction.exits:
@@ -124,7 +124,7 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
     return f"{reaction.object} itself"
 
 
-def places(reaction: Reaction) -> tuple[Evidence, ...]:
+def list_places(reaction: Reaction) -> tuple[Evidence, ...]:
     """Return the source line of the registration in the extension, if it is known."""
     place = place_of(reaction.outcome.event)
     return (Evidence(subject=place, readable=f"registered at {place}", object=reaction.object),) if place else ()
@@ -145,7 +145,7 @@ def key_of(linkage: Linkage, event: Registration) -> str | None:
     return name_of(kernel.dispatch_key) or name_of(kernel.library.dispatch_key)
 
 
-def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
+def compare_schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
     """Return two schemas compared: the first difference in words, and both schemas, « » around what only one of them
     has.
     """
@@ -160,7 +160,7 @@ def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
         first = new_schema.first_difference(old_schema)
         if first is not None:
             difference = _in_words(first, reaction.object, other_side(linkage, reaction))
-            instead = marked(old_schema, new_schema, linkage.registering.release)
+            instead = mark_differences(old_schema, new_schema, linkage.registering.release)
     return difference, Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
 
 
@@ -172,13 +172,13 @@ def _in_words(difference: Difference, object_name: str, second: str) -> str:
     return f"{change}: {difference.first} in {object_name}, {difference.second} in {second}"
 
 
-def marked(schema: FunctionSchema, second: FunctionSchema, release: MinorVersion) -> str:
+def mark_differences(schema: FunctionSchema, second: FunctionSchema, release: MinorVersion) -> str:
     """Return a schema as a release prints it, with « » around arguments and returns that ``other`` does not have
     there.
     """
     import difflib
 
-    def side(mine: Collection[Argument], theirs: Collection[Argument]) -> list[str]:
+    def mark_side(mine: Collection[Argument], theirs: Collection[Argument]) -> list[str]:
         texts, remaining = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))
         # As sequences of whole arguments, not of characters: an argument that was added marks itself alone.
         matcher = difflib.SequenceMatcher(a=remaining, b=texts, autojunk=False)
@@ -187,16 +187,16 @@ def marked(schema: FunctionSchema, second: FunctionSchema, release: MinorVersion
         }
         return [text if index in kept_indexes else f"«{text}»" for index, text in enumerate(texts)]
 
-    arguments = side(schema.arguments, second.arguments)
+    arguments = mark_side(schema.arguments, second.arguments)
     first = next((index for index, argument in enumerate(schema.arguments) if argument.kwarg_only), None)
     if first is not None:
         # Only after the comparison: "*" is no argument, and stands wherever the first keyword-only one does.
         arguments.insert(first, "*")
-    returns = ", ".join(side(schema.returns, second.returns))
+    returns = ", ".join(mark_side(schema.returns, second.returns))
     return f"{schema.name}({', '.join(arguments)}) -> {returns if len(schema.returns) == 1 else f'({returns})'}"
 
 
-def types(reaction: Reaction) -> Evidence:
+def compare_types(reaction: Reaction) -> Evidence:
     """Return two C++ types compared, with « » around what differs."""
     new, old = reaction.outcome.new or "", reaction.outcome.old or ""
     instead = Signature.of(old).mark_against(Signature.of(new)) if old != "?" else None

@@ -24,11 +24,11 @@ from typing import Final
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.dispatch.registries import entry_key
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import Registry
-from abiscan.rules.registration import other_side, refusal, refusals
+from abiscan.rules.registration import list_refusals, other_side, refusal_finding
 
 _CHECKS: Final = ("C4", "C5", "E1", "E2", "E3", "E4", "E5")
 _WHAT: Final = {
@@ -43,20 +43,22 @@ _WHAT: Final = {
 }
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for what is rejected, and for each entry that replaces another or is ignored."""
-    for reaction in refusals(linkage, _CHECKS):
+    for reaction in list_refusals(linkage, _CHECKS):
         fix = (
             f"do not load {reaction.object} and {reaction.conflicts_with} into one process"
             if reaction.conflicts_with
             else None
         )
-        yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_make_evidence(reaction)], fix)
+        yield refusal_finding(
+            RULE.name, linkage, reaction, _format_cause(linkage, reaction), [_make_evidence(reaction)], fix
+        )
     for reaction in linkage.registering.reactions if linkage.registering else ():
         kind, message = reaction.outcome.kind, reaction.outcome.message
         # c10/util/Registry.h: a higher priority replaces silently, a lower one is dropped silently, an equal one exits.
         if isinstance(reaction.outcome.event, Registry) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
-            entry, second = _what(reaction.outcome.event), other_side(linkage, reaction)
+            entry, second = _name_entry(reaction.outcome.event), other_side(linkage, reaction)
             overrides = kind is OutcomeKind.OVERRIDES
             existing = "its own" if second == f"{reaction.object} itself" else f"that of {second}"
             effect = f"replacing {existing}" if overrides else f"but {existing} has priority"
@@ -70,7 +72,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             )
 
 
-def _cause(linkage: Linkage, reaction: Reaction) -> str:
+def _format_cause(linkage: Linkage, reaction: Reaction) -> str:
     event, second, subject = reaction.outcome.event, other_side(linkage, reaction), reaction.outcome.subject
     assert isinstance(event, Registry)
     # A name has no key, so the sentence has to be another one.
@@ -80,21 +82,21 @@ def _cause(linkage: Linkage, reaction: Reaction) -> str:
         )
     assert reaction.outcome.message is not None
     if reaction.outcome.message.id == "E4":
-        return f"{reaction.object} registers {_what(event)}, which only PrivateUse1 allows"
-    return f"{reaction.object} registers {_what(event)}, which {second} has already registered"
+        return f"{reaction.object} registers {_name_entry(event)}, which only PrivateUse1 allows"
+    return f"{reaction.object} registers {_name_entry(event)}, which {second} has already registered"
 
 
-def _what(entry: Registry) -> str:
+def _name_entry(entry: Registry) -> str:
     key = entry_key(entry.what, entry.key)
     return _WHAT.get(entry.what, f"{{}} in {entry.what}").format(key or "PrivateUse1")
 
 
 def _make_evidence(reaction: Reaction) -> Evidence:
     event = reaction.outcome.event
-    readable = _what(event) if isinstance(event, Registry) and not event.names_backend else None
+    readable = _name_entry(event) if isinstance(event, Registry) and not event.names_backend else None
     return Evidence(
         subject=reaction.outcome.subject, readable=readable, object=reaction.object, instead=reaction.outcome.old
     )
 
 
-RULE = rule("registry-conflict", __doc__, check, [TorchData.ENTRIES])
+RULE = rule("registry-conflict", __doc__, find_problems, [TorchData.ENTRIES])

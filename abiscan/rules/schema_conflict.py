@@ -21,24 +21,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import other_side, refusal, refusals, schemas
+from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.rules.registration import compare_schemas, list_refusals, other_side, refusal_finding
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Compare the two definitions that torch found to differ, in their schemas or alias analysis kinds."""
-    for reaction in refusals(linkage, ("D2",)):
-        difference, both = schemas(linkage, reaction)
+    for reaction in list_refusals(linkage, ("D2",)):
+        difference, both = compare_schemas(linkage, reaction)
         subject, second = reaction.outcome.subject, other_side(linkage, reaction)
         cause = f"{reaction.object} defines {subject} with a different schema than {second}: {difference}"
-        yield refusal(RULE.name, linkage, reaction, cause, [both])
+        yield refusal_finding(RULE.name, linkage, reaction, cause, [both])
     # The schemas may be equal here: the kinds of alias analysis are compared next to them.
-    for reaction in refusals(linkage, ("D3", "D4", "D5")):
-        _, both = schemas(linkage, reaction)
+    for reaction in list_refusals(linkage, ("D3", "D4", "D5")):
+        _, both = compare_schemas(linkage, reaction)
         subject, second = reaction.outcome.subject, other_side(linkage, reaction)
         cause = f"{reaction.object} defines {subject} with a different alias analysis kind than {second}"
-        yield refusal(RULE.name, linkage, reaction, cause, [both])
+        yield refusal_finding(RULE.name, linkage, reaction, cause, [both])
 
 
-RULE = rule("schema-conflict", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("schema-conflict", __doc__, find_problems, [TorchData.OPERATORS])

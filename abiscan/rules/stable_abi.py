@@ -28,7 +28,7 @@ from abiscan.registrations import version_of
 from abiscan.torches.shims import exported_since, is_shim
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield a note about an extension that uses nothing of torch but C functions."""
     if not _is_stable(linkage.facts):
         return
@@ -65,4 +65,4 @@ def _compiled_with(linkage: Linkage) -> str | None:
     return version_of(max(filter(None, recorded), default=0))
 
 
-RULE = rule("stable-abi", __doc__, check)
+RULE = rule("stable-abi", __doc__, find_problems)

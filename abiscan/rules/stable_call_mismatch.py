@@ -31,22 +31,22 @@ from abiscan.dispatch.stable import call_mismatch
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.inputs.version import MinorVersion, TorchVersion
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Registering
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import Lookup, version_of
 from abiscan.rules.advice import other_build
 from abiscan.torches import embedded, embedded_operators
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each operator that is called in a way that harms."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
     # Once for each operator: a second place with the same call adds nothing.
     for lookup in {lookup.operator: lookup for lookup in registering.own.lookups if lookup.is_stable_call}.values():
-        now = _parsed(registering.operators.operators.get(lookup.operator), registering.release)
+        now = _parse_schema(registering.operators.operators.get(lookup.operator), registering.release)
         releases = _compiled_with(lookup, registering, linkage.facts.machine)
         if now is None or not releases:
             continue
@@ -101,10 +101,10 @@ def _schema_of(name: str, release: TorchVersion, machine: Machine) -> FunctionSc
         result = embedded_operators.operators(str(release), machine, [name])
     except InputError:
         return None
-    return _parsed(result.operators.get(name), release.minor_version)
+    return _parse_schema(result.operators.get(name), release.minor_version)
 
 
-def _parsed(operator: Operator | None, release: MinorVersion) -> FunctionSchema | None:
+def _parse_schema(operator: Operator | None, release: MinorVersion) -> FunctionSchema | None:
     if operator is None or operator.schema is None:
         return None
     try:
@@ -113,4 +113,4 @@ def _parsed(operator: Operator | None, release: MinorVersion) -> FunctionSchema 
         return None
 
 
-RULE = rule("stable-call-mismatch", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("stable-call-mismatch", __doc__, find_problems, [TorchData.OPERATORS])

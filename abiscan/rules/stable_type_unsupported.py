@@ -24,14 +24,14 @@ from collections.abc import Iterator
 from abiscan.dispatch.stable import Uncrossable
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.crossing import uncrossable_calls, uncrossable_kernels
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.words import listed
 
 _FIX = "use types that cross in the schema (float or Tensor for Scalar), or register the operator with TORCH_LIBRARY"
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for the kernels, one for the calls."""
     registering = linkage.registering
     if registering is None:
@@ -56,7 +56,7 @@ def _make_finding(linkage: Linkage, failing: dict[str, Uncrossable], subject: st
         evidence=tuple(
             Evidence(
                 subject=name,
-                readable=f"{name}: {value.place} is a {value.type}; {_which(value)} raises",
+                readable=f"{name}: {value.place} is a {value.type}; {_name_calls(value)} raises",
                 object=linkage.name,
             )
             for name, value in failing.items()
@@ -66,8 +66,8 @@ def _make_finding(linkage: Linkage, failing: dict[str, Uncrossable], subject: st
     )
 
 
-def _which(value: Uncrossable) -> str:
+def _name_calls(value: Uncrossable) -> str:
     return "every call" if value.always else "a call with a value"
 
 
-RULE = rule("stable-type-unsupported", __doc__, check, [TorchData.OPERATORS])
+RULE = rule("stable-type-unsupported", __doc__, find_problems, [TorchData.OPERATORS])

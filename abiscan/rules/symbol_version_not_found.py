@@ -25,10 +25,10 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import MissingVersion, Module
 from abiscan.linkage.resolve import PACKED, refused_packing, version_message
-from abiscan.rules.symptom import symptom
+from abiscan.rules.symptom import describe_symptom
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per library that is too old."""
     # One library that is too old lacks many versions at once: ``ld.so`` names the first, the finding has all.
     by_provider: dict[str, list[MissingVersion]] = {}
@@ -49,20 +49,20 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 for missing in versions
             ),
             fix=f"use a system with a newer {provider.name}, or a build of the extension made on an older system",
-            symptom=symptom(linkage),
+            symptom=describe_symptom(linkage),
         )
     if linkage.resolution:
-        yield from (_packed(linkage, module) for module in refused_packing(linkage.resolution.closure))
+        yield from (_packing_finding(linkage, module) for module in refused_packing(linkage.resolution.closure))
 
 
-def _packed(linkage: Linkage, module: Module) -> Finding:
+def _packing_finding(linkage: Linkage, module: Module) -> Finding:
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
         message=f"{module.path}: {PACKED}",
         evidence=(Evidence(subject="GLIBC_ABI_DT_RELR", object=module.name),),
         fix=f"link {module.name} with -Wl,-z,pack-relative-relocs, or without packed relocations",
-        symptom=symptom(linkage),
+        symptom=describe_symptom(linkage),
     )
 
 
@@ -70,4 +70,4 @@ def _as_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.rpartition("_")[2].split(".") if part.isdigit())
 
 
-RULE = rule("symbol-version-not-found", __doc__, check)
+RULE = rule("symbol-version-not-found", __doc__, find_problems)

@@ -42,7 +42,7 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
     alike = [
         (signature.similarity_to(missing), candidate)
         for candidate, signature in candidates.items()
-        if signature.parameters is not None and _bare(signature.name) == _bare(missing.name)
+        if signature.parameters is not None and _strip_tag(signature.name) == _strip_tag(missing.name)
     ]
     if not alike:
         return None
@@ -102,5 +102,5 @@ def effect_of(symbols: Sequence[UndefinedSymbol]) -> Effect:
     return Effect.CALL_FAILS if all(symbol.lazy for symbol in symbols) else Effect.LOAD_FAILS
 
 
-def _bare(name: str) -> str:
+def _strip_tag(name: str) -> str:
     return name.replace("[abi:cxx11]", "")

@@ -10,7 +10,7 @@ _SHOWN = 8
 _TURNS_INTO_ATTRIBUTE_ERROR = (1, 12)
 
 
-def symptom(linkage: Linkage) -> str | None:
+def describe_symptom(linkage: Linkage) -> str | None:
     """Return the later error if the load error is ignored; None for an extension that defines no operators."""
     registering = linkage.registering
     if registering is None:
@@ -32,10 +32,10 @@ def symptom(linkage: Linkage) -> str | None:
     # torch names the first operator that is missing; code rarely uses operators that begin with an underscore.
     public = [name for name in names if "::_" not in name] or names
     more = f"; the same for {len(public) - _SHOWN} more" if len(public) > _SHOWN else ""
-    return f"code that ignores the load error fails with {_errors(public[:_SHOWN], registering.release)}{more}"
+    return f"code that ignores the load error fails with {_list_errors(public[:_SHOWN], registering.release)}{more}"
 
 
-def _errors(names: list[str], release: MinorVersion) -> str:
+def _list_errors(names: list[str], release: MinorVersion) -> str:
     """Return the message of torch when code uses an operator that is not defined; any of ``names`` may be used
     first.
     """

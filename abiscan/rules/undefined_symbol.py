@@ -32,14 +32,14 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import UndefinedSymbol
 from abiscan.rules.advice import other_build
 from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, library_with, nearest_export, of_missing_libraries
-from abiscan.rules.symptom import symptom
+from abiscan.rules.symptom import describe_symptom
 from abiscan.words import plural
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Group undefined symbols by their cause; one finding for all if findings are not explained."""
     if not linkage.explained:
-        yield from _unsorted(linkage)
+        yield from _find_unsorted(linkage)
         return
     changed: list[tuple[UndefinedSymbol, str]] = []
     unlinked: dict[str, list[UndefinedSymbol]] = {}
@@ -48,7 +48,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     foreign: list[UndefinedSymbol] = []
     # Each cause is asked for only if the one before it does not hold: being linked with the wrong library explains a
     # symbol better than a near name does.
-    for symbol in _unexplained(linkage):
+    for symbol in _list_unexplained(linkage):
         name = symbol.reference.name
         if library := library_with(linkage.siblings, name):
             unlinked_siblings.setdefault(library, []).append(symbol)
@@ -65,7 +65,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         symbols = [symbol for symbol, _ in changed]
         yield _make_finding(
             linkage,
-            f"{linkage.name} {_count(symbols)} that {torch} has with different parameters",
+            f"{linkage.name} {_count_of(symbols)} that {torch} has with different parameters",
             symbols,
             [_make_evidence(symbol, instead) for symbol, instead in changed],
             other_build(linkage),
@@ -73,7 +73,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if absent:
         yield _make_finding(
             linkage,
-            f"{linkage.name} {_count(absent)} that {torch} does not have",
+            f"{linkage.name} {_count_of(absent)} that {torch} does not have",
             absent,
             list(map(_make_evidence, absent)),
             other_build(linkage),
@@ -82,7 +82,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for library, symbols in unlinked.items():
         yield _make_finding(
             linkage,
-            f"{symbols[0].module.name} {_count(symbols)} of {library}, but is not linked with it",
+            f"{symbols[0].module.name} {_count_of(symbols)} of {library}, but is not linked with it",
             symbols,
             list(map(_make_evidence, symbols)),
             f"link the extension with {library} (torch's own libraries are loaded with RTLD_LOCAL)",
@@ -90,7 +90,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for library, symbols in unlinked_siblings.items():
         yield _make_finding(
             linkage,
-            f"{symbols[0].module.name} {_count(symbols)} of {library}, a sibling library that it is not linked with",
+            f"{symbols[0].module.name} {_count_of(symbols)} of {library}, a sibling library that it is not linked with",
             symbols,
             list(map(_make_evidence, symbols)),
             f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may already do",
@@ -98,23 +98,23 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if foreign:
         yield _make_finding(
             linkage,
-            f"{linkage.name} {_count(foreign)} that no loaded library defines",
+            f"{linkage.name} {_count_of(foreign)} that no loaded library defines",
             foreign,
             list(map(_make_evidence, foreign)),
             "link the extension with the library that defines it",
         )
 
 
-def _unsorted(linkage: Linkage) -> Iterator[Finding]:
-    symbols = list(_unexplained(linkage))
+def _find_unsorted(linkage: Linkage) -> Iterator[Finding]:
+    symbols = list(_list_unexplained(linkage))
     if symbols:
-        message = f"{linkage.name} {_count(symbols)} that no loaded library defines"
+        message = f"{linkage.name} {_count_of(symbols)} that no loaded library defines"
         # C++ names take longer to read than all the rest; the plain ones tell which finding is met first.
         evidence = [Evidence(subject=symbol.reference.name, object=symbol.module.name) for symbol in symbols]
         yield _make_finding(linkage, message, symbols, evidence, other_build(linkage))
 
 
-def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
+def _list_unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
     """Yield the undefined symbols that no other rule explains."""
     # A symbol without its version is a fault of the system's library, and told there.
     stale = {version.version for version in linkage.resolution.missing_versions} if linkage.resolution else set()
@@ -126,7 +126,7 @@ def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
             yield symbol
 
 
-def _count(symbols: Sequence[UndefinedSymbol]) -> str:
+def _count_of(symbols: Sequence[UndefinedSymbol]) -> str:
     return f"uses {plural(len({symbol.reference.name for symbol in symbols}), 'symbol')}"
 
 
@@ -145,8 +145,8 @@ def _make_finding(
         message=f"{message}; calling one ends the program" if effect is Effect.CALL_FAILS else message,
         evidence=tuple(evidence),
         fix=fix,
-        symptom=symptom(linkage),
+        symptom=describe_symptom(linkage),
     )
 
 
-RULE = rule("undefined-symbol", __doc__, check)
+RULE = rule("undefined-symbol", __doc__, find_problems)

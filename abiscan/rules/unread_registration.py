@@ -23,7 +23,7 @@ from abiscan.registrations import LOOKUPS
 from abiscan.words import plural
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all of them."""
     registering = linkage.registering
     if registering is None:
@@ -55,4 +55,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     )
 
 
-RULE = rule("unread-registration", __doc__, check)
+RULE = rule("unread-registration", __doc__, find_problems)

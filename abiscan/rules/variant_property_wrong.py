@@ -46,7 +46,7 @@ from abiscan.words import listed, plural
 _SHOWN: Final = 4
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each kind of system that the properties are wrong about."""
     promise = linkage.promise
     if promise is None:
@@ -77,7 +77,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
         yield _make_finding(
             Effect.NOTE,
             f"{linkage.name} is for {machine.value}, but its wheel says {listed(map(str, foreign), _SHOWN)}",
-            _stated(foreign),
+            _list_stated(foreign),
             "remove them: no processor has both",
         )
     if needs is None or cpu is None:
@@ -93,7 +93,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
                 for name, of_file in needs.lacking(cpu).items()
                 for use in of_file
             ],
-            _state(machine, needs),
+            _suggest_properties(machine, needs),
             says=MESSAGE,
         )
     # From the worst to the mildest, and only one: a level that is too low for the load is too low for operators, too.
@@ -111,20 +111,20 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
                 )
                 for name, of_operator in failing.items()
             ],
-            _state(machine, needs),
+            _suggest_properties(machine, needs),
             says=MESSAGE,
         )
     # Needlessly high only if no code at all needs it: code that asks the processor first may use more, and is meant to.
-    elif promise.code is not None and (higher := _needless(machine, promise.code, promise)):
+    elif promise.code is not None and (higher := _list_needless(machine, promise.code, promise)):
         yield _make_finding(
             Effect.NOTE,
             f"no code of the wheel needs {listed(map(str, higher), _SHOWN)}",
-            _stated(higher),
+            _list_stated(higher),
             f"state {listed(map(str, properties_of_needs(machine, promise.code)), _SHOWN)}",
         )
 
 
-def _needless(machine: Machine, code: frozenset[str], promise: Promise) -> list[VariantProperty]:
+def _list_needless(machine: Machine, code: frozenset[str], promise: Promise) -> list[VariantProperty]:
     """Return the properties about processors that no code needs: levels above the lowest that is enough."""
     needed = properties_of_needs(machine, code)
     level = needed[0]
@@ -135,7 +135,7 @@ def _needless(machine: Machine, code: frozenset[str], promise: Promise) -> list[
     ]
 
 
-def _state(machine: Machine, needs: CpuNeeds) -> str:
+def _suggest_properties(machine: Machine, needs: CpuNeeds) -> str:
     operators = (use.feature for reach in (needs.operators or {}).values() for use in reach.uses)
     true = listed(map(str, properties_of_needs(machine, frozenset((*needs.features, *operators)))), _SHOWN)
     return f"state {true}, or build it for what is stated"
@@ -144,7 +144,7 @@ def _state(machine: Machine, needs: CpuNeeds) -> str:
 def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
     failing = [(stated, outcome) for stated, outcome in promise.outcomes if not runs_all(outcome)]
     if failing:
-        reasons = {_reason(outcome) for _, outcome in failing}
+        reasons = {_format_reason(outcome) for _, outcome in failing}
         yield _make_finding(
             Effect.CALL_FAILS,
             f"{linkage.name} has {listed(sorted(reasons))}: "
@@ -172,7 +172,7 @@ def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
         )
 
 
-def _reason(outcome: GpuOutcome) -> str:
+def _format_reason(outcome: GpuOutcome) -> str:
     fits = {choice.fit for choice in lacking(outcome).values()} or {outcome.file.fit}
     if CodeFit.NONE in fits:
         return "no code for a GPU that its wheel states"
@@ -226,7 +226,7 @@ def _of_torch(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
             Effect.LOAD_FAILS,
             f"{listed(map(str, stated), _SHOWN)} in the wheel admits {release}, on which {linkage.name} fails",
             [Evidence(subject=str(release), object=linkage.name, instead=error.message)],
-            _built(linkage),
+            _suggest_releases(linkage),
         )
     elif linkage.built_for and not any(map(promise.variant.admits_torch, linkage.built_for)):
         built = f"torch {linkage.built_for[0]}"
@@ -234,7 +234,7 @@ def _of_torch(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
             Effect.NOTE,
             f"{linkage.name} is built for {built}, but its wheel says {listed(map(str, stated), _SHOWN)}",
             [Evidence(subject=str(item), object=linkage.name, instead=f"built for {built}") for item in stated],
-            _built(linkage),
+            _suggest_releases(linkage),
         )
 
 
@@ -247,12 +247,12 @@ def _error_of_torch(linkage: Linkage) -> LoadError | None:
     return first_error(linkage.name, linkage.facts, linkage.resolution, None, linkage.registering, crash)
 
 
-def _built(linkage: Linkage) -> str:
+def _suggest_releases(linkage: Linkage) -> str:
     built = f", built for torch {linkage.built_for[0]}" if linkage.built_for else ""
     return f"state the releases that abiscan matrix shows to work{built}"
 
 
-def _stated(properties: Iterable[VariantProperty]) -> list[Evidence]:
+def _list_stated(properties: Iterable[VariantProperty]) -> list[Evidence]:
     return [Evidence(subject=str(stated)) for stated in properties]
 
 
@@ -262,4 +262,4 @@ def _make_finding(
     return Finding(rule=RULE.name, effect=effect, message=message, evidence=tuple(evidence), fix=fix, says=says)
 
 
-RULE = rule("variant-property-wrong", __doc__, check)
+RULE = rule("variant-property-wrong", __doc__, find_problems)

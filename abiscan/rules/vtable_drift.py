@@ -24,15 +24,15 @@ from collections.abc import Iterator
 
 from abiscan.binary.mangling import demangle_type
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.layout_drift import LayoutDrift, TableDrift
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
 from abiscan.torches.layout_changes import method_name
 from abiscan.words import listed, plural
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each base class in torch."""
     for drift in linkage.drifts:
         for table in drift.tables:
@@ -67,4 +67,4 @@ def _make_finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Fi
     )
 
 
-RULE = rule("vtable-drift", __doc__, check, [TorchData.LAYOUTS])
+RULE = rule("vtable-drift", __doc__, find_problems, [TorchData.LAYOUTS])

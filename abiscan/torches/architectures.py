@@ -28,13 +28,13 @@ def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None
     known_value = _read_embedded().get((release.build or "", release.machine.value))
     if known_value is not None:
         return known_value
-    source = files.source(release.own_libraries.get("libtorch_python.so", ""))
+    source = files.find_source(release.own_libraries.get("libtorch_python.so", ""))
     if source is None:
         return None
     try:
         # ``torch.cuda.get_arch_list()`` returns a text that the build puts into the library
         # (torch/csrc/cuda/Module.cpp).
-        match = LIST.search(source.open().data)
+        match = LIST.search(source.open_elf().data)
     except AbiscanError:
         return None
     return tuple(match[1].decode().split()) if match else None

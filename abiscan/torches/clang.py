@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from abiscan.binary.elf import Machine
-from abiscan.inputs import disk, programs
+from abiscan.inputs import observed_fs, programs
 from abiscan.regex import regex
 from abiscan.torches.class_dumps import ClassRow, parse_records, parse_vtables
 
@@ -133,7 +133,7 @@ def find_clang() -> Clang | None:
     if library is not None:
         return ClangLibrary()
     for name in (*(f"clang++-{number}" for number in range(NEWEST, OLDEST - 1, -1)), "clang++"):
-        program = disk.which(name)
+        program = observed_fs.find_program(name)
         if program is not None and _ask_version(program) >= OLDEST:
             return ClangProgram(program)
     return None
@@ -142,7 +142,7 @@ def find_clang() -> Clang | None:
 @functools.cache
 def _ask_version(program: str) -> int:
     try:
-        notice = programs.run([program, "--version"], capture_output=True, timeout=60, check=True).stdout
+        notice = programs.run_program([program, "--version"], capture_output=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError, ValueError):
         return 0
     match = re.search(r"clang version (\d+)", notice)
@@ -160,7 +160,7 @@ class ClangLibrary:
         asked = {"flags": include.flags, "headers": list(headers), "classes": sorted(requested)}
         with tempfile.TemporaryDirectory(prefix="abiscan-") as scratch:
             done = _run_limited(
-                programs.python(sys.executable, "-m", "abiscan.torches.libclang"),
+                programs.python_command(sys.executable, "-m", "abiscan.torches.libclang"),
                 Path(scratch),
                 input=json.dumps(asked),
             )
@@ -267,7 +267,7 @@ def _first_line(errors: str) -> str:
 
 def _run_limited(command: Sequence[str], folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     try:
-        return programs.run(
+        return programs.run_program(
             [*_LIMITED, *command],
             cwd=folder,
             capture_output=True,

@@ -365,7 +365,7 @@ def _make_release(record: dict[str, Any], files: Files) -> TorchRelease:
     # system.
     paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}
     for name, facts in _list_libraries(record).items():
-        files.put(paths[name], facts)
+        files.put_facts(paths[name], facts)
     return TorchRelease(
         build=record["build"],
         package=package,

@@ -17,7 +17,7 @@ from abiscan.dispatch.operators import KEYS, TAGS, Operator, Operators, Place, R
 from abiscan.dispatch.tags import Tags
 from abiscan.dispatch.wordings import Wordings
 from abiscan.errors import InputError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.files import Files, Wheel, require_regular
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.kinds import TargetKind, kind_of
@@ -60,13 +60,13 @@ def from_path(path: Path, files: Files) -> TorchRelease:
     """
     kind = kind_of(path)
     if kind is TargetKind.FOLDER:
-        package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
+        package = path.parent if path.name == "lib" and not observed_fs.is_dir(path / "lib") else path
         return _from_package(str(package.absolute()), files, named=str(path))
     if kind is TargetKind.WHEEL:
         wheel = Wheel(path)
-        files.mount(wheel, WHEEL_MOUNT)
+        files.mount_archive(wheel, WHEEL_MOUNT)
         return _from_package(posixpath.join(WHEEL_MOUNT, "torch"), files, named=str(path))
-    if disk.is_file(path):
+    if observed_fs.is_file(path):
         if not _SHARED_OBJECT.search(path.name) or not path.name.startswith(("libtorch", "libc10")):
             raise InputError(str(path), "is not a torch library, folder or wheel", _FIX)
         # One library stands for its folder: the extension needs the other libraries in it too.
@@ -93,7 +93,7 @@ def identify_libraries(release: TorchRelease, files: Files) -> dict[str, str]:
     # A build id alone is the same in a library that was stripped afterwards, or patched: the size tells those.
     identified = {}
     for path in operator_libraries(release):
-        name, source, facts = without_version(posixpath.basename(path)), files.source(path), files.object_at(path)
+        name, source, facts = without_version(posixpath.basename(path)), files.find_source(path), files.object_at(path)
         if source is None or facts is None or facts.build_id is None:
             return {}
         identified[name] = "" if name == _OF_PYTHON else f"{source.size} {facts.build_id}"
@@ -105,8 +105,10 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
 
     :raises InputError: a library cannot be read
     """
-    sources = {without_version(posixpath.basename(path)): files.source(path) for path in operator_libraries(release)}
-    libraries = {name: source.open() for name, source in sources.items() if source is not None}
+    sources = {
+        without_version(posixpath.basename(path)): files.find_source(path) for path in operator_libraries(release)
+    }
+    libraries = {name: source.open_elf() for name, source in sources.items() if source is not None}
     # The emulator is imported only when needed: that takes longer than reading what an earlier run has stored.
     from abiscan.emulation import recover_torch
 
@@ -143,15 +145,15 @@ def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
     :raises InputError: the library that has them cannot be read
     """
     path = release.own_libraries.get(assertions.LIBRARY)
-    source = files.source(path) if path is not None else None
-    return assertions.find_places(source.open()) if source is not None else {}
+    source = files.find_source(path) if path is not None else None
+    return assertions.find_places(source.open_elf()) if source is not None else {}
 
 
 def _find_tags(release: TorchRelease, files: Files) -> Tags | None:
     """Return the tags in a torch's own headers; None if it has no such header."""
     for header in tags.HEADERS:
-        source = files.source(posixpath.join(release.package, "include", header))
-        result = tags.tags_in(source.head(1 << 16).decode("utf-8", "replace")) if source is not None else None
+        source = files.find_source(posixpath.join(release.package, "include", header))
+        result = tags.tags_in(source.read_head(1 << 16).decode("utf-8", "replace")) if source is not None else None
         if result is not None:
             return result
     return None
@@ -216,7 +218,7 @@ def _name_keys(recovered: TorchRegistrations, version: TorchVersion | None, know
 def _from_package(package: str, files: Files, *, named: str, folder: str | None = None) -> TorchRelease:
     folder = folder or posixpath.join(package, "lib")
     # A wheel has them in ``torch/lib``, a conda environment in its own ``lib``.
-    libraries = [path for path in files.list(folder) if _SHARED_OBJECT.search(path)]
+    libraries = [path for path in files.list_folder(folder) if _SHARED_OBJECT.search(path)]
     if not any(without_version(posixpath.basename(path)) in _CORE for path in libraries):
         libraries += _list_prefix_libraries(package, files)
     # Reversed, so that of several the first one counts: the name without a version.
@@ -224,11 +226,15 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
     core = by_name.get("libtorch_cpu.so") or by_name.get("libtorch.so")
     if core is None:
         raise InputError(named, "contains no torch: its lib folder has neither libtorch_cpu.so nor libtorch.so", _FIX)
-    source = files.source(core)
+    source = files.find_source(core)
     assert source is not None
-    facts = files.object_at(core) or source.open().facts()  # the second read raises the error that the first one hid
+    facts = (
+        files.object_at(core) or source.open_elf().facts()
+    )  # the second read raises the error that the first one hid
     modules = [
-        path for path in files.list(package) if posixpath.basename(path).startswith("_C.") and path.endswith(".so")
+        path
+        for path in files.list_folder(package)
+        if posixpath.basename(path).startswith("_C.") and path.endswith(".so")
     ]
     module = (
         modules[:1]
@@ -256,4 +262,4 @@ def _list_prefix_libraries(package: str, files: Files) -> list[str]:
     site, python = posixpath.split(posixpath.dirname(posixpath.dirname(package)))
     if not python.startswith("python") or posixpath.basename(site) != "lib":
         return []
-    return [path for path in files.list(site) if is_torch_library(posixpath.basename(path))]
+    return [path for path in files.list_folder(site) if is_torch_library(posixpath.basename(path))]

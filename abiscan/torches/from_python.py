@@ -80,7 +80,7 @@ def read_operators(executable: str) -> Operators:
     :raises InputError: the interpreter cannot be run, or its torch does not answer
     """
     try:
-        answer = json.loads(programs.answer(executable, _ASK, seconds=_SECONDS))
+        answer = json.loads(programs.ask_python(executable, _ASK, seconds=_SECONDS))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         fix = "use a Python with torch 2.1 or newer, which has torch._C._dispatch_dump"
         raise InputError(executable, "could not list the operators of its torch", fix) from error

@@ -50,7 +50,7 @@ def operators_of(
         return read_operators(release, files)
 
     # The version is part of the key, since it decides how dispatch keys are called.
-    sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
+    sources = [source for path in operator_libraries(release) if (source := files.find_source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
     return get_or_compute(session.folder, KIND, identity, read_libraries)
 

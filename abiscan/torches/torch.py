@@ -18,7 +18,7 @@ from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter as python
 from abiscan.inputs import system
-from abiscan.inputs.files import Files, exists
+from abiscan.inputs.files import Files, check_existence
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
@@ -208,7 +208,7 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def here(self) -> bool:
         """Whether it is built for the machine that abiscan runs on."""
-        return self.release.machine is system.machine()
+        return self.release.machine is system.own_machine()
 
     def for_linux(self) -> LinuxTorch:
         """Return itself."""
@@ -363,9 +363,9 @@ class TorchOf(Struct, frozen=True):
         from abiscan.torches import from_libs, torch_images
 
         if self.executable is None:
-            interpreter, package = python.running(), python.installed_torch()
+            interpreter, package = python.running_interpreter(), python.installed_torch()
         else:
-            interpreter, package = python.ask(self.executable)
+            interpreter, package = python.ask_interpreter(self.executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
         if contents := torch_images.find_images(package):
@@ -394,7 +394,7 @@ def torch_choice(spec: str) -> TorchChoice:
         raise InputError('""', "is no torch", _FIX)
     path = Path(spec)
     # A path first: a folder may be called ``2.6.0``.
-    if exists(path):
+    if check_existence(path):
         return TorchAt(path)
     number = _find_number(spec)
     if not embedded.is_version(number):
@@ -410,7 +410,7 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
     :raises InputError: it is a specifier that admits no release; it is nothing that stands for a torch
     """
     # A number is read as that release alone: ``2.6`` is no specifier, while ``>=2.6`` can be nothing else.
-    if spec and not exists(Path(spec)) and not embedded.is_version(_find_number(spec)):
+    if spec and not check_existence(Path(spec)) and not embedded.is_version(_find_number(spec)):
         versions = embedded.admitted_releases(_OF_TORCH.sub("", spec))
         if versions:
             return tuple(ReleaseNumber(str(version)) for version in versions)

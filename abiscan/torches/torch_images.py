@@ -18,7 +18,7 @@ from msgspec import Struct
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem, is_image
 from abiscan.errors import InputError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.files import DiskFile, ElfSource, Wheel
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.kinds import TargetKind, kind_of
@@ -106,22 +106,28 @@ def find_images(path: Path) -> TorchImageFiles | None:
     """Return the torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
     kind = kind_of(path)
     if kind is TargetKind.FOLDER:
-        package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
-        result = [package / "lib" / name for name in disk.names(package / "lib") if name.endswith((".dll", ".dylib"))]
+        package = path.parent if path.name == "lib" and not observed_fs.is_dir(path / "lib") else path
+        result = [
+            package / "lib" / name
+            for name in observed_fs.list_names(package / "lib")
+            if name.endswith((".dll", ".dylib"))
+        ]
         sources: dict[str, ElfSource] = {file.name: DiskFile(file) for file in result}
-        modules = list(disk.names(package))
+        modules = list(observed_fs.list_names(package))
         version_file = package / "version.py"
-        text = disk.read(version_file).decode("utf-8", "replace") if disk.is_file(version_file) else ""
-    elif kind is TargetKind.WHEEL and disk.is_file(path):
+        text = (
+            observed_fs.read_file(version_file).decode("utf-8", "replace") if observed_fs.is_file(version_file) else ""
+        )
+    elif kind is TargetKind.WHEEL and observed_fs.is_file(path):
         wheel = Wheel(path)
-        names = list(wheel.names())
+        names = list(wheel.list_members())
         modules = [posixpath.basename(name) for name in names if posixpath.dirname(name) == "torch"]
-        sources = {posixpath.basename(name): wheel.member(name) for name in names if LIBRARY.search(name)}
-        text = wheel.text("torch/version.py") if "torch/version.py" in names else ""
+        sources = {posixpath.basename(name): wheel.find_member(name) for name in names if LIBRARY.search(name)}
+        text = wheel.read_text("torch/version.py") if "torch/version.py" in names else ""
     else:
         return None
     # Any folder or wheel may be asked about: what is for Linux is read elsewhere.
-    images = {name: source for name, source in sources.items() if is_image(source.head(4))}
+    images = {name: source for name, source in sources.items() if is_image(source.read_head(4))}
     if not any("torch_cpu" in name for name in images):
         return None
     version = VERSION.search(text)
@@ -166,7 +172,7 @@ class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
 
         by_name: dict[tuple[ImageSystem, Machine], dict[str, Collection[str]]] = {}
         for name, source in self.sources.items():
-            for machine, image in read_images(source.head(source.size), source.name, exports_only=True).items():
+            for machine, image in read_images(source.read_head(source.size), source.name, exports_only=True).items():
                 by_name.setdefault((image.system, machine), {})[name] = image.exports
         return by_name
 

@@ -19,11 +19,11 @@ from abiscan.torches.model import TorchRelease
 from abiscan.torches.string_abi import uses_cxx11_strings
 
 if TYPE_CHECKING:
-    from abiscan.torches.own_layouts import OwnLayouts
+    from abiscan.torches.unlisted_torch_layouts import OwnLayouts
 
 
 def _no_layouts(_name: str) -> OwnLayouts:
-    from abiscan.torches.own_layouts import OwnLayouts
+    from abiscan.torches.unlisted_torch_layouts import OwnLayouts
 
     return OwnLayouts()
 
@@ -87,9 +87,13 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
     ):
         basis = f"its libraries are those of torch {release.same_as}" if release.same_as else None
         return TorchLayouts(machine=release.machine, release=number, basis=basis)
-    from abiscan.torches import embedded_declarations, own_headers, own_layouts  # few torches come so far
+    from abiscan.torches import (  # few torches come so far
+        embedded_declarations,
+        unlisted_torch_headers,
+        unlisted_torch_layouts,
+    )
 
-    headers = own_headers.headers_of(release, files, session)
+    headers = unlisted_torch_headers.headers_of(release, files, session)
     if headers is None:
         return TorchLayouts(machine=release.machine)
     # A layout depends on the string as well, and a release for this machine may have been built with the other one.
@@ -109,7 +113,7 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
 
     @functools.cache
     def lay_out_with(header: str | None) -> OwnLayouts:
-        return own_layouts.lay_out(
+        return unlisted_torch_layouts.lay_out(
             release, headers, in_question, header, cxx11=bool(cxx11), files=files, session=session
         )
 

@@ -68,7 +68,7 @@ class TorchSet:
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
         # A layer for each torch: two of them may have files at the same paths, and a layer hides those of others.
-        layers = [self._files.layer() for _ in choices]
+        layers = [self._files.add_layer() for _ in choices]
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
         judges = [
@@ -101,7 +101,7 @@ class TorchSet:
         package = self._judges[name or self.names[0]].torch.package
         if (source, package) not in self._targets:
             self._progress(f"reading {name_of(source)}")
-            files = self._files.layer()
+            files = self._files.add_layer()
             target = read_target(source, files, posixpath.dirname(package), package)
             # On another torch, the target lies elsewhere, but its bytes are the same: what was found out about them is
             # shared.
@@ -110,7 +110,7 @@ class TorchSet:
         examined, files = self._targets[source, package]
         # The target that was asked for last lies over the others, which may have the same paths.
         if files is not self._laid_over:
-            self._files.overlay(files)
+            self._files.merge_layer(files)
             self._laid_over = files
         return examined
 

@@ -61,7 +61,7 @@ class OtherPackages:
         if not self._torch.here:
             return {}
         site = posixpath.dirname(self._torch.package)
-        kept = (item for item in packages.installed([site]) if not _OF_TORCH.match(item.name))
+        kept = (item for item in packages.list_installed([site]) if not _OF_TORCH.match(item.name))
         return _by_name(path for distribution in kept for path in distribution.objects)
 
 

@@ -8,10 +8,10 @@ from typing import Final
 from abiscan.binary.ownership import is_python_symbol
 from abiscan.findings import Rule
 from abiscan.gaps import Gap
-from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence
 from abiscan.linkage.registering import Registering
+from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.torches.model import TorchRelease
 from abiscan.words import listed, plural
 

@@ -141,7 +141,7 @@ class ImageWorld:
 @functools.lru_cache(maxsize=64)
 def _mentions(file: ImageFile, namespace: str) -> bool:
     name = re.escape(namespace.encode())
-    return re.search(rb"\0" + name + rb"\0|\b" + name + rb"::", file.source.head(file.source.size)) is not None
+    return re.search(rb"\0" + name + rb"\0|\b" + name + rb"::", file.source.read_head(file.source.size)) is not None
 
 
 @functools.lru_cache(maxsize=16)

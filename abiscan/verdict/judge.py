@@ -23,7 +23,7 @@ from abiscan.findings import Effect, Finding, Rule
 from abiscan.gaps import Gap
 from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.gpu.outcome import GpuOutcome
-from abiscan.inputs import disk, system
+from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.libraries import Libraries
@@ -199,7 +199,7 @@ class Judge:
             process = alone.for_program((*release.global_libraries, *release.local_libraries))
         else:
             process = alone.start_process(
-                (disk.real(executable),) if executable else (),
+                (observed_fs.resolve_links(executable),) if executable else (),
                 global_libraries=release.global_libraries,
                 libraries=release.local_libraries,
             )
@@ -366,10 +366,10 @@ class Judge:
         ignored = (self.torch.package, *system.library_folders(machine))
         files = {}
         for module in relocation_order(resolution.closure):
-            source = self._files.source(module.path)
+            source = self._files.find_source(module.path)
             if module.facts is None or source is None or posixpath.dirname(module.path).startswith(ignored):
                 continue
-            identity = (module.path, source.fingerprint())
+            identity = (module.path, source.identify_version())
             files[module.name] = owner.cpu_of_library(identity, source, module.facts)
         return files
 
@@ -474,7 +474,7 @@ def _make_result(
         target=examined.target.name,
         kind=examined.target.kind,
         path=examined.path,
-        sha256=examined.extension.source.sha256(),
+        sha256=examined.extension.source.hash_content(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
         verdict=verdict,

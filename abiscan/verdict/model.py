@@ -80,7 +80,7 @@ def saved_model(target: ExaminedTarget) -> SavedModel:
     path = Path(target.target.name)
     if not target.target.is_model:
         return SavedModel(format=ModelFormat.AOTI, layout=ModelLayout.LIBRARY)
-    return _read(str(path), DiskFile(path).fingerprint())
+    return _read(str(path), DiskFile(path).identify_version())
 
 
 def model_result(
@@ -465,7 +465,7 @@ class _Judgement:
         from abiscan.emulation.whole_code import features_in  # few runs ask for it
 
         for extension in self._target.extensions:
-            used = features_in(extension.extension.source.open())
+            used = features_in(extension.extension.source.open_elf())
             for cpu in self._hardware.cpus:
                 lacking = cpu.lacks(used) if cpu.machine is extension.facts.machine else ()
                 if lacking:
@@ -527,7 +527,7 @@ def _make_machine(model: SavedModel, target: ExaminedTarget, torch: Torch) -> Ma
     candidates = (
         *(extension.facts.machine for extension in target.extensions),
         *(machine for machine in Machine if machine.value == named),
-        *(machine for machine in Machine if machine is system.machine() and _has_build(torch, machine)),
+        *(machine for machine in Machine if machine is system.own_machine() and _has_build(torch, machine)),
         Machine.X86_64,
     )
     return candidates[0]

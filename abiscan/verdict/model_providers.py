@@ -56,7 +56,7 @@ class ModelProviders:
         """Yield the packages of some names that are installed beside the torch."""
         if self._torch.here:
             site = posixpath.dirname(self._torch.package)
-            member = (packages.find(name, [site]) for name in sorted(names))
+            member = (packages.find_installed(name, [site]) for name in sorted(names))
             yield from (distribution for distribution in member if distribution is not None)
 
     def _find_brought(self, source: Source) -> Brought | None:

@@ -18,7 +18,7 @@ from abiscan.binary.ownership import gpu_library, is_torch_library
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Finding
-from abiscan.inputs import disk, interpreter, system
+from abiscan.inputs import interpreter, observed_fs, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.package_files import Package
@@ -168,12 +168,12 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     installed.
     """
     folder = Path(torch.package)
-    if not torch.here or not disk.is_dir(folder):
+    if not torch.here or not observed_fs.is_dir(folder):
         return Surroundings()
     executable = torch.interpreter.executable if torch.interpreter else None
     search_path = _search_path(executable) if executable else ()
     if executable:
-        disk.python(str(executable), search_path)  # which was perhaps asked before
+        observed_fs.observe_python(str(executable), search_path)  # which was perhaps asked before
     # A torch that this Python does not import says nothing about what is installed next to it.
     if str(folder.parent) not in search_path:
         return Surroundings(torch_folder=folder)
@@ -198,14 +198,14 @@ def _system_has(executable: Path | None, name: str) -> bool | Answer:
 
     One of torch or CUDA may be in the process by then, and the search path of the interpreter may lead to another.
     """
-    machine = system.machine()
+    machine = system.own_machine()
     if machine is None or is_torch_library(name) or gpu_library(name):
         return Answer.UNKNOWN
     folders = (*system.environment_folders(), *system.library_folders(machine))
-    if any(disk.is_file(posixpath.join(folder, name)) for folder in folders):
+    if any(observed_fs.is_file(posixpath.join(folder, name)) for folder in folders):
         return True
     own = executable.resolve().parent.parent / "lib" / name if executable else None
-    return Answer.UNKNOWN if own is not None and disk.is_file(own) else False
+    return Answer.UNKNOWN if own is not None and observed_fs.is_file(own) else False
 
 
 @functools.lru_cache(maxsize=16)
@@ -291,7 +291,7 @@ def missing_names(read_package: ReadPackage, result: PackageResult) -> Iterator[
     torch = f"torch {result.torch}" if result.torch else "this torch"
     uses = groupby(read_package.later_uses(), attrgetter("name"))
     for name, of_name in uses:
-        yield from missing_torch_name.findings(tuple(of_name), history(name), result.name, torch)
+        yield from missing_torch_name.list_findings(tuple(of_name), history(name), result.name, torch)
 
 
 def package_result(read_package: ReadPackage, target: ExaminedTarget, results: Sequence[Result]) -> PackageResult:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec.structs
 
 from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
-from abiscan.inputs import disk, isolation
+from abiscan.inputs import isolation, observed_fs
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of
 from abiscan.results.unchecked import Unchecked
@@ -36,7 +36,7 @@ class TargetQueue:
             if source not in self._errors:
                 # A run that was restarted without a target has noted why; its turn ends before it begins.
                 try:
-                    isolation.begin(name_of(source))
+                    isolation.begin_target(name_of(source))
                 except StoppedError as error:
                     self._errors[source] = error
                 else:
@@ -60,7 +60,7 @@ class TargetQueue:
             self._errors[source] = error
         # Only this target is given up: what it took is free again for the others.
         except MemoryError:
-            disk.look_once()  # another day, there may be more
+            observed_fs.look_once()  # another day, there may be more
             self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
 
     def without_build(self, source: Source, torch: str, machine: str) -> None:

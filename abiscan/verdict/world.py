@@ -19,7 +19,7 @@ from abiscan.binary.registration_api import registers_anything
 from abiscan.dispatch import torchscript
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
-from abiscan.inputs import disk, system
+from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
@@ -124,7 +124,7 @@ class PackageWorld:
 
     def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> None:
         machines = [extension.facts.machine for extension in target.extensions]
-        setting = judge.setting(target, next(iter(machines), system.machine() or Machine.X86_64))
+        setting = judge.setting(target, next(iter(machines), system.own_machine() or Machine.X86_64))
         self.torch = setting.release
         self.build, self.release_number = setting.release.build, setting.release.version
         self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
@@ -133,7 +133,7 @@ class PackageWorld:
         self.cpu = judge.cpu
         self._files = files
         folder = Path(judge.torch.package)
-        self._folder = folder if judge.torch.here and disk.is_dir(folder) else None
+        self._folder = folder if judge.torch.here and observed_fs.is_dir(folder) else None
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
         self._loads = _Loads(judge, target, package, files, setting)
@@ -150,9 +150,9 @@ class PackageWorld:
         """The Python names of torch: of its own files, or of its release."""
         if self._folder is None:
             return embedded_names.names(self.release_number) if self.release_number else None
-        from abiscan.torches import own_names
+        from abiscan.torches import unlisted_torch_names
 
-        return own_names.names(self._folder)
+        return unlisted_torch_names.names(self._folder)
 
     def fresh(self) -> PackageWorld:
         """Return the same world, with nothing of the package loaded yet; what came of a load is remembered."""
@@ -375,16 +375,16 @@ class _Loads:
         return NoResult(reason=result.reason) if isinstance(result, NotRun) else result
 
     def _call_function(self, path: str, name: str) -> int | bool | str | NoResult | None:
-        source = self._files.source(self.location(path))
+        source = self._files.find_source(self.location(path))
         if source is None:
             return NoResult(reason="the file cannot be read")
         from abiscan.emulation import call_function  # takes longer to import than many checks take
         from abiscan.registrations import NotRun
 
-        key = source.fingerprint(), name
+        key = source.identify_version(), name
         if key not in self._results:
             with contextlib.suppress(InputError):
-                file = source.open()
+                file = source.open_elf()
                 self._results[key] = call_function(file, file.facts(), name)
         result = self._results.get(key, NotRun(reason="the file cannot be read"))
         return NoResult(reason=result.reason) if isinstance(result, NotRun) else result
@@ -442,7 +442,7 @@ class _Loads:
     def _library(self, moment: _ProcessState, location: str, path: str, loader: LoadedBy) -> LoadAttempt:
         """Return the load of a library that does not use torch."""
         if self._files.object_at(location) is None:
-            if self._files.source(location) is not None:
+            if self._files.find_source(location) is not None:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         resolution = resolve_load(moment.process, self._setting.loader.open(moment.process, location))

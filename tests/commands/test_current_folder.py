@@ -99,7 +99,7 @@ def test_nothing_of_the_current_folder_runs(words: str, environment: Path, repos
             "PYTHONSAFEPATH": None,
             "XDG_CACHE_HOME": str(tmp_path / "cache"),
         },
-        command=programs.python(sys.executable, "-m", "abiscan"),  # as the installed script, whose folder is first
+        command=programs.python_command(sys.executable, "-m", "abiscan"),  # like the installed script
     )
     ran = repository / RAN
     assert not ran.exists(), ran.read_text("utf-8")
@@ -110,7 +110,7 @@ def test_a_python_on_the_search_path_is_not_that_of_the_current_folder(
     environment: Path, repository: Path, tmp_path: Path
 ) -> None:
     variables: dict[str, str | None] = {"VIRTUAL_ENV": None, "CONDA_PREFIX": None, "XDG_CACHE_HOME": str(tmp_path)}
-    command = programs.python(sys.executable, "-m", "abiscan")
+    command = programs.python_command(sys.executable, "-m", "abiscan")
     variables["PATH"] = f".:{os.pathsep}{environment}/bin:/usr/bin:/bin"
     finished = run("check", "x.so", "--python", "python", cwd=repository, env=variables, command=command)
     assert (finished.code, (repository / RAN).exists()) == (0, False), finished.err
@@ -130,7 +130,7 @@ def test_an_empty_entry_in_the_python_path_is_not_the_current_folder(
     monkeypatch.setenv("PYTHONPATH", value)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     code = "import json, pip, sys; print(json.dumps(sys.path))"
-    folders = programs.answer(sys.executable, code)
+    folders = programs.ask_python(sys.executable, code)
     assert not (repository / RAN).exists()
     assert str(repository) not in folders.replace('"', " ").split()
     assert (str(repository / "modules") in folders) == ("modules" in value)

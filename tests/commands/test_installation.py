@@ -47,11 +47,11 @@ def test_a_file_with_other_bytes_than_the_installer_recorded(tmp_path: Path, mon
     (package / "torn.bin").write_bytes(b"?")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(installation, "_PACKAGE", package)
-    said = installation.damage(ValueError("any"))
+    said = installation.describe_damage(ValueError("any"))
     assert said is not None
     assert "abiscan/torn.bin is not what was installed, abiscan/gone.bin: No such file or directory" in said
     assert "whole.bin" not in said
 
 
 def test_any_other_error_is_a_bug() -> None:
-    assert installation.damage(FileNotFoundError(2, "No such file or directory", "/elsewhere")) is None
+    assert installation.describe_damage(FileNotFoundError(2, "No such file or directory", "/elsewhere")) is None

@@ -20,7 +20,7 @@ import pytest
 
 import abiscan
 from abiscan.cli import main
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from abiscan.rules import EVERY_RULE
 from tests.conftest import Golden
 from tests.fakes import SAMPLES, torch_package
@@ -76,7 +76,7 @@ def test_text(sample: str, verbosity: str, torch: Path, golden: Golden) -> None:
 @pytest.mark.parametrize("sample", CHECKED)
 def test_json(sample: str, torch: Path, golden: Golden) -> None:
     text = printed("check", CHECKED[sample], "--torch", str(torch), "--format", "json")
-    jsonschema.validate(json.loads(text), schema("check"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(json.loads(text), read_schema("check"), cls=jsonschema.Draft202012Validator)
     golden(HERE / "json" / f"{sample}.json", normal(text, torch))
 
 

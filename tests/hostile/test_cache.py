@@ -13,12 +13,12 @@ from typing import IO, Any, cast
 
 import pytest
 
-from abiscan.cache import answers, kept
+from abiscan.cache import cache_folder, result_cache
 from abiscan.errors import InputError
 from abiscan.index import remote
 from abiscan.index.remote import RemoteFile
 from abiscan.index.web import Web
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from tests.commands.processes import run
 from tests.hostile.servers import Server, content, serving, wheel
 
@@ -146,7 +146,7 @@ def asked(folder: Path, found: list[str]) -> str:
         found.append("once")
         return "found"
 
-    return answers.answer_by_content(folder, "0" * 64, ["question"], find)
+    return result_cache.answer_by_content(folder, "0" * 64, ["question"], find)
 
 
 def test_every_bit_of_a_kept_answer_counts(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def zero(path: Path) -> None:
 
 def elsewhere(path: Path) -> None:
     """A link to a sound file of somebody else."""
-    kept.write_checked(path.with_name("elsewhere"), b"[[], [], [[0]]]")
+    cache_folder.write_checked(path.with_name("elsewhere"), b"[[], [], [[0]]]")
     path.symlink_to("elsewhere")
 
 
@@ -200,10 +200,10 @@ def test_nor_in_the_folder_of_wheels(server: Server, tmp_path: Path, make: Calla
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 def test_a_file_of_another_user_is_not_ours(tmp_path: Path) -> None:
-    kept.write_checked(tmp_path / "x", b"theirs")
+    cache_folder.write_checked(tmp_path / "x", b"theirs")
     os.chown(tmp_path / "x", 65_534, 65_534)
     with pytest.raises(PermissionError, match="another user's"):
-        kept.read_checked(tmp_path / "x")
+        cache_folder.read_checked(tmp_path / "x")
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"x" * 100])
@@ -219,8 +219,8 @@ def test_a_page_that_is_damaged_is_none(server: Server, tmp_path: Path, damage: 
 
 
 def test_no_kind_of_kept_file_is_read_without_its_hash() -> None:
-    """Only ``kept`` and ``remote`` open files of the cache."""
-    package = Path(disk.__file__).parents[1]
+    """Only ``cache_folder`` and ``remote`` open files of the cache."""
+    package = Path(observed_fs.__file__).parents[1]
     openers = {"read_bytes()", "read_text(", ".open("}
     for name, reader in {
         "torches/operator_store.py": "get_or_compute(",
@@ -236,9 +236,9 @@ def test_no_kind_of_kept_file_is_read_without_its_hash() -> None:
 
 def test_a_wheel_without_its_gpu_code_is_no_other_file() -> None:
     """A library read in part is not taken for the file that consists of these parts."""
-    from abiscan.inputs.files import _sparse
+    from abiscan.inputs.files import _write_sparse
     from abiscan.inputs.trimmed import Trimmed
 
     sample = (Path(__file__).parents[2] / "sample_binaries" / "loads" / "loads.so").read_bytes()
-    _, digest = _sparse(Trimmed(beginning=sample, end=b""), len(sample) + 10, "x")
+    _, digest = _write_sparse(Trimmed(beginning=sample, end=b""), len(sample) + 10, "x")
     assert digest != hashlib.sha256(sample).hexdigest()

@@ -19,7 +19,7 @@ from abiscan.index.remote import RemoteFile
 from abiscan.index.web import Web
 from abiscan.inputs.session import Session
 from abiscan.pipelines import fit as fit_module
-from abiscan.pipelines.fit import fit, release_build
+from abiscan.pipelines.fit import fit_packages, release_build
 from tests.commands.processes import run
 from tests.hostile.servers import JSON, Answer, Server, content, page, redirect, serving, wheel
 
@@ -178,7 +178,7 @@ def test_a_requirement_that_nobody_can_read_is_none(server: Server, tmp_path: Pa
 def fitted(server: Server, folder: Path, *names: str) -> object:
     choices = [release_build("2.13.0", Machine.X86_64)]
     wanted = [Requirement(name) for name in names]
-    return fit(wanted, choices, opened(server, folder), Session(folder=folder), installed=False)
+    return fit_packages(wanted, choices, opened(server, folder), Session(folder=folder), installed=False)
 
 
 def test_versions_without_end(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,41 +72,41 @@ def test_a_page_that_fills_the_memory(server: Server, tmp_path: Path, monkeypatc
     server.pages["/simple/x/"] = page(bomb, {"Content-Encoding": "gzip", "Content-Type": "text/html"})
     limited = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20)); "
     command = [sys.executable, "-c", f"{limited}runpy.run_module('pip', run_name='__main__')"]
-    monkeypatch.setattr(packages, "pip", lambda _python: command)
+    monkeypatch.setattr(packages, "pip_command", lambda _python: command)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     options = ["--index-url", server.index, "--no-cache-dir"]
     with pytest.raises(InputError, match="pip ran out of memory as it read the index"):
-        packages.fetch("x==1.0", tmp_path, None, options)
+        packages.fetch_wheel("x==1.0", tmp_path, None, options)
 
 
 def test_a_pip_that_is_killed_for_the_memory_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]
-    monkeypatch.setattr(packages, "pip", lambda _python: killed)
+    monkeypatch.setattr(packages, "pip_command", lambda _python: killed)
     with pytest.raises(InputError, match="pip was ended by SIGKILL: the system has no more memory") as caught:
-        packages.fetch("x==1.0", tmp_path, None)
+        packages.fetch_wheel("x==1.0", tmp_path, None)
     assert "there is a wheel" not in caught.value.fix
 
 
 def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "ERROR: Exception:\nTraceback (most recent call last):\nOSError: [Errno 28] No space left on device\n"
     full = [sys.executable, "-c", f"import sys; sys.stderr.write({said!r}); sys.exit(2)"]
-    monkeypatch.setattr(packages, "pip", lambda _python: full)
+    monkeypatch.setattr(packages, "pip_command", lambda _python: full)
     with pytest.raises(InputError, match=r"OSError: \[Errno 28\] No space left on device \(free some space in"):
-        packages.fetch("x==1.0", tmp_path, None)
+        packages.fetch_wheel("x==1.0", tmp_path, None)
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     with serving() as server:
         index = server.index
     with pytest.raises(InputError, match=r"/x/: (connection refused|.*reset)"):
-        packages.fetch("x==1.0", tmp_path, None, ["--index-url", index, "--no-cache-dir", "--isolated"])
+        packages.fetch_wheel("x==1.0", tmp_path, None, ["--index-url", index, "--no-cache-dir", "--isolated"])
 
 
 def test_a_pip_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "_FETCH_SECONDS", 1)
-    monkeypatch.setattr(packages, "pip", lambda _python: [sys.executable, "-c", "import time; time.sleep(99)"])
+    monkeypatch.setattr(packages, "pip_command", lambda _python: [sys.executable, "-c", "import time; time.sleep(99)"])
     with pytest.raises(InputError, match="pip was not done after 1 s, and was stopped") as caught:
-        packages.fetch("x==1.0", tmp_path, None)
+        packages.fetch_wheel("x==1.0", tmp_path, None)
     assert isinstance(caught.value.__cause__, subprocess.TimeoutExpired)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from abiscan.errors import AbiscanError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from tests.commands.processes import run
 
 pytestmark = [pytest.mark.hostile, pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")]
@@ -90,4 +90,4 @@ def test_it_is_the_descriptor_that_counts(
     monkeypatch.chdir(tmp_path)
     make(tmp_path / "x")
     with pytest.raises((OSError, AbiscanError)):
-        disk.read(tmp_path / "x")
+        observed_fs.read_file(tmp_path / "x")

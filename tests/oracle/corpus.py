@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import ElfFile, SharedObject
-from abiscan.cache.kept import replace_whole
+from abiscan.cache.cache_folder import replace_whole
 from abiscan.emulation import recover
 from abiscan.extension import inventory
 from abiscan.inputs import files
@@ -63,21 +63,21 @@ def predictions(
 class _Unpacked(files.WheelMember):
     """A member of a wheel that is inflated once, for all runs."""
 
-    def open(self) -> ElfFile:
+    def open_elf(self) -> ElfFile:
         """Map the unpacked file."""
         if self.size < files._SMALL_MEMBER:
-            return super().open()
+            return super().open_elf()
         return ElfFile.open(self._unpacked(), subject=self.name)
 
-    def sha256(self) -> str:
+    def hash_content(self) -> str:
         """The hash of the unpacked file, which is read past once."""
-        return super().sha256() if self.size < files._SMALL_MEMBER else _sha256(self._unpacked())
+        return super().hash_content() if self.size < files._SMALL_MEMBER else _sha256(self._unpacked())
 
     def _unpacked(self) -> Path:
         path = folder() / "unpacked" / f"{self._info.CRC:08x}-{self.size}-{Path(self._info.filename).name}"
         if not path.is_file():
             with replace_whole(path) as part, part.open("wb") as stream:
-                self._wheel.copy(self._info, stream)
+                self._wheel.copy_member(self._info, stream)
         return path
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from abiscan import rules
 from abiscan.inputs.session import Session
-from abiscan.pipelines.check import check
+from abiscan.pipelines.check import check_targets
 from abiscan.pipelines.coverage import backend_report
 from abiscan.results.coverage import BackendReport
 from abiscan.torches.torch import TorchOf
@@ -134,7 +134,7 @@ print("[math kernel]" in table["AutogradXPU"], "[math kernel]" in table["Autogra
 def test_the_gradient_that_a_kernel_takes_away(folder: Path) -> None:
     rule = rules.by_name("lost-autograd")
     assert rule is not None
-    checked = check([SAMPLES / "backend.so"], [TorchOf(None)], [rule], Session(folder=folder))
+    checked = check_targets([SAMPLES / "backend.so"], [TorchOf(None)], [rule], Session(folder=folder))
     (finding,) = checked.results[0].findings
     assert [each.subject for each in finding.evidence] == ["aten::softmax.int"]
     done = live_torch.run(GRADIENT, SAMPLES / "backend.so", check=True)

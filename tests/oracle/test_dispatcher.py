@@ -360,7 +360,7 @@ def test_the_backend_of_pytorch_issue_38973(built_for: str) -> None:
 def test_what_is_behind_a_conflict_is_what_torch_refuses_once_that_is_put_right() -> None:
     events = events_of_sample(FOLDER / "several_conflicts-none.so")
     result = replay(state_of("2.13.0+cpu"), events, (2, 13))
-    behind = [outcome.message.text for outcome in result.behind if outcome.message is not None]
+    behind = [outcome.message.text for outcome in result.after_failure if outcome.message is not None]
     rest = [recorded("2.13.0+cpu", "sample", f"several_conflicts-{count}.so") for count in ("one", "two", "three")]
     assert behind == [case["message"] for case in rest]
 

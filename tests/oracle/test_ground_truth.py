@@ -21,7 +21,7 @@ from abiscan.extension.built_for import infer_built_for
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
-from abiscan.pipelines.matrix import matrix
+from abiscan.pipelines.matrix import make_matrix
 from abiscan.results.check import PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
@@ -85,7 +85,9 @@ def in_matrix(pairs: Sequence[ground_truth.Pair], folder: Path, torches: Sequenc
     targets = ground_truth.targets_of(pairs, folder)
     choices = list(map(ReleaseNumber, torches))
     session = Session(folder=folder / "cache")
-    found = matrix(list(targets.values()), choices, RULES, session, explained=False, each_file=True)  # as was recorded
+    found = make_matrix(
+        list(targets.values()), choices, RULES, session, explained=False, each_file=True
+    )  # as was recorded
     rows = {(row.target, row.path): row for row in found.rows}
     shipped = {name: ground_truth.shipped_in(target) for name, target in targets.items()}
     compared = {

@@ -106,7 +106,7 @@ def matrix() -> Matrix:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return matrix_html.render(matrix())
+    return matrix_html.render_page(matrix())
 
 
 def look(page: str, folder: Path, *options: str) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def test_the_newest_release_comes_first(seen: dict[str, Any]) -> None:
 
 def test_it_is_readable_on_a_phone(tmp_path: Path) -> None:
     """Only the table scrolls, and the answer for the newest release is on the screen."""
-    phone = look(matrix_html.render(wide()), tmp_path, "--window-size=500,900")
+    phone = look(matrix_html.render_page(wide()), tmp_path, "--window-size=500,900")
     assert phone["width"] <= 500  # a headless browser has no smaller window
     assert len(phone["columns"]) == 40
     assert (phone["fits"], phone["answer"]) == (True, True)
@@ -183,7 +183,7 @@ def test_adjacent_releases_with_the_same_answer_share_a_column() -> None:
         Row(target=name, path="_C.so", built_for=built, declared=None, results=cells) for name in ("a.whl", "b.whl")
     ]
     unread = Unchecked(target="c.whl", problem="not a <wheel>", fix="", readable=False)
-    page = matrix_html.render(
+    page = matrix_html.render_page(
         Matrix(
             rows=tuple(rows), releases=tuple(cells), suggestions=dict.fromkeys(("a.whl", "b.whl")), unchecked=(unread,)
         )

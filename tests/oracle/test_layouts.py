@@ -17,7 +17,7 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.findings import Effect
 from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
-from abiscan.pipelines.check import check
+from abiscan.pipelines.check import check_targets
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
@@ -41,7 +41,7 @@ def predict(name: str, folder: Path, torch: str = TORCH) -> Result:
         archive.write(FOLDER / f"{name}.so", f"{name}.so")
         metadata = f"Metadata-Version: 2.1\nName: abiscan-layout\nVersion: 1.0\nRequires-Dist: torch=={BUILT_FOR}\n"
         archive.writestr("abiscan_layout-1.0.dist-info/METADATA", metadata)
-    report = check([wheel], [ReleaseNumber(torch)], RULES, Session(folder=folder / "store"))
+    report = check_targets([wheel], [ReleaseNumber(torch)], RULES, Session(folder=folder / "store"))
     (result,) = report.results
     return result
 

@@ -26,7 +26,7 @@ from tests.elf_builder import EM_AARCH64, EM_X86_64, Defined, Elf, Undefined, ex
 _GLIBC: Final = tuple(map(int, re.findall(r"[0-9]+", platform.libc_ver()[1])))
 
 pytestmark = pytest.mark.skipif(
-    system.machine() is None or _GLIBC < (2, 35), reason="needs Linux with glibc 2.35, whose order is modelled"
+    system.own_machine() is None or _GLIBC < (2, 35), reason="needs Linux with glibc 2.35, whose order is modelled"
 )
 
 _CHILD: Final = """
@@ -60,7 +60,7 @@ def really_load(paths: Sequence[Path], **environment: str) -> tuple[list[str | N
 
 
 def model(path: Path, environment: tuple[str, ...] = ()) -> Resolution:
-    machine = system.machine()
+    machine = system.own_machine()
     assert machine is not None
     search = SearchPath(environment=environment, system=system.library_folders(machine))
     process = Process(has_python=True)
@@ -68,7 +68,7 @@ def model(path: Path, environment: tuple[str, ...] = ()) -> Resolution:
 
 
 def elf(**fields: Any) -> Elf:
-    machine = EM_X86_64 if system.machine() is Machine.X86_64 else EM_AARCH64
+    machine = EM_X86_64 if system.own_machine() is Machine.X86_64 else EM_AARCH64
     return Elf(machine=machine, **{"runpath": "$ORIGIN", **fields})
 
 
@@ -282,7 +282,7 @@ def test_a_missing_library_is_said_as_such(tmp_path: Path) -> None:
 
 
 def test_a_file_for_another_machine_is_passed_over(tmp_path: Path) -> None:
-    foreign = EM_AARCH64 if system.machine() is Machine.X86_64 else EM_X86_64
+    foreign = EM_AARCH64 if system.own_machine() is Machine.X86_64 else EM_X86_64
     elf(runpath="$ORIGIN/foreign:$ORIGIN/own", needed=("libmachine_a.so",)).write(tmp_path / "ext.so")
     Elf(machine=foreign).write(tmp_path / "foreign" / "libmachine_a.so")
     elf(undefined=uses("f")).write(tmp_path / "own" / "libmachine_a.so")

@@ -16,7 +16,7 @@ from abiscan.findings import Effect
 from abiscan.inputs import interpreter
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.check import Result
-from abiscan.results.matrix import legend, mark
+from abiscan.results.matrix import format_legend, verdict_mark
 from abiscan.results.verdict import Verdict
 
 _TORCH: Final = interpreter.installed_torch()
@@ -184,8 +184,8 @@ def test_a_function_that_is_missing_ends_it_when_it_is_called(options: tuple[str
     assert effects(result) == [("undefined-symbol", Effect.CALL_FAILS)]
     assert abiscan.works(program) is False
     matrix = abiscan.matrix(program, ["2.13.0"])
-    assert mark(matrix.rows[0].results[matrix.releases[0]]) == "◐"
-    assert "◐ starts, until a call fails" in legend(matrix)
+    assert verdict_mark(matrix.rows[0].results[matrix.releases[0]]) == "◐"
+    assert "◐ starts, until a call fails" in format_legend(matrix)
 
 
 AT_START: Final = {

@@ -14,7 +14,7 @@ import pytest
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
-from abiscan.pipelines.check import check
+from abiscan.pipelines.check import check_targets
 from abiscan.results.check import PredictedError, Result
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchOf
@@ -58,7 +58,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def predict(path: Path, cache: Path) -> Result:
-    report = check([path], [TorchOf(None)], RULES, Session(folder=cache))
+    report = check_targets([path], [TorchOf(None)], RULES, Session(folder=cache))
     # The wheel brings a vendored library along, which is an extension of its own.
     return next(result for result in report.results if Path(result.path).name in {path.name, "_C.so"})
 

@@ -15,7 +15,7 @@ from abiscan.python.reading import PackageReader
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import TorchNames
 from abiscan.rules import missing_torch_name
-from abiscan.torches import embedded_names, own_names
+from abiscan.torches import embedded_names, unlisted_torch_names
 from abiscan.torches.name_history import history
 from tests import live_torch
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
@@ -68,7 +68,7 @@ def test_no_name_is_lacking_that_is_there(modules: dict[str, list[str]], names: 
 def test_the_files_on_disk_say_the_same(modules: dict[str, list[str]]) -> None:
     folder = interpreter.installed_torch()
     assert folder
-    own = own_names.names(folder)
+    own = unlisted_torch_names.names(folder)
     some = ("torch", "torch.library", "torch.nn", "torch.nn.functional", "torch.cuda", "torch._C", "torch.amp")
 
     assert not [(module, name) for module in some for name in modules[module] if own.lacks(module, name)]
@@ -89,7 +89,7 @@ print(json.dumps({name: [*dir(resolve(name)), *dir(type(resolve(name)))] for nam
 def test_no_attribute_of_a_class_is_lacking_that_is_there(*, on_disk: bool, names: TorchNames) -> None:
     folder = interpreter.installed_torch()
     assert folder
-    known = own_names.names(folder) if on_disk else names
+    known = unlisted_torch_names.names(folder) if on_disk else names
     real: dict[str, list[str]] = json.loads(live_torch.run(_ATTRIBUTES, *sorted(CLASSES), check=True).stdout)
 
     assert sum(map(len, real.values())) > 1000
@@ -158,7 +158,7 @@ def test_raises_what_python_raises(name: str, tmp_path: Path, *, on_disk: bool, 
     folder = interpreter.installed_torch()
     assert folder
     operators = frozenset({"aten::add", "aten::add.str", "aten::len"})
-    world = FakeWorld(torch_names=own_names.names(folder) if on_disk else names, operators=operators)
+    world = FakeWorld(torch_names=unlisted_torch_names.names(folder) if on_disk else names, operators=operators)
     around = Surroundings(torch_folder=folder) if on_disk else None
 
     raised = reading_of({"pack/__init__.py": CASES[name] + "\n"}, world, around).imports[0].raised
@@ -190,7 +190,7 @@ def test_a_keyword_that_a_function_does_not_take(
 
     folder = interpreter.installed_torch()
     assert folder
-    world = FakeWorld(torch_names=own_names.names(folder) if on_disk else names)
+    world = FakeWorld(torch_names=unlisted_torch_names.names(folder) if on_disk else names)
 
     raised = reading_of({"pack/__init__.py": KEYWORDS[name] + "\n"}, world).imports[0].raised
 
@@ -229,5 +229,5 @@ def test_a_function_that_uses_a_missing_name_raises(body: str, tmp_path: Path, n
 
     uses = reader.later_uses(FakeWorld(torch_names=names))
 
-    (finding,) = missing_torch_name.findings(uses, history(uses[0].name), "pack", f"torch {RELEASE}")
+    (finding,) = missing_torch_name.list_findings(uses, history(uses[0].name), "pack", f"torch {RELEASE}")
     assert finding.says == real[1]

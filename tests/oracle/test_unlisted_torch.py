@@ -37,7 +37,7 @@ from abiscan.torches import (
     from_libs,
     from_python,
     layouts,
-    own_headers,
+    unlisted_torch_headers,
 )
 from abiscan.torches.api_version import format_schema
 from abiscan.torches.clang import Clang
@@ -190,7 +190,7 @@ WITHOUT: Final[Mapping[str, Callable[[pytest.MonkeyPatch], object]]] = {
     "declarations": lambda patch: patch.setattr(embedded_declarations, "releases_declaring", lambda *_: ()),
     "registries": lambda patch: patch.setattr(embedded_registries, "entries", lambda *_: None),
     "operators": hide_identity,
-    "headers": lambda patch: patch.setattr(own_headers, "headers_of", lambda *_: None),
+    "headers": lambda patch: patch.setattr(unlisted_torch_headers, "headers_of", lambda *_: None),
     "keys": lambda patch: patch.setattr(torch_libraries._TorchProcess, "keys", lambda _: {}),
     "tags": lambda patch: patch.setattr(from_libs, "_find_tags", lambda *_: None),
     "assertions": lambda patch: patch.setattr(from_libs, "read_assertions", lambda *_: {}),

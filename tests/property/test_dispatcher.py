@@ -75,8 +75,8 @@ def test_only_the_last_outcome_throws(case: tuple[tuple[int, int], list[Registra
 def test_what_is_behind_is_refused_once_and_later(case: tuple[tuple[int, int], list[Registration]]) -> None:
     release, events = case
     result = replay(State(), events, release)
-    refused = [outcome for outcome in (*result.outcomes, *result.behind) if outcome.kind in FATAL]
-    assert result.failure is not None or not result.behind
+    refused = [outcome for outcome in (*result.outcomes, *result.after_failure) if outcome.kind in FATAL]
+    assert result.failure is not None or not result.after_failure
     places = [next(at for at, event in enumerate(events) if event is outcome.event) for outcome in refused]
     assert places == sorted(places)
     assert len({(type(outcome.event), outcome.subject) for outcome in refused}) == len(refused)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 import abiscan
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.session import Session
 from tests.fakes import extension, install, python_of, torch_package, wheel
 
@@ -32,7 +32,7 @@ COMMANDS: Final[dict[str, Callable[..., Any]]] = {
 
 @pytest.fixture(autouse=True)
 def _no_clock_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "_CLOCK_TICK", -(10**12))
+    monkeypatch.setattr(observed_fs, "_CLOCK_TICK", -(10**12))
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
@@ -132,7 +132,7 @@ def test_whatever_is_looked_at_is_on_the_record(tmp_path: Path, watch: Watch) ->
         (folder / name).write_bytes(data)
     python = python_of(site, tmp_path)
     watch.seen.clear()
-    with disk.recorded() as record:
+    with observed_fs.record_observations() as record:
         for each in (target, folder, folder / "mine" / "_C.so"):
             abiscan.check(each, package, python=python, session=Session(folder=tmp_path / "cache"))
             abiscan.check(each, python=python, session=Session(folder=tmp_path / "cache2"))
@@ -144,4 +144,4 @@ def test_whatever_is_looked_at_is_on_the_record(tmp_path: Path, watch: Watch) ->
     metadata = {path for path in watch.seen if ".dist-info" in path}
     assert str(package / "lib" / "libtorch_cpu.so") in watch.seen
     assert watch.seen - beside - way - metadata - recorded == set()
-    assert record.holds()
+    assert record.still_holds()

@@ -15,7 +15,7 @@ from typing import Any, Final
 import click.testing
 import pytest
 
-from abiscan.cache.kept import allocated_size
+from abiscan.cache.cache_folder import allocated_size
 from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.hooks.doctor import WayOut, _cache_of_torch
@@ -91,7 +91,7 @@ def test_a_folder_without_a_python(tmp_path: Path) -> None:
 def test_processors_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert system.processors() == 7
+    assert system.count_processors() == 7
 
 
 def test_random_access_without_posix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,10 +120,10 @@ def test_a_survey_locks_its_file_on_windows(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(importlib, "import_module", module)
     path = tmp_path / "answers.jsonl"
-    with SurveyFile.opened(path):
+    with SurveyFile.open_answers(path):
         assert locked[0] > path.stat().st_size  # so that others may read the file
         with pytest.raises(InputError, match="another survey is writing to it"), contextlib.ExitStack() as stack:
-            stack.enter_context(SurveyFile.opened(path))
+            stack.enter_context(SurveyFile.open_answers(path))
 
 
 @pytest.mark.parametrize(

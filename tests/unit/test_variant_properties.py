@@ -17,7 +17,7 @@ from abiscan.findings import Effect
 from abiscan.gpu.drivers import Driver, cuda_of_driver, driver_of_cuda
 from abiscan.gpu.model import CodeKind, Entry
 from abiscan.gpu.variants import architecture_property, stated_gpus, unknown_to_gpus, unstated_targets
-from abiscan.inputs.packages import find
+from abiscan.inputs.packages import find_installed
 from abiscan.inputs.variants import WheelVariant, variant_of_wheel
 from tests.fakes import extension, variant_wheel
 
@@ -188,11 +188,11 @@ def test_an_installed_package_keeps_what_its_wheel_said(tmp_path: Path) -> None:
     info = tmp_path / "pkg-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Name: pkg\nVersion: 1.0\n")
-    installed = find("pkg", [str(tmp_path)])
+    installed = find_installed("pkg", [str(tmp_path)])
     assert installed is not None
     assert installed.variant is None
     (info / "variant.json").write_text('{"variants": {"v2": {"x86_64": {"level": ["v2"]}}}}')
-    installed = find("pkg", [str(tmp_path)])
+    installed = find_installed("pkg", [str(tmp_path)])
     assert installed is not None
     assert str(variant_of_wheel("", installed.variant)) == "v2 (x86_64 :: level :: v2)"
 

@@ -28,11 +28,11 @@ from abiscan.dispatch.schema import parse_name_or_schema
 from abiscan.errors import AbiscanError
 from abiscan.gpu.reader import read_gpu_code
 from abiscan.index import index_page
-from abiscan.inputs import frozen
+from abiscan.inputs import result_codec
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.requirement import read_metadata
 from abiscan.inputs.version import TorchVersion
-from abiscan.inputs.wheel_tag import abi3_python, manylinux
+from abiscan.inputs.wheel_tag import abi3_python, manylinux_version
 from abiscan.inputs.workload import read_workload
 
 CORPUS: Final = Path(__file__).parent / "corpus"
@@ -52,7 +52,7 @@ def _schema(data: bytes) -> None:
 def _version(data: bytes) -> None:
     TorchVersion.parse(_text(data))
     abi3_python(_text(data))
-    manylinux(_text(data))
+    manylinux_version(_text(data))
 
 
 def _metadata(data: bytes) -> None:
@@ -69,11 +69,11 @@ def _name(data: bytes) -> None:
 
 def _wheel(data: bytes) -> None:
     wheel = Wheel(Path("x-1.0-py3-none-any.whl"), io.BytesIO(data))
-    for name in list(wheel.names())[:20]:
-        member = wheel.member(name)
-        member.fingerprint()
+    for name in list(wheel.list_members())[:20]:
+        member = wheel.find_member(name)
+        member.identify_version()
         if member.size < _LARGEST:
-            member.head(100)
+            member.read_head(100)
 
 
 def _elf(data: bytes) -> None:
@@ -100,7 +100,7 @@ def _page(data: bytes) -> None:
 
 def _answer(data: bytes) -> None:
     with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError):
-        frozen.loads(_text(data))  # what ``answers`` takes for damage
+        result_codec.decode_result(_text(data))  # what ``answers`` takes for damage
 
 
 PARSERS: Final[Mapping[str, Callable[[bytes], None]]] = {

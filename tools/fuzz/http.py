@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from abiscan.binary.elf import Machine
 from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.session import Session
-from abiscan.pipelines.fit import fit, release_build
+from abiscan.pipelines.fit import fit_packages, release_build
 from tools.fuzz.model import EDGES, SAMPLES, Case, damaged
 from tools.fuzz.texts import changed
 
@@ -158,9 +158,9 @@ def _fit(random: Random, folder: Path) -> None:
         index = Index(Settings(index_urls=(url,)), _SYSTEM, folder / "wheels")
         index.web._pause = 0
         choices = [release_build("2.13.0", Machine.X86_64, None)]
-        fit([Requirement("x")], choices, index, Session(folder=folder), installed=False).to_json()
+        fit_packages([Requirement("x")], choices, index, Session(folder=folder), installed=False).to_json()
 
 
 def case(random: Random, folder: Path) -> Case:
-    """``fit`` with an index that answers nonsense."""
+    """``fit_packages`` with an index that answers nonsense."""
     return Case(call=functools.partial(_fit, random, folder), may_write=True)

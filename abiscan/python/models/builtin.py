@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from abiscan.errors import InputError
 from abiscan.python import attributes, special
+from abiscan.python.builtin_methods import sort_values
 from abiscan.python.filesystem import as_text, path_exists, read_text, text_of_processor
-from abiscan.python.hosts import sort_values
 from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told

@@ -15,6 +15,6 @@ def test_a_bug_in_a_view_is_no_finding(capsys: pytest.CaptureFixture[str]) -> No
             raise KeyError("of the view")
 
     with pytest.raises(SystemExit) as ended:
-        common.write(Broken(), "json", None, {})
+        common.write_result(Broken(), "json", None, {})
     assert ended.value.code == 3
     assert "internal error, please report it: KeyError: 'of the view'" in capsys.readouterr().err

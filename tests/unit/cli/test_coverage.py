@@ -13,7 +13,7 @@ from rich.console import Console
 import abiscan
 from abiscan.cli import main
 from abiscan.report import coverage_text
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 BACKEND = str(SAMPLES / "coverage" / "backend.so")
@@ -30,7 +30,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 def report(*arguments: str, code: int = 0) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(run(*arguments, "--format", "json", code=code))
-    jsonschema.validate(document, schema("coverage"))
+    jsonschema.validate(document, read_schema("coverage"))
     return document
 
 
@@ -42,7 +42,7 @@ def test_gaps_that_differ_in_an_operator_alone_are_grouped(capsys: pytest.Captur
     more = "more like it; use -v to show all)"
     for verbose, shown in ((False, [f"{gaps[0]} (and 2 {more}", f"{gaps[3]} (and 1 {more}", gaps[5]]), (True, gaps)):
         page = Console(width=400)
-        coverage_text.render(msgspec.structs.replace(found, gaps=tuple(gaps)), page, verbose=verbose)
+        coverage_text.render_coverage(msgspec.structs.replace(found, gaps=tuple(gaps)), page, verbose=verbose)
         lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gap: ")]
         assert lines == [f"gap: {line}" for line in shown]
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from abiscan.cli import main
-from abiscan.results.document import schema as schema_of
+from abiscan.results.document import read_schema as schema_of
 from tests.elf_builder import uses
 from tests.fakes import extension
 

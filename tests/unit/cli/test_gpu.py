@@ -15,7 +15,7 @@ from abiscan.cli import main
 from abiscan.extension.examined import examine
 from abiscan.hooks import doctor
 from abiscan.inputs.gpu_tools import NativeGpu, native_gpus
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from tests.fakes import extension, install, python_of, torch_package
 from tests.unit.gpu.samples import FOLDER
 
@@ -31,7 +31,7 @@ def run(*words: str | Path) -> click.testing.Result:
 
 def document(command: str, *words: str | Path) -> Any:
     found = json.loads(run(command, *words, "--format", "json").stdout)
-    jsonschema.validate(found, schema(command))
+    jsonschema.validate(found, read_schema(command))
     return found
 
 
@@ -154,5 +154,5 @@ def test_doctor_finds_a_package_without_code(
     # The package of a fake torch has no code for GPUs: it borrows that of a sample.
     monkeypatch.setattr(doctor, "examine", lambda _, session: examine(FOLDER / sample, session))
     found = json.loads(run("doctor", "--python", python, "--format", "json").stdout)
-    jsonschema.validate(found, schema("doctor"))
+    jsonschema.validate(found, read_schema("doctor"))
     assert [(problem["subject"], problem["trouble"]) for problem in found["ailments"]] == troubles

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from abiscan.torches import embedded
 from tests.elf_builder import EM_AARCH64, Elf, exports, uses
 from tests.fakes import SAMPLES, extension, torch_package, wheel
@@ -32,7 +32,7 @@ def run(*words: str | Path) -> click.testing.Result:
 
 def document(*words: str | Path) -> dict[str, Any]:
     found = json.loads(run("matrix", *words, "--format", "json").stdout)
-    jsonschema.validate(found, schema("matrix"))
+    jsonschema.validate(found, read_schema("matrix"))
     return found  # type: ignore[no-any-return]
 
 
@@ -131,7 +131,7 @@ def test_each_release_of_a_range_has_its_own_answer(old: Path, tmp_path: Path) -
     }
     both = run("check", old, arm, "--torch", ">=1.7.1,<1.8.1", "--format", "json")
     report = json.loads(both.stdout)
-    jsonschema.validate(report, schema("check"))
+    jsonschema.validate(report, read_schema("check"))
     assert {(one["path"], one["torch"]) for one in report["results"]} == {
         ("_C.so", "1.7.1"),
         ("_C.so", "1.8.0"),
@@ -233,7 +233,7 @@ def test_one_build_under_two_names_is_one_column(again: str, old: Path) -> None:
 
 def test_into_a_file(old: Path, tmp_path: Path) -> None:
     run("matrix", old, "--format", "json", "--output", tmp_path / "matrix.json")
-    jsonschema.validate(json.loads((tmp_path / "matrix.json").read_text("utf-8")), schema("matrix"))
+    jsonschema.validate(json.loads((tmp_path / "matrix.json").read_text("utf-8")), read_schema("matrix"))
 
 
 SAME = (

@@ -13,7 +13,7 @@ import abiscan
 from abiscan.cli import main
 from abiscan.registrations import Lookup
 from abiscan.report import ops_text
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from abiscan.results.operators import ExtensionOperators
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
@@ -34,7 +34,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 def test_one_library_is_one_document() -> None:
     document = json.loads(run(LOADS, "--format", "json"))
-    jsonschema.validate(document, schema("ops"))
+    jsonschema.validate(document, read_schema("ops"))
     assert document["path"] == "loads.so"
     (operator,) = document["operators"]
     assert operator["name"] == "abiscan_loads::double_it"
@@ -48,7 +48,7 @@ def test_one_library_is_one_document() -> None:
 
 def test_a_wheel_is_a_list_of_documents() -> None:
     document = json.loads(run(WHEEL, "--format", "json"))
-    jsonschema.validate(document, schema("ops"))
+    jsonschema.validate(document, read_schema("ops"))
     assert document["target"] == WHEEL
     assert [result["path"] for result in document["results"]] == ["abiscan_sample/_C.so"]
 
@@ -58,7 +58,7 @@ def test_the_schema_asks_for_every_part(missing: str) -> None:
     document = json.loads(run(LOADS, "--format", "json"))
     del document[missing]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, schema("ops"))
+        jsonschema.validate(document, read_schema("ops"))
 
 
 def test_operators_are_selected_by_name_and_namespace() -> None:
@@ -67,7 +67,7 @@ def test_operators_are_selected_by_name_and_namespace() -> None:
     namespace, _, name = everything["kernels"][0]["operator"].rpartition("::")
     for words in (("--operator", name), ("--namespace", namespace)):
         document = json.loads(run(conflicts, *words, "--format", "json"))
-        jsonschema.validate(document, schema("ops"))
+        jsonschema.validate(document, read_schema("ops"))
         assert document["kernels"] == everything["kernels"]
         assert bool(document["libraries"]) == ("--namespace" in words)
         assert document["gaps"] == everything["gaps"]
@@ -94,7 +94,7 @@ def test_an_operator_that_is_looked_up_in_several_places_has_one_line() -> None:
     registered = msgspec.structs.replace(inventory.registrations, lookups=tuple(lookups))
     inventory = msgspec.structs.replace(inventory, registrations=registered)
     operators = ExtensionOperators(target=LOADS, inventories=(inventory,), single=True)
-    text = ops_text.render(operators, lambda text, **_: str(text), verbose=False)
+    text = ops_text.render_operators(operators, lambda text, **_: str(text), verbose=False)
     assert [line for line in text.splitlines() if line.startswith("lookup")] == [
         "lookup a::b  (3 places)",
         "lookup a::c",
@@ -148,7 +148,7 @@ def test_a_python_that_cannot_be_run_is_named() -> None:
 @pytest.mark.slow
 def test_a_release_number_has_operators() -> None:
     document = json.loads(run("--torch", "2.6.0", "--format", "json"))
-    jsonschema.validate(document, schema("ops"))
+    jsonschema.validate(document, read_schema("ops"))
     assert document["built_for"] == ["2.6.0"]
     operators = {operator["name"]: operator["schema"] for operator in document["operators"]}
     assert operators["aten::relu"] == "aten::relu(Tensor self) -> Tensor"

@@ -18,7 +18,7 @@ def test_temporary_files_go_where_the_user_says_afterwards(
         monkeypatch.delenv("TMPDIR", raising=False)
     else:
         monkeypatch.setenv("TMPDIR", of_user)
-    with process.scratch():
+    with process.scratch_folder():
         folder = Path(tempfile.gettempdir())
         assert folder == Path(os.environ["TMPDIR"])
         assert folder.is_dir()

@@ -97,7 +97,7 @@ def test_what_is_refused_behind_a_throw_is_told_once_for_each_operator() -> None
     ]
     result = replay(state, events, (2, 13))
     assert [outcome.subject for outcome in result.outcomes] == ["ns::f"]
-    assert [(outcome.subject, outcome.message and outcome.message.id) for outcome in result.behind] == [
+    assert [(outcome.subject, outcome.message and outcome.message.id) for outcome in result.after_failure] == [
         ("ns::g", "D1"),
         ("ns::h", "K1"),
     ]
@@ -120,14 +120,14 @@ def test_nothing_is_said_of_what_is_in_a_block_that_is_refused() -> None:
         fall_back(block=of_all, kernel=cpp_function()),
     ]
     result = replay(state, events, (2, 13))
-    assert [outcome.subject for outcome in (*result.outcomes, *result.behind)] == ["ns", "aten", "XLA"]
+    assert [outcome.subject for outcome in (*result.outcomes, *result.after_failure)] == ["ns", "aten", "XLA"]
 
 
 def test_nothing_is_behind_what_torch_accepts() -> None:
     accepted = [name_backend("a"), name_backend("a")]
-    assert replay(State(), accepted, (2, 13)).behind == ()
+    assert replay(State(), accepted, (2, 13)).after_failure == ()
     refused = [*accepted, name_backend("b"), name_backend("c"), name_backend("b")]
-    assert [outcome.subject for outcome in replay(State(), refused, (2, 13)).behind] == ["c"]
+    assert [outcome.subject for outcome in replay(State(), refused, (2, 13)).after_failure] == ["c"]
 
 
 def test_classes_count_only_where_they_are_known() -> None:

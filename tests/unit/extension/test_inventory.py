@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 import abiscan
-from abiscan.cache import kept
+from abiscan.cache import cache_folder
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
@@ -104,7 +104,7 @@ def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.
     """Whatever the emulator makes of a type that nobody has seen yet."""
     (whole,) = inventories(SAMPLES / "loads" / "loads.so", session)
     strange = with_kernels(whole.registrations, inferred_schema="(<new type> _0) -> ()")
-    kept.delete_all(session.folder)
+    cache_folder.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     assert [each.inferred_schema for each in found.registrations.kernels] == [None]
@@ -116,7 +116,7 @@ def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.
 def test_a_key_that_the_release_does_not_have_is_a_gap(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     (read,) = inventories(SAMPLES / "loads" / "loads.so", session)
     damaged = with_kernels(read.registrations, dispatch_key=190)
-    kept.delete_all(session.folder)
+    cache_folder.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: damaged)
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     (gap,) = found.gaps
@@ -132,7 +132,7 @@ def test_types_that_contradict_each_other_are_a_gap_and_no_finding(
     (kernel,) = whole.registrations.kernels
     assert kernel.inferred_schema == "(Tensor _0) -> Tensor _0"
     strange = with_kernels(whole.registrations, inferred_schema="(bool _0) -> Tensor _0")
-    kept.delete_all(session.folder)
+    cache_folder.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
     (result,) = abiscan.check(path, "2.13.0", session=session).results
     assert (result.verdict, result.predicted_error) == (abiscan.Verdict.LOADS, None)

@@ -61,7 +61,7 @@ def python(environment: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def pip_of_environment(environment: Path) -> Iterator[WarmPython]:
     """Its Python, with our pip imported."""
-    pip = packages.find("pip", sys.path)
+    pip = packages.find_installed("pip", sys.path)
     assert pip is not None
     runner = Path(pip.site, "pip", "__pip-runner__.py")
     warm = WarmPython(str(environment / "bin" / "python"), IMPORT_PIP.format(runner=str(runner)))

@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from abiscan.hooks import arguments
-from abiscan.hooks.command_line import PIP, UV, read
+from abiscan.hooks.command_line import PIP, UV, read_command_line
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from abiscan.hooks.command_line import PIP, UV, read
     ],
 )
 def test_pip(line: str, command: str, rest: str) -> None:
-    found = read(line.split(), PIP)
+    found = read_command_line(line.split(), PIP)
     assert (" ".join(found.command), " ".join(found.arguments), found.doubt) == (command, rest, None)
 
 
@@ -47,14 +47,14 @@ def test_pip(line: str, command: str, rest: str) -> None:
     ],
 )
 def test_uv(line: str, command: str, rest: str) -> None:
-    found = read(line.split(), UV)
+    found = read_command_line(line.split(), UV)
     assert (" ".join(found.command), " ".join(found.arguments), found.doubt) == (command, rest, None)
 
 
 def test_an_unknown_option_before_the_command_is_told() -> None:
-    assert read(["--brand-new", "x", "install", "a"], PIP).doubt == "--brand-new"
-    assert read(["--brand-new=x", "install", "a"], PIP).doubt is None
-    assert read(["install", "--brand-new", "a"], PIP).doubt is None
+    assert read_command_line(["--brand-new", "x", "install", "a"], PIP).doubt == "--brand-new"
+    assert read_command_line(["--brand-new=x", "install", "a"], PIP).doubt is None
+    assert read_command_line(["install", "--brand-new", "a"], PIP).doubt is None
 
 
 def test_no_option_takes_a_value_for_one_installer_only() -> None:
@@ -70,6 +70,6 @@ def test_the_options_of_the_installed_pip_are_known() -> None:
 
 
 def test_the_value_of_an_option_is_no_option() -> None:
-    words = read(["install", "-r", "--help", "--root", "-q", "a"], PIP).arguments
-    assert not arguments.has(words, "--help", "-q")
-    assert arguments.values(words, "--root") == ["-q"]
+    words = read_command_line(["install", "-r", "--help", "--root", "-q", "a"], PIP).arguments
+    assert not arguments.has_option(words, "--help", "-q")
+    assert arguments.option_values(words, "--root") == ["-q"]

@@ -12,13 +12,13 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.hooks.doctor import diagnose, examine_environment
-from abiscan.hooks.judgement import judge
-from abiscan.inputs import disk
+from abiscan.hooks.doctor import diagnose_environment, examine_environment
+from abiscan.hooks.judgement import judge_package
+from abiscan.inputs import observed_fs
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.session import Session
 from abiscan.results.doctor import Trouble
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, install, python_of, torch_libraries, torch_package
 
@@ -55,7 +55,7 @@ def ailments(site: Path, code: int) -> list[dict[str, Any]]:
     result = run(site, "--format", "json")
     assert result.exit_code == code, result.output
     document = json.loads(result.stdout)
-    jsonschema.validate(document, schema("doctor"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, read_schema("doctor"), cls=jsonschema.Draft202012Validator)
     found: list[dict[str, Any]] = document["ailments"]
     return found
 
@@ -86,10 +86,10 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noted(source: Any, *rest: Any) -> Any:
         packages.append(str(source))
-        return judge(source, *rest)
+        return judge_package(source, *rest)
 
-    monkeypatch.setattr(disk, "_CLOCK_TICK", -(10**12))
-    monkeypatch.setattr("abiscan.hooks.doctor.judge", noted)
+    monkeypatch.setattr(observed_fs, "_CLOCK_TICK", -(10**12))
+    monkeypatch.setattr("abiscan.hooks.doctor.judge_package", noted)
     return packages
 
 
@@ -97,13 +97,13 @@ def test_only_packages_that_have_changed_are_judged_again(site: Path, judged: li
     install(site, "other", {"other/_C.so": extension()})
     python = PythonEnvironment(python=python_of(site, site.parent), origin="PATH")
     session = Session(folder=site.parent / "cache")
-    first = diagnose(python, None, session)
+    first = diagnose_environment(python, None, session)
     assert sorted(judged) == ["good==1.0", "other==1.0"]
     judged.clear()
-    assert diagnose(python, None, session) == first
+    assert diagnose_environment(python, None, session) == first
     assert judged == []
     extension(undefined=GONE).write(site / "other" / "_C.so")
-    assert [ailment.subject for ailment in diagnose(python, None, session).ailments] == ["other==1.0"]
+    assert [ailment.subject for ailment in diagnose_environment(python, None, session).ailments] == ["other==1.0"]
     assert set(judged) == {"other==1.0"}
 
 
@@ -146,7 +146,7 @@ def test_a_package_that_is_removed_meanwhile_is_unknown(moment: str, site: Path)
             (site / "gone" / "_C.so").unlink(missing_ok=True)
 
     python = PythonEnvironment(python=python_of(site, site.parent), origin="PATH")
-    diagnosis = diagnose(python, None, Session(folder=site.parent / "cache", progress=progress))
+    diagnosis = diagnose_environment(python, None, Session(folder=site.parent / "cache", progress=progress))
     (ailment,) = diagnosis.ailments
     assert (ailment.subject, ailment.trouble) == ("gone==1.0", Trouble.UNKNOWN)
     assert diagnosis.healthy == ("good==1.0",)

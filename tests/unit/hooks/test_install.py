@@ -17,7 +17,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.hooks.arguments import index_options
-from abiscan.hooks.command_line import PIP, read
+from abiscan.hooks.command_line import PIP, read_command_line
 from abiscan.inputs import programs
 from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_libraries
@@ -81,7 +81,7 @@ def run(python: str, *words: str, code: int = 0) -> str:
 
 def test_what_fits_goes_to_pip_unchanged(python: str, handed_over: list[list[str]]) -> None:
     assert run(python, "install", "good", "plain", "--no-deps", "--quiet") == ""
-    pip = programs.python(sys.executable, "-m", "pip", "--python", python)
+    pip = programs.python_command(sys.executable, "-m", "pip", "--python", python)
     assert handed_over == [[*pip, "install", "good", "plain", "--no-deps", "--quiet"]]
 
 
@@ -182,7 +182,7 @@ def test_without_torch_there_is_nothing_to_check(tmp_path: Path, handed_over: li
 def test_index_options_are_told_from_others() -> None:
     words = ["-U", "--index-url", "u", "--extra-index-url=v", "-f", "w", "-ix", "-r", "f.txt", "--no-index", "pkg"]
     expected = ["--index-url", "u", "--extra-index-url", "v", "-f", "w", "-i", "x", "--no-index"]
-    assert index_options(read(words, PIP).arguments) == expected
+    assert index_options(read_command_line(words, PIP).arguments) == expected
 
 
 # What uv 0.9 prints on stderr.

@@ -52,8 +52,8 @@ def uv_says(monkeypatch: pytest.MonkeyPatch) -> Said:
             finds = "find" in command
             return subprocess.CompletedProcess(command, 0, "/usr/bin/python3\n" if finds else out, err)
 
-        monkeypatch.setattr(uv_module, "_run", run)
-        monkeypatch.setattr("abiscan.inputs.disk.which", lambda _: "/usr/bin/uv")
+        monkeypatch.setattr(uv_module, "_run_uv", run)
+        monkeypatch.setattr("abiscan.inputs.observed_fs.find_program", lambda _: "/usr/bin/uv")
 
     return say
 
@@ -70,7 +70,7 @@ def uv_says(monkeypatch: pytest.MonkeyPatch) -> Said:
 )
 def test_uv(uv_says: Said, text: str, packages: list[tuple[str, str, str | None]], removed: set[str]) -> None:
     uv_says(text, "")
-    plan = Uv().plan(["x"])
+    plan = Uv().plan_install(["x"])
     assert [(planned.name, planned.version, planned.url) for planned in plan.packages] == packages
     assert all(planned.wheel for planned in plan.packages)
     assert plan.removed == removed
@@ -78,7 +78,7 @@ def test_uv(uv_says: Said, text: str, packages: list[tuple[str, str, str | None]
 
 def test_what_uv_builds_from_source_is_no_wheel(uv_says: Said) -> None:
     uv_says(SOURCE, "")
-    (planned,) = Uv().plan(["x"]).packages
+    (planned,) = Uv().plan_install(["x"]).packages
     assert not planned.wheel
 
 
@@ -89,7 +89,7 @@ def document(*changes: tuple[str, str, str]) -> str:
 
 def test_the_json_of_uv_has_the_version_that_its_text_lacks(uv_says: Said) -> None:
     uv_says(SOURCE, document(("installed", "ed", "0.1")))
-    (planned,) = Uv().plan(["x"]).packages
+    (planned,) = Uv().plan_install(["x"]).packages
     assert (planned.version, planned.url) == ("0.1", "git+https://host/ed@0123456789abcdef")
 
 
@@ -116,14 +116,14 @@ def test_the_json_of_uv_has_the_version_that_its_text_lacks(uv_says: Said) -> No
 def test_what_uv_does_not_say_clearly_is_an_error(uv_says: Said, err: str, out: str) -> None:
     uv_says(err, out)
     with pytest.raises(UnclearPlanError, match="--force"):
-        Uv().plan(["x"])
+        Uv().plan_install(["x"])
 
 
 def test_uv_installs_into_the_environment_that_is_checked(uv_says: Said, tmp_path: Path) -> None:
     (tmp_path / "pyvenv.cfg").touch()
     uv_says(NOTHING + f"Using Python 3.11.7 environment at: {tmp_path}\n", "")
     with pytest.raises(UnclearPlanError, match=f"would install into {tmp_path}"):
-        Uv().plan(["x"])
+        Uv().plan_install(["x"])
 
 
 def test_who_asks_for_torch(uv_says: Said, tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_who_asks_for_torch(uv_says: Said, tmp_path: Path) -> None:
         ["old", "--reinstall-package", "torch"],
     ]
     for words in asking:
-        assert [planned.requested for planned in Uv().plan(words).packages][1]
+        assert [planned.requested for planned in Uv().plan_install(words).packages][1]
     for words in (["old"], ["old", "-c", str(constraint)], ["-r", str(unreadable)], ["-r", str(tmp_path / "none")]):
-        assert not [planned.requested for planned in Uv().plan(words).packages][1]
+        assert not [planned.requested for planned in Uv().plan_install(words).packages][1]
 
 
 def entry(**changes: object) -> dict[str, object]:
@@ -176,6 +176,6 @@ def test_what_pip_does_not_report_clearly_is_an_error(monkeypatch: pytest.Monkey
             Path(command[command.index("--report") + 1]).write_text(report, "utf-8")
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr("abiscan.inputs.programs.run", run)
+    monkeypatch.setattr("abiscan.inputs.programs.run_program", run)
     with pytest.raises(UnclearPlanError, match="--force"):
-        Pip(None).plan(["bad"])
+        Pip(None).plan_install(["bad"])

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from abiscan.cli import main
-from abiscan.hooks.judgement import Fitness, judge
+from abiscan.hooks.judgement import Fitness, judge_package
 from abiscan.inputs.session import Session
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict.hardware import cpu_question
@@ -22,7 +22,7 @@ def test_what_is_judged_has_to_run_on_all_of_them(tmp_path: Path, cpus: tuple[st
     with zipfile.ZipFile(ARCHIVE) as archive:
         archive.extract("avx2.so", tmp_path)
     session = Session(folder=tmp_path / "kept", cpus=cpus)
-    judgement = judge(tmp_path / "avx2.so", ReleaseNumber("2.12.0"), session)
+    judgement = judge_package(tmp_path / "avx2.so", ReleaseNumber("2.12.0"), session)
     assert judgement is not None
     assert judgement.fitness is fitness
 

@@ -89,7 +89,7 @@ def typed(words: list[str]) -> None:
 
 
 def installed(python: str) -> dict[str, str]:
-    return {each.name: each.version for each in packages.installed(interpreter.search_path(python))}
+    return {each.name: each.version for each in packages.list_installed(interpreter.search_path(python))}
 
 
 def test_the_newest_version_that_works_is_found(python: str, index: Path) -> None:

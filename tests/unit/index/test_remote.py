@@ -50,7 +50,7 @@ def remote(index: LocalIndex, cache: Path, *, offline: bool = False, sha256: str
 
 def test_a_small_member_costs_little(index: LocalIndex, tmp_path: Path) -> None:
     file, web = remote(index, tmp_path)
-    assert Wheel(Path(NAME), file).content("big/small.txt") == b"words"  # type: ignore[arg-type]
+    assert Wheel(Path(NAME), file).read_content("big/small.txt") == b"words"  # type: ignore[arg-type]
     assert web.bytes_read < 300_000
     assert all(asked for _, asked in index.asked)
 
@@ -58,7 +58,9 @@ def test_a_small_member_costs_little(index: LocalIndex, tmp_path: Path) -> None:
 def test_all_members_are_what_they_are_on_disk(index: LocalIndex, tmp_path: Path, folder: Path) -> None:
     file, web = remote(index, tmp_path)
     there, here = Wheel(Path(NAME), file), Wheel(folder / NAME)  # type: ignore[arg-type]
-    assert {name: there.content(name) for name in there.names()} == {name: here.content(name) for name in here.names()}
+    assert {name: there.read_content(name) for name in there.list_members()} == {
+        name: here.read_content(name) for name in here.list_members()
+    }
     assert web.bytes_read <= (folder / NAME).stat().st_size
 
 
@@ -75,20 +77,20 @@ def test_any_part_in_any_order(index: LocalIndex, tmp_path: Path, folder: Path, 
 
 def test_what_was_read_is_not_read_again_and_is_there_offline(index: LocalIndex, tmp_path: Path) -> None:
     file, _ = remote(index, tmp_path)
-    Wheel(Path(NAME), file).content("big/small.txt")  # type: ignore[arg-type]
+    Wheel(Path(NAME), file).read_content("big/small.txt")  # type: ignore[arg-type]
     asked = len(index.asked)
     again, web = remote(index, tmp_path, offline=True)
     wheel = Wheel(Path(NAME), again)  # type: ignore[arg-type]
-    assert (wheel.content("big/small.txt"), web.bytes_read, len(index.asked)) == (b"words", 0, asked)
+    assert (wheel.read_content("big/small.txt"), web.bytes_read, len(index.asked)) == (b"words", 0, asked)
     with pytest.raises(InputError, match="has not been read before, and may not be read now"):
-        wheel.content("big/last.bin")
+        wheel.read_content("big/last.bin")
 
 
 def test_a_server_without_ranges_sends_it_once(index: LocalIndex, tmp_path: Path, folder: Path) -> None:
     index.ranges = False
     file, web = remote(index, tmp_path)
     wheel = Wheel(Path(NAME), file)  # type: ignore[arg-type]
-    assert len(b"".join(wheel.content(name) for name in wheel.names())) == 3_000_005
+    assert len(b"".join(wheel.read_content(name) for name in wheel.list_members())) == 3_000_005
     assert (len(index.asked), web.bytes_read) == (1, (folder / NAME).stat().st_size)
 
 

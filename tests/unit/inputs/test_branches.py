@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from abiscan.errors import InputError, NoExtensionError
-from abiscan.inputs import branches, disk, isolation
+from abiscan.inputs import branches, isolation, observed_fs
 
 _Found = TypeVar("_Found")
 
@@ -25,7 +25,7 @@ def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(items: list[int], find: Callable[[int], _Found], jobs: int) -> list[tuple[int, _Found]]:
-    return [(item, result()) for item, result in branches.in_order(items, find, str, jobs)]
+    return [(item, result()) for item, result in branches.share_in_order(items, find, str, jobs)]
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 9])
@@ -59,7 +59,7 @@ def test_the_others_have_what_the_first_item_read() -> None:
         return os.getpid() == here, list(read)
 
     here = os.getpid()
-    results = [result() for _, result in branches.in_order([1, 2, 3], find, str, 2, first_here=True)]
+    results = [result() for _, result in branches.share_in_order([1, 2, 3], find, str, 2, first_here=True)]
     assert results == [(True, [1]), (False, [1, 2]), (False, [1, 3])]
 
 
@@ -70,7 +70,7 @@ def test_an_error_is_raised_when_its_result_is_asked_for(error: Exception) -> No
             raise error
         return item
 
-    results = dict(branches.in_order([1, 2], find, str, 2))
+    results = dict(branches.share_in_order([1, 2], find, str, 2))
     assert results[2]() == 2
     with pytest.raises(type(error)) as raised:
         results[1]()
@@ -80,14 +80,14 @@ def test_an_error_is_raised_when_its_result_is_asked_for(error: Exception) -> No
 def test_what_is_looked_at_is_on_the_record(tmp_path: Path) -> None:
     def find(item: int) -> bool:
         if item == 2:
-            disk.look_once()
-        return disk.is_file(tmp_path / str(item))
+            observed_fs.look_once()
+        return observed_fs.is_file(tmp_path / str(item))
 
-    with disk.recorded() as record:
+    with observed_fs.record_observations() as record:
         assert found([1], find, 2) == [(1, False)]
     assert record.seen["file"] == {str(tmp_path / "1"): None}
     assert not record.is_final
-    with disk.recorded() as record:
+    with observed_fs.record_observations() as record:
         found([2], find, 2)
     assert record.is_final
 
@@ -109,7 +109,7 @@ def test_processes_do_not_share_the_position_in_a_file(tmp_path: Path) -> None:
 def test_processes_end_with_the_one_that_waits_for_them() -> None:
     before = _children()
     started = time.monotonic()
-    results = branches.in_order([0, 60], time.sleep, str, 2)
+    results = branches.share_in_order([0, 60], time.sleep, str, 2)
     next(results)
     results.close()  # type: ignore[attr-defined]
     assert time.monotonic() - started < 30

@@ -93,14 +93,14 @@ def test_a_dependency_in_the_language_of_wheels(spec: str, requirement: str | No
 def test_a_link_out_of_the_package_or_in_a_circle_leads_nowhere(tmp_path: Path) -> None:
     links = {"lib/a.so": "../../etc/passwd", "lib/b.so": "c.so", "lib/c.so": "b.so", "lib/d.so": "/etc/passwd"}
     package = CondaPackage(conda_package(tmp_path / NAMES[0], MEMBERS, links=links))
-    assert {path for path, _ in package.places("/s/l/t")} == {
+    assert {path for path, _ in package.list_places("/s/l/t")} == {
         package.installed_path(name, "/s/l/t") for name in MEMBERS
     }
 
 
 def test_members_outside_do_not_count(tmp_path: Path) -> None:
     package = CondaPackage(conda_package(tmp_path / NAMES[0], {"../../x.so": b"x", "/etc/y.so": b"y", "z.so": b"z"}))
-    assert list(package.names()) == ["z.so"]
+    assert list(package.list_members()) == ["z.so"]
 
 
 def test_a_chain_of_links_has_the_limit_of_the_system(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_chain_of_links_has_the_limit_of_the_system(tmp_path: Path) -> None:
         links = {f"lib/{number}": f"{number + 1}" for number in range(length)}
         members = {f"lib/{length}": b""}
         package = CondaPackage(conda_package(tmp_path / f"{length}{NAMES[0]}", members, links=links))
-        return package.installed_path("lib/0", "/a/b/c") in dict(package.places("/a/b/c"))
+        return package.installed_path("lib/0", "/a/b/c") in dict(package.list_places("/a/b/c"))
 
     assert placed(40)
     assert not placed(41)

@@ -14,11 +14,11 @@ from abiscan.errors import InputError
 from abiscan.inputs import environment as environments
 from abiscan.inputs.environment import (
     PythonEnvironment,
-    environment,
+    choose_environment,
     executable_in,
     heard_by,
     refuse_tool_environment,
-    used,
+    use_environment,
 )
 from tests.fakes import torch_package
 
@@ -26,7 +26,7 @@ from tests.fakes import torch_package
 @pytest.fixture(autouse=True)
 def unasked() -> None:
     """What one test asked of a Python on the search path is no answer for another."""
-    environments._asked.cache_clear()
+    environments._ask_python.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -57,22 +57,24 @@ def test_the_order(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     nothing.mkdir()
     monkeypatch.setenv("PATH", str(nothing))
     own = PythonEnvironment(python=None, origin="where abiscan is installed")
-    assert environment() == own
+    assert choose_environment() == own
     monkeypatch.setenv("PATH", str(folder / "bin"))
-    assert environment() == own
+    assert choose_environment() == own
     with monkeypatch.context() as patch:
         made_for_a_tool(patch, tmp_path / "tool")
         of_path = PythonEnvironment(python=str(folder / "bin" / "python"), origin="python on the search path")
-        assert environment() == of_path
+        assert choose_environment() == of_path
         patch.setenv("PATH", str(nothing))
-        assert environment() == own  # there is no other
+        assert choose_environment() == own  # there is no other
     monkeypatch.setenv("CONDA_PREFIX", str(of_conda))
-    assert environment() == PythonEnvironment(python=str(of_conda / "bin" / "python"), origin="CONDA_PREFIX")
+    assert choose_environment() == PythonEnvironment(python=str(of_conda / "bin" / "python"), origin="CONDA_PREFIX")
     monkeypatch.setenv("VIRTUAL_ENV", str(folder))
-    assert environment() == PythonEnvironment(python=str(folder / "bin" / "python"), origin="VIRTUAL_ENV")
-    assert environment(str(of_conda)) == PythonEnvironment(python=str(of_conda / "bin" / "python"), origin="--python")
+    assert choose_environment() == PythonEnvironment(python=str(folder / "bin" / "python"), origin="VIRTUAL_ENV")
+    assert choose_environment(str(of_conda)) == PythonEnvironment(
+        python=str(of_conda / "bin" / "python"), origin="--python"
+    )
     monkeypatch.setenv("VIRTUAL_ENV", str(nothing))  # which was deleted
-    assert environment().origin == "CONDA_PREFIX"
+    assert choose_environment().origin == "CONDA_PREFIX"
 
 
 def test_a_program_that_chooses_a_python_is_asked_which(
@@ -84,22 +86,22 @@ def test_a_program_that_chooses_a_python_is_asked_which(
     shim.chmod(0o755)
     made_for_a_tool(monkeypatch, tmp_path / "tool")
     monkeypatch.setenv("PATH", str(shim.parent))
-    assert environment().python == str(folder / "bin" / "python")
+    assert choose_environment().python == str(folder / "bin" / "python")
     shim.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
-    environments._asked.cache_clear()
-    assert environment() == PythonEnvironment(python=None, origin="where abiscan is installed")
+    environments._ask_python.cache_clear()
+    assert choose_environment() == PythonEnvironment(python=None, origin="where abiscan is installed")
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
 def test_the_one_that_abiscan_runs_in_needs_no_other_python(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, sys.prefix)
-    assert environment() == PythonEnvironment(python=None, origin=variable)
+    assert choose_environment() == PythonEnvironment(python=None, origin=variable)
 
 
 def test_how_it_is_named(folder: Path) -> None:
-    assert str(environment(str(folder))) == f"{folder} (--python)"
+    assert str(choose_environment(str(folder))) == f"{folder} (--python)"
     assert str(PythonEnvironment(python=None, origin="VIRTUAL_ENV")) == f"{sys.prefix} (VIRTUAL_ENV)"
-    assert str(environment("/usr/bin/python3.9")) == "/usr/bin/python3.9 (--python)"
+    assert str(choose_environment("/usr/bin/python3.9")) == "/usr/bin/python3.9 (--python)"
 
 
 def test_a_folder_without_a_python(tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_nothing_is_installed_into_the_environment_of_a_tool(prefix: str, marker
     folder = conda(tmp_path / prefix)
     (folder / marker).touch()
     with pytest.raises(InputError, match="is the environment of a tool"):
-        refuse_tool_environment(environment(str(folder)))
+        refuse_tool_environment(choose_environment(str(folder)))
     result = click.testing.CliRunner().invoke(main, ["pip", "--python", str(folder), "install", "anything"])
     assert result.exit_code == 2
     assert result.stderr.splitlines()[1].startswith(f"abiscan: {folder}: is the environment of a tool (pipx, uv tool)")
@@ -141,12 +143,12 @@ def test_nothing_is_installed_into_the_environment_of_a_tool(prefix: str, marker
 def test_who_listens_hears_of_what_is_used() -> None:
     heard: list[PythonEnvironment] = []
     with heard_by(heard.append):
-        environment()
+        choose_environment()
         assert heard == []
-        chosen = used()
-    used()
+        chosen = use_environment()
+    use_environment()
     assert heard == [chosen]
 
 
 def test_other_environments_are_no_tools(folder: Path) -> None:
-    refuse_tool_environment(environment(str(folder)))
+    refuse_tool_environment(choose_environment(str(folder)))

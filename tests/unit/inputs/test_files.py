@@ -19,9 +19,9 @@ def test_a_file_on_disk(tmp_path: Path) -> None:
     path = Elf(soname="libx.so").write(tmp_path / "x.so")
     source = DiskFile(path)
     data = path.read_bytes()
-    assert (source.name, source.size, source.head(4)) == (str(path), len(data), b"\x7fELF")
-    assert source.sha256() == source.open().sha256() == hashlib.sha256(data).hexdigest()
-    assert source.open().facts().soname == "libx.so"
+    assert (source.name, source.size, source.read_head(4)) == (str(path), len(data), b"\x7fELF")
+    assert source.hash_content() == source.open_elf().sha256() == hashlib.sha256(data).hexdigest()
+    assert source.open_elf().facts().soname == "libx.so"
 
 
 def test_the_fingerprint_of_a_file_tells_that_it_was_changed(tmp_path: Path) -> None:
@@ -29,15 +29,15 @@ def test_the_fingerprint_of_a_file_tells_that_it_was_changed(tmp_path: Path) -> 
     for one in (path, other):
         one.write_bytes(b"same")
         os.utime(one, ns=(0, 0))
-    known = DiskFile(path).fingerprint()
-    assert DiskFile(path).fingerprint() == known != DiskFile(other).fingerprint()
+    known = DiskFile(path).identify_version()
+    assert DiskFile(path).identify_version() == known != DiskFile(other).identify_version()
     os.utime(path, ns=(0, 1))
-    assert DiskFile(path).fingerprint() != known
+    assert DiskFile(path).identify_version() != known
 
 
 def test_the_fingerprint_of_a_member_is_that_of_its_content(tmp_path: Path) -> None:
     one = Wheel(wheel(tmp_path / "one.whl", {"a.so": b"1234", "b.so": b"1234", "c.so": b"5678"}))
-    prints = [one.member(name).fingerprint() for name in ("a.so", "b.so", "c.so")]
+    prints = [one.find_member(name).identify_version() for name in ("a.so", "b.so", "c.so")]
     assert prints[0] == prints[1] != prints[2]
 
 
@@ -47,10 +47,10 @@ def test_a_large_member_is_read_by_way_of_a_file(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(files_module, "_SMALL_MEMBER", 1_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
-    opened = Wheel(path).member("x.so").open()
+    opened = Wheel(path).find_member("x.so").open_elf()
     assert (opened.sha256(), opened.facts().soname) == (hashlib.sha256(data).hexdigest(), "libx.so")
     with pytest.raises(InputError, match=r"x\.whl!cut\.so: truncated"):
-        Wheel(path).member("cut.so").open()
+        Wheel(path).find_member("cut.so").open_elf()
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
@@ -60,12 +60,12 @@ def test_a_member_is_inflated_once_for_all_that_read_it(
 ) -> None:
     data = Elf(size=5_000).build()
     monkeypatch.setattr(files_module, "_SMALL_MEMBER", small)
-    member = Wheel(wheel(tmp_path / "x.whl", {"x.so": data})).member("x.so")
-    member.open()
-    for name in ("read", "copy"):
+    member = Wheel(wheel(tmp_path / "x.whl", {"x.so": data})).find_member("x.so")
+    member.open_elf()
+    for name in ("read_member", "copy_member"):
         monkeypatch.setattr(Wheel, name, None)
-    assert bytes(member.open().data) == data
-    assert member.sha256() == hashlib.sha256(data).hexdigest()
+    assert bytes(member.open_elf().data) == data
+    assert member.hash_content() == hashlib.sha256(data).hexdigest()
 
 
 def test_zeros_of_a_large_member_take_no_space(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_zeros_of_a_large_member_take_no_space(tmp_path: Path) -> None:
     archive = Wheel(wheel(tmp_path / "x.whl", {"x.so": data}))
     copied = tmp_path / "copy"
     with copied.open("w+b") as stream:
-        digest = archive.copy(zipfile.ZipFile(archive.path).getinfo("x.so"), stream)
+        digest = archive.copy_member(zipfile.ZipFile(archive.path).getinfo("x.so"), stream)
     assert copied.read_bytes() == data
     assert digest == hashlib.sha256(data).hexdigest()
     assert copied.stat().st_blocks * 512 < 5 << 20
@@ -83,17 +83,17 @@ def test_zeros_of_a_large_member_take_no_space(tmp_path: Path) -> None:
 def test_a_member_of_a_wheel(tmp_path: Path) -> None:
     data = Elf(soname="libx.so").build()
     path = wheel(tmp_path / "x.whl", {"pkg/x.so": data, "pkg/notes.txt": "é".encode("latin-1")})
-    source = Wheel(path).member("pkg/x.so")
-    assert (source.name, source.size, source.head(4)) == (f"{path}!pkg/x.so", len(data), b"\x7fELF")
-    assert source.sha256() == source.open().sha256() == hashlib.sha256(data).hexdigest()
-    assert source.open().facts().soname == "libx.so"
-    assert list(Wheel(path).names()) == ["pkg/x.so", "pkg/notes.txt"]
-    assert Wheel(path).text("pkg/notes.txt") == "\ufffd"
+    source = Wheel(path).find_member("pkg/x.so")
+    assert (source.name, source.size, source.read_head(4)) == (f"{path}!pkg/x.so", len(data), b"\x7fELF")
+    assert source.hash_content() == source.open_elf().sha256() == hashlib.sha256(data).hexdigest()
+    assert source.open_elf().facts().soname == "libx.so"
+    assert list(Wheel(path).list_members()) == ["pkg/x.so", "pkg/notes.txt"]
+    assert Wheel(path).read_text("pkg/notes.txt") == "\ufffd"
 
 
 def test_a_file_that_vanished(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.so: cannot be read: No such file or directory"):
-        DiskFile(tmp_path / "absent.so").head(4)
+        DiskFile(tmp_path / "absent.so").read_head(4)
 
 
 @pytest.mark.parametrize("data", [b"", b"not a zip archive", b"PK\x03\x04 cut off"])
@@ -115,7 +115,7 @@ def test_a_member_with_a_wrong_checksum(tmp_path: Path) -> None:
         archive.writestr("x.so", b"original")
     path.write_bytes(path.read_bytes().replace(b"original", b"modified", 1))
     with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: Bad CRC-32"):
-        Wheel(path).member("x.so").open()
+        Wheel(path).find_member("x.so").open_elf()
 
 
 def test_a_member_that_cannot_be_inflated(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_member_that_cannot_be_inflated(tmp_path: Path) -> None:
         data[at] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: "):
-        Wheel(path).member("x.so").open()
+        Wheel(path).find_member("x.so").open_elf()
 
 
 def test_an_encrypted_member(tmp_path: Path) -> None:
@@ -135,16 +135,16 @@ def test_an_encrypted_member(tmp_path: Path) -> None:
     data[data.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: .*encrypted"):
-        Wheel(path).member("x.so").open()
+        Wheel(path).find_member("x.so").open_elf()
 
 
 def test_a_member_that_claims_an_absurd_size(tmp_path: Path) -> None:
     path = wheel(tmp_path / "x.whl", {"x.so": b"data"})
     archive = Wheel(path)
-    member = archive.member("x.so")
+    member = archive.find_member("x.so")
     member._info.file_size = 5 << 30
     with pytest.raises(InputError, match=r"x\.whl!x\.so: claims to be 5 GiB in size"):
-        member.open()
+        member.open_elf()
 
 
 # The binary distribution format, "Spreading the file".
@@ -168,23 +168,23 @@ def test_members_of_a_wheel_lie_over_the_disk(tmp_path: Path) -> None:
     Elf(soname="on disk").write(site / "pkg" / "a.so")
     Elf(soname="below").write(site / "pkg" / "b.so")
     files = Files()
-    files.mount(Wheel(wheel(tmp_path / "x.whl", {"pkg/a.so": Elf(soname="in wheel").build()})), str(site))
-    assert files.list(f"{site}/pkg/") == [f"{site}/pkg/a.so", f"{site}/pkg/b.so"]
+    files.mount_archive(Wheel(wheel(tmp_path / "x.whl", {"pkg/a.so": Elf(soname="in wheel").build()})), str(site))
+    assert files.list_folder(f"{site}/pkg/") == [f"{site}/pkg/a.so", f"{site}/pkg/b.so"]
     sonames = [getattr(files.object_at(f"{site}/pkg/../pkg/{name}.so"), "soname", None) for name in "abc"]
     assert sonames == ["in wheel", "below", None]
-    assert files.source(f"{site}/pkg/c.so") is None
+    assert files.find_source(f"{site}/pkg/c.so") is None
 
 
 def test_a_layer_covers_what_lies_below_and_can_be_laid_over_it(tmp_path: Path) -> None:
     site = str(tmp_path)
     files = Files()
-    layers = [files.layer(), files.layer()]
+    layers = [files.add_layer(), files.add_layer()]
     for number, layer in enumerate(layers, 1):
         member = {"pkg/a.so": Elf(soname=f"version {number}").build()}
-        layer.mount(Wheel(wheel(tmp_path / f"{number}.whl", member)), site)
+        layer.mount_archive(Wheel(wheel(tmp_path / f"{number}.whl", member)), site)
     assert files.object_at(f"{site}/pkg/a.so") is None
     for number in (1, 2, 1):
-        files.overlay(layers[number - 1])
+        files.merge_layer(layers[number - 1])
         assert getattr(files.object_at(f"{site}/pkg/a.so"), "soname", None) == f"version {number}"
 
 
@@ -211,9 +211,9 @@ def test_an_object_is_read_once(tmp_path: Path) -> None:
 def test_facts_that_were_read_already_are_taken(tmp_path: Path) -> None:
     facts = read_facts(DiskFile(Elf().write(tmp_path / "x.so")))
     files = Files()
-    files.put("/nowhere/../there/x.so", facts)
+    files.put_facts("/nowhere/../there/x.so", facts)
     assert files.object_at("/there/x.so") is facts
 
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert Files().list(str(tmp_path / "absent")) == []
+    assert Files().list_folder(str(tmp_path / "absent")) == []

@@ -11,7 +11,7 @@ import pytest
 
 from abiscan.errors import InputError
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.inflation import inflate
+from abiscan.inputs.inflation import inflate_deflated
 
 TEXT = b"what is repeated is repeated is repeated" * 5000
 
@@ -22,7 +22,7 @@ def deflated(data: bytes) -> bytes:
 
 
 def test_what_was_deflated_is_what_comes_back() -> None:
-    assert inflate(deflated(TEXT), len(TEXT), zlib.crc32(TEXT)) == TEXT
+    assert inflate_deflated(deflated(TEXT), len(TEXT), zlib.crc32(TEXT)) == TEXT
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_was_deflated_is_what_comes_back() -> None:
     ],
 )
 def test_what_is_not_as_promised_is_left_to_others(packed: bytes, size: int, checksum: int) -> None:
-    assert inflate(packed, size, checksum) is None
+    assert inflate_deflated(packed, size, checksum) is None
 
 
 def wheel(folder: Path) -> Path:
@@ -55,8 +55,8 @@ def test_a_member_is_the_same_with_isal_and_without(
     if not is_installed:
         monkeypatch.setitem(sys.modules, "isal", None)
     opened = Wheel(wheel(tmp_path))
-    assert opened.content("p/__init__.py") == TEXT
-    assert opened.content("p/empty.py") == b""
+    assert opened.read_content("p/__init__.py") == TEXT
+    assert opened.read_content("p/empty.py") == b""
 
 
 def test_zipfile_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,9 +64,9 @@ def test_zipfile_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     data = path.read_bytes()
     path.write_bytes(data.replace(deflated(TEXT), bytes(len(deflated(TEXT)))))
     with pytest.raises(InputError) as with_isal:
-        Wheel(path).content("p/__init__.py")
+        Wheel(path).read_content("p/__init__.py")
     monkeypatch.setitem(sys.modules, "isal", None)
     with pytest.raises(InputError) as without:
-        Wheel(path).content("p/__init__.py")
+        Wheel(path).read_content("p/__init__.py")
     assert str(with_isal.value) == str(without.value)
     assert "cannot be unpacked" in str(without.value)

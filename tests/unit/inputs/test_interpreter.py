@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk, interpreter, programs
+from abiscan.inputs import interpreter, observed_fs, programs
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 
 
@@ -38,15 +38,15 @@ def test_the_version_is_the_tag_without_its_flags() -> None:
 
 
 def test_the_running_interpreter() -> None:
-    here = interpreter.running()
+    here = interpreter.running_interpreter()
     assert here.tag.version == f"{sys.version_info.major}.{sys.version_info.minor}"
     assert here.full_version == sys.version
     assert here.executable == Path(sys.executable)  # not what the link in a virtual environment points to
 
 
 def test_an_interpreter_tells_of_itself_what_it_runs_as() -> None:
-    answered, _ = interpreter.ask(sys.executable)
-    assert answered == interpreter.running()
+    answered, _ = interpreter.ask_interpreter(sys.executable)
+    assert answered == interpreter.running_interpreter()
 
 
 def program(path: Path, text: str) -> Path:
@@ -60,7 +60,7 @@ def test_another_interpreter_is_asked_and_torch_not_imported(tmp_path: Path) -> 
     suffixes = [".cpython-312-x86_64-linux-gnu.so", ".abi3.so", ".so"]
     answer = json.dumps(["3.12.1 (x)", suffixes, "/env/torch/__init__.py", ["/env"]])
     python = program(tmp_path / "python", f"echo '{answer}'")
-    known, torch = interpreter.ask(str(python))
+    known, torch = interpreter.ask_interpreter(str(python))
     assert known == Interpreter(tag=PythonTag(major=3, minor=12), executable=python, full_version="3.12.1 (x)")
     assert torch == Path("/env/torch")
 
@@ -68,19 +68,19 @@ def test_another_interpreter_is_asked_and_torch_not_imported(tmp_path: Path) -> 
 def test_an_interpreter_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = program(tmp_path / "mypython", """echo '["3.12.1", [".cpython-312-x86_64-linux-gnu.so"], null, []]'""")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    known, torch = interpreter.ask("mypython")
+    known, torch = interpreter.ask_interpreter("mypython")
     assert (known.executable, torch) == (python, None)
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo no JSON", "echo '[]'", "echo '[\"3.12\", [], null, []]'"])
 def test_what_is_no_python(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a Python that can be run"):
-        interpreter.ask(str(program(tmp_path / "python", text)))
+        interpreter.ask_interpreter(str(program(tmp_path / "python", text)))
 
 
 def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a Python that can be run"):
-        interpreter.ask(str(tmp_path / "absent"))
+        interpreter.ask_interpreter(str(tmp_path / "absent"))
 
 
 def test_the_interpreter_of_the_environment_of_a_torch(tmp_path: Path) -> None:
@@ -103,18 +103,18 @@ def test_a_torch_outside_of_any_environment_tells_the_version_alone(tmp_path: Pa
 
 def test_a_torch_for_the_running_version_runs_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Interpreter(tag=PythonTag(major=3, minor=99), executable=Path("/opt/python3.99"), full_version="3.99.0")
-    monkeypatch.setattr(interpreter, "running", lambda: here)
+    monkeypatch.setattr(interpreter, "running_interpreter", lambda: here)
     assert interpreter.of_torch(tmp_path / "torch", here.tag) == here
     assert interpreter.of_torch(tmp_path / "torch", None) == here
 
 
 def test_the_installed_torch_runs_in_the_running_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter, "installed_torch", lambda: tmp_path / "torch")
-    assert interpreter.of_torch(tmp_path / "torch", PythonTag(major=3, minor=99)) == interpreter.running()
+    assert interpreter.of_torch(tmp_path / "torch", PythonTag(major=3, minor=99)) == interpreter.running_interpreter()
 
 
 def test_a_python_is_started_again_only_if_something_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    answer, started = programs.answer, 0
+    answer, started = programs.ask_python, 0
 
     def counted(executable: str, code: str) -> str:
         nonlocal started
@@ -122,10 +122,10 @@ def test_a_python_is_started_again_only_if_something_changed(monkeypatch: pytest
         return answer(executable, code)
 
     monkeypatch.setattr(interpreter, "_ANSWERS", {})
-    monkeypatch.setattr(programs, "answer", counted)
+    monkeypatch.setattr(programs, "ask_python", counted)
     before = interpreter.search_path(sys.executable)
-    interpreter.ask(sys.executable)
-    with disk.recorded() as record:
+    interpreter.ask_interpreter(sys.executable)
+    with observed_fs.record_observations() as record:
         assert interpreter.search_path(sys.executable) == before
     assert started == 1
     assert sys.executable in record.seen["file"]  # who keeps the answer must know what it depends on

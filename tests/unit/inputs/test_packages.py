@@ -17,13 +17,13 @@ from abiscan.inputs.packages import (
     FIX,
     Distribution,
     FetchedWheel,
-    existing,
-    fetch,
-    find,
-    installed,
-    named,
-    pip,
+    fetch_wheel,
+    find_installed,
+    list_installed,
+    pip_command,
     pip_error,
+    require_existing,
+    resolve_target,
 )
 from abiscan.inputs.sources import read_target, uses_torch
 from tests.elf_builder import Elf, uses
@@ -41,7 +41,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_what_is_installed_is_read_from_its_record(site: Path) -> None:
-    found = {one.name: one for one in installed([str(site)])}
+    found = {one.name: one for one in list_installed([str(site)])}
     assert set(found) == {"Pkg.Name", "plain"}
     one = found["Pkg.Name"]
     assert (str(one), one.site, one.requires) == ("Pkg.Name==1.0", str(site), ("torch==2.5.1",))
@@ -50,13 +50,13 @@ def test_what_is_installed_is_read_from_its_record(site: Path) -> None:
 
 def test_the_first_of_a_name_counts(site: Path, tmp_path: Path) -> None:
     install(tmp_path / "later", "plain", {"plain.so": Elf()}, version="3")
-    versions = [one.version for one in installed([str(site), str(tmp_path / "later")]) if one.name == "plain"]
+    versions = [one.version for one in list_installed([str(site), str(tmp_path / "later")]) if one.name == "plain"]
     assert versions == ["2"]
 
 
 @pytest.mark.parametrize("name", ["pkg-name", "Pkg.Name", "pkg_name"])
 def test_names_are_found_however_they_are_spelt(name: str, site: Path) -> None:
-    found = find(name, [str(site)])
+    found = find_installed(name, [str(site)])
     assert found is not None
     assert found.name == "Pkg.Name"
 
@@ -70,7 +70,7 @@ def test_an_editable_install_is_its_source(tmp_path: Path) -> None:
     info = install(tmp_path / "site", "pkg", {})
     origin = {"url": (tmp_path / "source tree").as_uri(), "dir_info": {"editable": True}}
     (info / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
-    found = find("pkg", [str(tmp_path / "site")])
+    found = find_installed("pkg", [str(tmp_path / "site")])
     assert found is not None
     assert found.objects == (str(tmp_path / "source tree" / "src" / "pkg" / "lib" / "_C.so"),)
 
@@ -79,14 +79,14 @@ def test_an_editable_install_is_its_source(tmp_path: Path) -> None:
 def test_damaged_metadata_is_passed_over(text: str, tmp_path: Path) -> None:
     info = install(tmp_path, "pkg", {"_C.so": extension()})
     (info / "direct_url.json").write_text(text, encoding="utf-8")
-    found = find("pkg", [str(tmp_path)])
+    found = find_installed("pkg", [str(tmp_path)])
     assert found is not None
     assert found.objects == (str(tmp_path / "_C.so"),)
 
 
 def test_an_installed_package_is_a_target(site: Path) -> None:
     files = Files()
-    found = find("pkg-name", [str(site)])
+    found = find_installed("pkg-name", [str(site)])
     assert found is not None
     (site / "pkg" / "a, b.so").unlink()  # listed, and gone
     target = read_target(found, files, str(site), str(site / "torch"))
@@ -95,17 +95,17 @@ def test_an_installed_package_is_a_target(site: Path) -> None:
     assert target.metadata is not None
     assert str(target.metadata.requires_torch) == "torch==2.5.1"
     assert target.siblings["libside.so.1"] == str(site / "pkg/lib/libside.so.1")
-    assert [one.name for one in installed([str(site)]) if uses_torch(one, files)] == ["Pkg.Name"]
+    assert [one.name for one in list_installed([str(site)]) if uses_torch(one, files)] == ["Pkg.Name"]
 
 
 @pytest.mark.parametrize("word", ["./pkg", "pkg.so", "pkg-1.whl", "libpkg.so.1", "a b"])
 def test_what_looks_like_a_file_is_one(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="does not exist") as error:
-        named(word, tmp_path, None)
+        resolve_target(word, tmp_path, None)
     assert "package of that name" not in str(error.value)
     Path(word).touch()
-    assert named(word, tmp_path, None) == Path(word)
+    assert resolve_target(word, tmp_path, None) == Path(word)
 
 
 @pytest.mark.parametrize(
@@ -118,15 +118,15 @@ def test_what_may_have_been_meant(
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "pkg.so").touch()
     with pytest.raises(InputError) as error:
-        named(word, tmp_path, None)
+        resolve_target(word, tmp_path, None)
     assert error.value.fix == (f"did you mean {meant}?" if meant else FIX)
 
 
 def test_a_folder_comes_before_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert isinstance(named("pytest", tmp_path, None), Distribution)
+    assert isinstance(resolve_target("pytest", tmp_path, None), Distribution)
     Path("pytest").mkdir()
-    assert named("pytest", tmp_path, None) == Path("pytest")
+    assert resolve_target("pytest", tmp_path, None) == Path("pytest")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_folder_comes_before_a_package(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_a_word_that_means_nothing(word: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=problem):
-        named(word, tmp_path, None)
+        resolve_target(word, tmp_path, None)
 
 
 @pytest.fixture
@@ -152,11 +152,11 @@ def index(wheel_index: Path) -> None:
 def test_a_wheel_is_fetched_with_the_settings_of_the_user(tmp_path: Path) -> None:
     folder = tmp_path / "fetched"
     folder.mkdir()
-    found = named("abiscan-sample==1.0", folder, None)
+    found = resolve_target("abiscan-sample==1.0", folder, None)
     assert found == FetchedWheel(path=folder / WHEEL.name)
     assert (folder / WHEEL.name).read_bytes() == WHEEL.read_bytes()
     with pytest.raises(InputError, match="could not download a wheel: No matching distribution found"):
-        fetch("abiscan-sample==2.0", folder, None)
+        fetch_wheel("abiscan-sample==2.0", folder, None)
 
 
 @pytest.mark.usefixtures("index")
@@ -169,11 +169,13 @@ def test_a_fetched_wheel_is_called_by_its_name(tmp_path: Path) -> None:
 
 def test_the_packages_of_another_python(site: Path, tmp_path: Path) -> None:
     python = python_of(site, tmp_path)
-    found = named("pkg.name", tmp_path, python)
+    found = resolve_target("pkg.name", tmp_path, python)
     assert isinstance(found, Distribution)
-    assert pip(python) == programs.python(sys.executable, "-m", "pip", "--python", python)  # it has none of its own
+    assert pip_command(python) == programs.python_command(
+        sys.executable, "-m", "pip", "--python", python
+    )  # it has none of its own
     with pytest.raises(InputError, match=f"is installed for {python}"):
-        named("pytest", tmp_path, python)
+        resolve_target("pytest", tmp_path, python)
 
 
 def test_check_takes_an_installed_package(site: Path, tmp_path: Path) -> None:
@@ -202,9 +204,9 @@ def test_a_link_that_leads_nowhere_says_where_it_leads(tmp_path: Path) -> None:
     link = tmp_path / "_C.so"
     link.symlink_to(link)
     with pytest.raises(InputError, match=f"is a symbolic link to {re.escape(str(link))}, which leads nowhere"):
-        existing(link)
+        require_existing(link)
 
 
 def test_standard_input_is_no_target(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the standard input is no target"):
-        named("-", tmp_path, None)
+        resolve_target("-", tmp_path, None)

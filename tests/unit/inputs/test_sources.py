@@ -33,7 +33,7 @@ def test_a_single_file(tmp_path: Path) -> None:
     assert (target.name, target.root, paths(target)) == (str(path), str(tmp_path), ["_C.so"])
     assert target.siblings == {"_C.so": str(path), "libplain.so.1": str(tmp_path / "libplain.so.1")}
     assert target.extensions[0].location == str(path)
-    assert target.extensions[0].source.sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert target.extensions[0].source.hash_content() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_single_file_is_taken_even_if_it_uses_no_torch(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from abiscan.inputs import system
 def test_machine(system_name: str, name: str, machine: Machine | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: name)
     monkeypatch.setattr(platform, "system", lambda: system_name)
-    assert system.machine() is machine
+    assert system.own_machine() is machine
 
 
 def test_configured_folders_come_before_the_built_in_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.cache.answers import answer, answer_by_content
+from abiscan.cache.result_cache import answer, answer_by_content
 from abiscan.inputs import tracing
 
 
@@ -22,18 +22,18 @@ from abiscan.inputs import tracing
     ],
 )
 def test_a_line_is_one_line(message: str, line: str) -> None:
-    assert tracing.line("abiscan.linkage", message) == line
+    assert tracing.format_line("abiscan.linkage", message) == line
 
 
 def test_it_is_on_while_somebody_listens(tmp_path: Path) -> None:
     assert not tracing.is_on()
-    with tracing.to(str(tmp_path / "trace")):
+    with tracing.trace_to(str(tmp_path / "trace")):
         assert tracing.is_on()
-        assert tracing.destination() == str(tmp_path / "trace")
+        assert tracing.trace_destination() == str(tmp_path / "trace")
         logging.getLogger("abiscan.rules").debug("asks %s", "one")
     logging.getLogger("abiscan.rules").debug("asks %s", "another")
     assert not tracing.is_on()
-    assert tracing.destination() is None
+    assert tracing.trace_destination() is None
     assert (tmp_path / "trace").read_text("utf-8") == "rules: asks one\n"
 
 
@@ -51,6 +51,6 @@ def test_kept_answers_are_not_used(tmp_path: Path) -> None:
     ask()
     ask()
     assert len(asked) == 2
-    with tracing.to(str(tmp_path / "trace")):
+    with tracing.trace_to(str(tmp_path / "trace")):
         ask()
     assert len(asked) == 4

@@ -12,7 +12,7 @@ import pytest
 from abiscan.index.remote import RemoteFile
 from abiscan.index.web import Web
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.trimmed import Trimmed, trimmed
+from abiscan.inputs.trimmed import Trimmed, trim_library
 from tests.elf_builder import Elf, exports
 from tests.index_server import _hash, serving
 from tests.unit.binary.test_deflate import deflated, prose
@@ -41,7 +41,7 @@ def library(section: bytes = b".nv_fatbin", gpu: int = GPU_CODE, tail: int = 100
 
 def cut(data: bytes) -> Trimmed | None:
     packed = deflated(data, 6)
-    return trimmed(len(data), len(packed), lambda size: data[:size], lambda size: packed[-size:])
+    return trim_library(len(data), len(packed), lambda size: data[:size], lambda size: packed[-size:])
 
 
 @pytest.mark.parametrize("section", [b".nv_fatbin", b".hip_fatbin"])
@@ -89,13 +89,13 @@ def test_a_wheel_on_a_server(tmp_path: Path) -> None:
         web = Web(tmp_path / "cache", pause=0.0)
         url = index.url.replace("/simple", f"/files/{name}")
         remote = RemoteFile(web, url, _hash(tmp_path / name), tmp_path / "cache")
-        there = Wheel(Path(name), remote).member("big/big.so")  # type: ignore[arg-type]
-        file = there.open()
+        there = Wheel(Path(name), remote).find_member("big/big.so")  # type: ignore[arg-type]
+        file = there.open_elf()
         assert web.bytes_read < 1_500_000
-    here = Wheel(tmp_path / name).member("big/big.so")
-    assert file.facts() == here.open().facts()
+    here = Wheel(tmp_path / name).find_member("big/big.so")
+    assert file.facts() == here.open_elf().facts()
     whole = bytes(file.data)
     assert whole[: gpu.start] == data[: gpu.start]
     assert whole[gpu.stop :] == data[gpu.stop :]
     assert whole[gpu.start : gpu.stop] == bytes(GPU_CODE)
-    assert there.sha256() != here.sha256(), "it is not taken for the whole file by what is kept"
+    assert there.hash_content() != here.hash_content(), "it is not taken for the whole file by what is kept"

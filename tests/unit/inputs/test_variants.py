@@ -15,7 +15,7 @@ from abiscan.inputs.variants import (
     variant_of_wheel,
     without_label,
 )
-from abiscan.inputs.wheel_tag import manylinux
+from abiscan.inputs.wheel_tag import manylinux_version
 
 # The examples of PEP 825, "Variant label" and "Index-level metadata".
 PEP = {
@@ -51,7 +51,7 @@ def test_tags_are_those_before_the_label() -> None:
     )
     assert metadata.python == "3.11"
     assert metadata.requires_torch is not None
-    assert manylinux(metadata.wheel) == (2, 28)
+    assert manylinux_version(metadata.wheel) == (2, 28)
 
 
 def test_all_variants_of_a_version_the_preferred_first() -> None:

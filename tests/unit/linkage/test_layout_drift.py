@@ -26,8 +26,8 @@ from abiscan.linkage.layout_drift import (
 from abiscan.registrations import Phase, RegisteredKernel, Registrations
 from abiscan.torches import layouts
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.own_layouts import OwnLayouts
 from abiscan.torches.torch_layouts import TorchLayouts, of_installed, of_release
+from abiscan.torches.unlisted_torch_layouts import OwnLayouts
 from tests.fakes import elf_samples
 
 LAYOUTS: Final = Path(layouts.__file__).with_name("data") / "layouts.bin"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from abiscan.dispatch.operators import Kernel, Operator, Operators
-from abiscan.pipelines.api_history import history
+from abiscan.pipelines.api_history import compare_releases
 
 
 def torch(*schemas: str, kernels: tuple[tuple[str, str], ...] = (), gaps: tuple[str, ...] = ()) -> Operators:
@@ -19,7 +19,7 @@ def torch(*schemas: str, kernels: tuple[tuple[str, str], ...] = (), gaps: tuple[
 
 
 def test_a_release_is_compared_with_the_one_before() -> None:
-    found = history(
+    found = compare_releases(
         "_C.so",
         ["aten::f", "aten::g", "own::op"],
         {

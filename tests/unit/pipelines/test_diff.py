@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from abiscan.dispatch.operators import Kernel, Operator, Operators
-from abiscan.pipelines.diff import Side, compare
+from abiscan.pipelines.diff import Side, compare_sides
 from abiscan.pipelines.use import Use
 from abiscan.results.diff import KeyChange, SymbolChange
 from abiscan.torches.name_changes import NameChanges, SignatureChange
@@ -48,7 +48,7 @@ def side(
 def test_symbols_come_and_go_by_library() -> None:
     old = side({"libc10.so": frozenset("ab"), "libgone.so": frozenset("x"), "libsame.so": frozenset("s")})
     new = side({"libc10.so": frozenset("bc"), "libsame.so": frozenset("s")})
-    assert compare(old, new).symbols == (
+    assert compare_sides(old, new).symbols == (
         SymbolChange(library="libc10.so", added=("c",), removed=("a",)),
         SymbolChange(library="libgone.so", added=(), removed=("x",)),
     )
@@ -60,8 +60,8 @@ def versions(old: str, new: str) -> tuple[Side, Side]:
 
 
 def test_python_names_come_go_and_change() -> None:
-    later = compare(*versions("2.3.1", "2.4.0")).names
-    last = compare(*versions("1.13.1", "2.0.0"), Use(symbols=(), operators=(), names={"torch._six.inf"})).names
+    later = compare_sides(*versions("2.3.1", "2.4.0")).names
+    last = compare_sides(*versions("1.13.1", "2.0.0"), Use(symbols=(), operators=(), names={"torch._six.inf"})).names
     assert later
     assert {"torch.amp.custom_bwd", "torch.library.register_fake"} <= set(later.added)
     assert "torch.autograd.function.traceable" in later.removed
@@ -70,26 +70,26 @@ def test_python_names_come_go_and_change() -> None:
 
 
 def test_a_name_and_back() -> None:
-    there, back = (compare(*versions(*pair)).names for pair in (("2.8.0", "2.9.1"), ("2.9.1", "2.8.0")))
+    there, back = (compare_sides(*versions(*pair)).names for pair in (("2.8.0", "2.9.1"), ("2.9.1", "2.8.0")))
     assert there
     assert back
     assert (there.added, there.removed) == (back.removed, back.added)
 
 
 def test_names_are_not_compared_with_a_torch_that_is_no_release() -> None:
-    comparison = compare(*versions("2.8.0", "2.999.0"))
+    comparison = compare_sides(*versions("2.8.0", "2.999.0"))
     assert comparison.names is None
     assert "torch: Python names are not compared" in comparison.gaps
 
 
 def test_an_extension_limits_symbols_to_its_own() -> None:
     old, new = side({"l": frozenset("abc")}), side({"l": frozenset("cd")})
-    changes = compare(old, new, Use(symbols={"a", "c"}, operators=())).symbols
+    changes = compare_sides(old, new, Use(symbols={"a", "c"}, operators=())).symbols
     assert changes == (SymbolChange(library="l", added=(), removed=("a",)),)
 
 
 def test_dispatch_keys_are_renumbered() -> None:
-    changes = compare(side(keys={1: "CPU", 2: "CUDA", 3: "Old"}), side(keys={1: "CPU", 3: "CUDA", 4: "New"})).keys
+    changes = compare_sides(side(keys={1: "CPU", 2: "CUDA", 3: "Old"}), side(keys={1: "CPU", 3: "CUDA", 4: "New"})).keys
     assert changes == (
         KeyChange(key="CUDA", old=2, new=3),
         KeyChange(key="New", old=None, new=4),
@@ -100,7 +100,7 @@ def test_dispatch_keys_are_renumbered() -> None:
 def test_operators_come_and_go() -> None:
     old = operators(operator("aten::a", "aten::a() -> ()"), operator("aten::b", "aten::b() -> ()"))
     new = operators(operator("aten::b", "aten::b() -> ()"), operator("aten::c", "aten::c() -> ()"))
-    comparison = compare(side(found=old), side(found=new))
+    comparison = compare_sides(side(found=old), side(found=new))
     assert (comparison.operators_removed, comparison.operators_added) == (("aten::a",), ("aten::c",))
     assert comparison.schemas == ()
 
@@ -108,7 +108,7 @@ def test_operators_come_and_go() -> None:
 def test_a_changed_schema_says_where() -> None:
     old = operators(operator("aten::f", "aten::f(Tensor x, int n) -> Tensor"))
     new = operators(operator("aten::f", "aten::f(Tensor x, int count) -> Tensor"))
-    (change,) = compare(side(found=old), side(found=new)).schemas
+    (change,) = compare_sides(side(found=old), side(found=new)).schemas
     assert (change.old, change.new) == ("aten::f(Tensor x, int n) -> Tensor", "aten::f(Tensor x, int count) -> Tensor")
     assert change.difference is not None
     assert "'n'" in change.difference
@@ -118,20 +118,20 @@ def test_a_change_that_torch_does_not_mind_is_still_a_change() -> None:
     # To operator== of torch, SymInt and int are one type (jit_type.h, the "fake" type of an argument).
     old = operators(operator("aten::f", "aten::f(int n) -> ()"))
     new = operators(operator("aten::f", "aten::f(SymInt n) -> ()"))
-    (change,) = compare(side(found=old), side(found=new)).schemas
+    (change,) = compare_sides(side(found=old), side(found=new)).schemas
     assert change.difference is None
 
 
 def test_another_spelling_is_no_change() -> None:
     old = operators(operator("aten::f", "aten::f(Tensor x)->Tensor"))
     new = operators(operator("aten::f", "aten::f(Tensor x) -> Tensor"))
-    assert compare(side(found=old), side(found=new)).schemas == ()
+    assert compare_sides(side(found=old), side(found=new)).schemas == ()
 
 
 def test_a_schema_that_cannot_be_parsed_is_shown_as_it_is() -> None:
     old = operators(operator("aten::f", "aten::f(Tensor x) -> Tensor"))
     new = operators(operator("aten::f", "aten::f(??"))
-    (change,) = compare(side(found=old), side(found=new)).schemas
+    (change,) = compare_sides(side(found=old), side(found=new)).schemas
     assert (change.new, change.difference) == ("aten::f(??", None)
 
 
@@ -140,7 +140,7 @@ def test_dispatch_changes_by_key() -> None:
     entry = operator(name, "aten::tanh(Tensor self) -> Tensor")
     old = operators(entry, kernels=(kernel(name, "CompositeImplicitAutograd"),))
     new = operators(entry, kernels=(kernel(name, "CPU"), kernel(name, "Meta")))
-    (change,) = compare(side(found=old), side(found=new)).dispatch
+    (change,) = compare_sides(side(found=old), side(found=new)).dispatch
     assert (change.removed, change.added) == (("CompositeImplicitAutograd",), ("CPU", "Meta"))
 
 
@@ -150,41 +150,41 @@ def test_kernels_of_cuda_are_compared_where_both_have_a_cuda() -> None:
     with_both = operators(*entries, kernels=tuple(kernel(name, "CUDA") for name in names))
     with_one = operators(*entries, kernels=(kernel(names[0], "CUDA"),))
     without = operators(*entries)
-    (change,) = compare(side(found=with_both), side(found=with_one)).dispatch
+    (change,) = compare_sides(side(found=with_both), side(found=with_one)).dispatch
     assert (change.operator, change.removed) == ("aten::other", ("CUDA",))
-    comparison = compare(side(found=with_both), side(found=without))
+    comparison = compare_sides(side(found=with_both), side(found=without))
     assert (comparison.cuda_compared, comparison.dispatch) == (False, ())
 
 
 def test_the_api_is_the_same_or_not() -> None:
     one = operators(operator("aten::f", "aten::f(Tensor x) -> Tensor"), operator("aten::g", "aten::g() -> ()"))
     other = operators(operator("aten::f", "aten::f(Tensor x)->Tensor"), operator("aten::g", "aten::g(int n) -> ()"))
-    whole = compare(side(found=one), side(found=other))
+    whole = compare_sides(side(found=one), side(found=other))
     assert whole.old_api != whole.new_api
-    of_f = compare(side(found=one), side(found=other), Use(symbols=(), operators={"aten::f"}))
+    of_f = compare_sides(side(found=one), side(found=other), Use(symbols=(), operators={"aten::f"}))
     assert of_f.old_api == of_f.new_api
 
 
 def test_gaps_of_either_side_are_told() -> None:
-    assert compare(side(found=operators(gaps=("a",))), side(found=operators(gaps=("b",)))).gaps == (
+    assert compare_sides(side(found=operators(gaps=("a",))), side(found=operators(gaps=("b",)))).gaps == (
         "torch: a",
         "torch: b",
     )
 
 
 def test_layouts_that_changed() -> None:
-    changes = {each.name: each.differences for each in compare(side(), side(release="2.9.0")).layouts}
+    changes = {each.name: each.differences for each in compare_sides(side(), side(release="2.9.0")).layouts}
     assert changes["torch::CppFunction"][0] == "96 → 104 bytes"
     assert "c10::SymInt" not in changes
-    assert compare(side(), side()).layouts == ()
+    assert compare_sides(side(), side()).layouts == ()
 
 
 def test_layouts_of_what_an_extension_uses() -> None:
     use = Use(symbols={"_ZN5torch11CppFunctionD1Ev"}, operators=())
-    assert [each.name for each in compare(side(), side(release="2.9.0"), use).layouts] == ["torch::CppFunction"]
+    assert [each.name for each in compare_sides(side(), side(release="2.9.0"), use).layouts] == ["torch::CppFunction"]
 
 
 def test_a_torch_of_unknown_layouts_is_a_gap() -> None:
-    comparison = compare(side(), side(release="99.0"))
+    comparison = compare_sides(side(), side(release="99.0"))
     assert comparison.layouts == ()
     assert "torch: class layouts are unknown" in comparison.gaps

@@ -27,9 +27,9 @@ from abiscan.cli import main
 from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
-from abiscan.pipelines.fit import Opinion, _Attempt, fit, release_build, torches_of_index
+from abiscan.pipelines.fit import Opinion, _Attempt, fit_packages, release_build, torches_of_index
 from abiscan.report import fit_text
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from abiscan.results.fit import FitReport, Fitting
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
@@ -89,7 +89,7 @@ def found(server: LocalIndex, cache: Path, names: Sequence[str], torches: Sequen
     index = Index(Settings(index_urls=(server.url,)), SYSTEM, cache / "wheels")
     choices = [release_build(torch, Machine.X86_64, "cpu" if torch == "2.13.0" else None) for torch in torches]
     requirements = [Requirement(name) for name in names]
-    return fit(requirements, choices or torches_of_index(index), index, Session(folder=cache), installed=False)
+    return fit_packages(requirements, choices or torches_of_index(index), index, Session(folder=cache), installed=False)
 
 
 def versions(found: FitReport) -> dict[str, str]:
@@ -189,7 +189,7 @@ def test_the_command(server: LocalIndex) -> None:
     assert printed.stdout.splitlines()[-1] == command
     assert "undefined symbol: torch_from_blob" in " ".join(printed.stdout.split())
     document = json.loads(run(server, "eye", "--torch", "2.9.1", "--format", "json").stdout)
-    jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, read_schema("fit"), cls=jsonschema.Draft202012Validator)
     assert (document["torch"], document["packages"][0]["version"]) == ("2.9.1+cu128", "2.0")
     assert document["packages"][0]["rejected"][0]["version"] == "3.0"
 
@@ -206,7 +206,7 @@ def test_nothing_fits(server: LocalIndex) -> None:
     document = json.loads(printed.stdout)
     assert document["torch_instead"] == "2.13.0+cu130"
     assert (printed.exit_code, document["packages"], document["command"]) == (1, [], None)
-    jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, read_schema("fit"), cls=jsonschema.Draft202012Validator)
 
 
 @pytest.mark.parametrize("command", ["fit eye", "check eye==1.0", "matrix eye --versions all", "doctor"])
@@ -307,7 +307,7 @@ def test_what_is_not_proven_is_said() -> None:
     doubtful = Fitting(name="odd", version="1.1", note="its code was not followed to its end", proven=False)
     answer = FitReport(torch="2.9.1+cu128", installed=False, packages=[doubtful])
     printed = io.StringIO()
-    fit_text.render(answer, Console(file=printed, width=200), verbose=False)
+    fit_text.render_fit(answer, Console(file=printed, width=200), verbose=False)
     assert "odd==1.1  not proven: its code was not followed to its end; the newest\n" in printed.getvalue()
     assert json.loads(answer.to_json())["packages"][0]["proven"] is False
 

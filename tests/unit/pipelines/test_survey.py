@@ -22,8 +22,8 @@ from click.testing import CliRunner
 import abiscan
 from abiscan.cli import main
 from abiscan.pipelines import cluster as cluster_module
-from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge, survey
-from abiscan.results.document import schema
+from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge_task, run_survey
+from abiscan.results.document import read_schema
 from abiscan.results.survey_file import SurveyFile
 from abiscan.verdict.bench import TorchSet
 
@@ -69,7 +69,7 @@ def test_a_survey_answers_as_check_does(targets: Path, tmp_path: Path) -> None:
     found = lines(output)
     assert len(found) == 14
     for line in found:
-        jsonschema.validate(line, schema("survey"), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(line, read_schema("survey"), cls=jsonschema.Draft202012Validator)
         alone = json.loads(abiscan.check(line["target"], line["torch"]).to_json())
         packages = [line["package"]] if line["package"] else []
         assert {"packages": packages, "results": line["results"]} == {
@@ -162,7 +162,7 @@ def test_the_output_of_something_else_is_not_touched(tmp_path: Path) -> None:
 
 def test_two_surveys_do_not_write_to_one_file(tmp_path: Path) -> None:
     output = tmp_path / "results.jsonl"
-    with SurveyFile.opened(output):
+    with SurveyFile.open_answers(output):
         result = CliRunner().invoke(main, ["survey", str(LOADS), "--torch", "2.13.0", "--output", str(output)])
     assert result.exit_code == 2
     assert "another survey is writing to it" in result.stderr
@@ -182,16 +182,16 @@ class Mortal:
     def __init__(self, deadly: str, lives: int) -> None:
         self.deadly, self.lives, self.renewed = deadly, lives, 0
 
-    def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:  # noqa: ARG002
+    def submit_task(self, task: SurveyTask, slot: int) -> Future[Surveyed]:  # noqa: ARG002
         future: Future[Surveyed] = Future()
         if Path(task.target).name == self.deadly and self.lives:
             self.lives -= 1
             future.set_exception(self.DiedError())
         else:
-            future.set_result(judge(task))
+            future.set_result(judge_task(task))
         return future
 
-    def renew(self, slot: int) -> None:  # noqa: ARG002
+    def renew_slot(self, slot: int) -> None:  # noqa: ARG002
         self.renewed += 1
 
 
@@ -199,8 +199,8 @@ class Mortal:
 def test_a_target_whose_process_ends_is_tried_once_more(lives: int, verdict: str, tmp_path: Path) -> None:
     workers, output = Mortal("loads.so", lives), tmp_path / "results.jsonl"
     torches = SurveyTorches(specs=("2.13.0",), python=None)
-    with SurveyFile.opened(output) as answers:
-        survey([str(LOADS), str(FAILS)], torches, ("2.13.0",), workers, answers, lambda _done, _total: None)
+    with SurveyFile.open_answers(output) as answers:
+        run_survey([str(LOADS), str(FAILS)], torches, ("2.13.0",), workers, answers, lambda _done, _total: None)
     by_name = {Path(line["target"]).name: line["verdict"] for line in lines(output)}
     assert by_name == {"loads.so": verdict, FAILS.name: "fails"}
     assert workers.renewed == lives
@@ -253,16 +253,16 @@ def test_workers_on_other_machines_get_the_content() -> None:
     """A worker that has no such file, or another one at that path, asks for it; with it, the answer is the same."""
     torches = SurveyTorches(specs=("2.13.0",), python=None)
     here = SurveyTask(target=str(LOADS), torches=torches, names=("2.13.0",))
-    (line,) = judge(here).lines
+    (line,) = judge_task(here).lines
     sha256 = json.loads(line)["sha256"]
     away = SurveyTask(target=f"/elsewhere/{LOADS.name}", torches=torches, names=("2.13.0",), sha256=sha256)
-    assert judge(away) == Surveyed(absent=True)
+    assert judge_task(away) == Surveyed(absent=True)
     other = SurveyTask(target=str(FAILS), torches=torches, names=("2.13.0",), sha256=sha256)
-    assert judge(other) == Surveyed(absent=True)
+    assert judge_task(other) == Surveyed(absent=True)
     content = SurveyTask(
         target=away.target, torches=torches, names=("2.13.0",), sha256=sha256, content=LOADS.read_bytes()
     )
-    (sent,) = judge(content).lines
+    (sent,) = judge_task(content).lines
     assert sent == line.replace(str(LOADS), away.target)
 
 
@@ -279,12 +279,12 @@ def test_an_answer_is_kept_until_the_target_changes(tmp_path: Path, monkeypatch:
         return judge_it(bench, *words)
 
     monkeypatch.setattr(TorchSet, "judge", counted)
-    first = judge(task)
-    assert (judge(task), len(judged)) == (first, 1)
+    first = judge_task(task)
+    assert (judge_task(task), len(judged)) == (first, 1)
     target.write_bytes(LOADS.read_bytes())  # the same bytes, in a file of another time
-    assert (judge(task), len(judged)) == (first, 1)
+    assert (judge_task(task), len(judged)) == (first, 1)
     target.write_bytes(FAILS.read_bytes())
-    assert json.loads(judge(task).lines[0])["verdict"] == "fails"
+    assert json.loads(judge_task(task).lines[0])["verdict"] == "fails"
     assert len(judged) == 2
 
 
@@ -295,8 +295,8 @@ def test_an_answer_that_is_an_error_of_abiscan_is_not_kept(monkeypatch: pytest.M
     task = SurveyTask(target=str(LOADS), torches=SurveyTorches(specs=("2.12.0",), python=None), names=("2.12.0",))
     with monkeypatch.context() as broken:
         broken.setattr(TorchSet, "judge", fail)
-        assert "internal error" in judge(task).lines[0]
-    assert json.loads(judge(task).lines[0])["verdict"] == "loads"
+        assert "internal error" in judge_task(task).lines[0]
+    assert json.loads(judge_task(task).lines[0])["verdict"] == "loads"
 
 
 def test_a_scheduler_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

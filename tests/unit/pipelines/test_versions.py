@@ -19,7 +19,7 @@ from abiscan.cli import main
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.report import versions_text
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from abiscan.results.package import PackageVerdict
 from abiscan.results.versions import VersionRow, VersionTable
 from tests.elf_builder import uses
@@ -77,13 +77,13 @@ def test_neighbours_with_the_same_answers_are_one() -> None:
         ("3.0", ("✗", "✓", "·")),
         ("2.1 - 2.0", ("✓", "✗", "·")),
     ]
-    assert versions_text.markdown(merged).splitlines()[:4] == [
+    assert versions_text.render_markdown(merged).splitlines()[:4] == [
         "| nail | torch 2.6 - 2.7 | torch 2.8 | torch 2.9 |",
         "|---|:-:|:-:|:-:|",
         "| 3.0 | ✗ | ✓ | · |",
         "| 2.1 - 2.0 | ✓ | ✗ | · |",
     ]
-    assert versions_text.markdown(merged).splitlines()[-1] == "- 1.0: has no wheel"
+    assert versions_text.render_markdown(merged).splitlines()[-1] == "- 1.0: has no wheel"
 
 
 def test_a_narrow_terminal_gets_several_tables() -> None:
@@ -91,7 +91,7 @@ def test_a_narrow_terminal_gets_several_tables() -> None:
     verdicts = tuple(WORKS if number % 2 else FAILS for number in range(12))
     rows = (VersionRow(version="1.0", verdicts=verdicts),)
     stream = io.StringIO()
-    versions_text.render(
+    versions_text.render_table(
         VersionTable(package="nail", system="Linux", releases=releases, rows=rows), Console(file=stream, width=40)
     )
     lines = stream.getvalue().splitlines()
@@ -115,7 +115,7 @@ def test_the_command(wheels: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ["1.1", "-", "1.0", "✓", "✗"],
     ]
     document = json.loads(run(*words, "--format", "json").stdout)
-    jsonschema.validate(document, schema("matrix-versions"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, read_schema("matrix-versions"), cls=jsonschema.Draft202012Validator)
     assert document["versions"]["1.0"] == {"2.9.1": "works", "2.13.0": "import-fails"}
     page = run(*words, "--format", "html").stdout
     assert '<td class="loads" data-verdict="loads">✓</td>' in page

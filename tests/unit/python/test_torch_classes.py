@@ -10,7 +10,7 @@ import pytest
 from abiscan.python.model import Raised
 from abiscan.python.module_names import class_attributes
 from abiscan.python.torch_classes import missing_attribute, read_class
-from abiscan.torches import embedded_names, own_names
+from abiscan.torches import embedded_names, unlisted_torch_names
 from tests.unit.python.packages import FakeWorld, reading_of
 
 SOURCES = {
@@ -138,7 +138,7 @@ def test_the_files_of_a_torch_tell_the_same(tmp_path: Path) -> None:
         path = path / "__init__.py" if is_package else path.with_suffix(".py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
-    names = own_names.names(tmp_path / "torch")
+    names = unlisted_torch_names.names(tmp_path / "torch")
 
     assert names.has("torch.nn.Module", "forward") is True
     assert names.lacks("torch.nn.Module", "nope")

@@ -47,7 +47,7 @@ HOSTILE = "a\x1b]0;x\x07\n::error::b\r|`<b>%0A\ud800\ufffe"
 
 
 def run_of(report: Report) -> Any:
-    log = json.loads(sarif.render(report, RULES))
+    log = json.loads(sarif.render_sarif(report, RULES))
     assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
     return log["runs"][0]
 
@@ -108,7 +108,7 @@ def test_fingerprints_tell_causes_apart_and_nothing_else() -> None:
 def test_sarif_satisfies_its_schema(report: Report) -> None:
     schema = json.loads((SCHEMAS / "sarif-2.1.0-rtm.5.json").read_text("utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
-    log = json.loads(sarif.render(report, RULES))
+    log = json.loads(sarif.render_sarif(report, RULES))
     validator.validate(log)
     assert not validator.is_valid({**log, "version": "2.0.0"})
     assert not validator.is_valid({**log, "runs": [{**log["runs"][0], "tool": {}}]})
@@ -125,7 +125,7 @@ def test_junit_is_held_against_its_schema() -> None:
 
 
 def junit_of(report: Report, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> ET.Element:
-    text = junit.render(report, fail_on, strict=strict)
+    text = junit.render_junit(report, fail_on, strict=strict)
     junit_schema().validate(text)
     root = ET.fromstring(text.encode())
     assert root.tag == "testsuites"
@@ -162,7 +162,7 @@ def test_junit_survives_what_xml_cannot_hold() -> None:
 
 
 def test_annotations_of_github() -> None:
-    lines = github.render(FULL).splitlines()
+    lines = github.render_annotations(FULL).splitlines()
     assert lines[0] == (
         f"::error file=pkg.whl,title=abiscan {RULE}::pkg/_C.so: it is so%0Afix: mend it%0A_C.so: undefined symbol: f"
     )
@@ -173,7 +173,7 @@ def test_annotations_of_github() -> None:
 
 
 def annotated(report: Report) -> list[str]:
-    return [line for line in github.render(report).splitlines() if line.startswith("::")]
+    return [line for line in github.render_annotations(report).splitlines() if line.startswith("::")]
 
 
 def test_one_annotation_for_all_findings_of_a_rule_in_a_target() -> None:
@@ -210,7 +210,7 @@ PURE = Unchecked(target="b.whl", problem="contains no ELF shared object", fix=""
 
 def test_targets_without_results_are_in_every_view() -> None:
     report = Report(results=(), unchecked=(UNREAD, PURE))
-    lines = github.render(report).splitlines()
+    lines = github.render_annotations(report).splitlines()
     assert lines[0] == "::error file=a.whl,title=abiscan cannot read::not a wheel%0Afix: download it again"
     assert lines[1:] == ["b.whl: nothing to check: contains no ELF shared object"]
     unread, pure = junit_of(report).iter("testcase")
@@ -218,8 +218,8 @@ def test_targets_without_results_are_in_every_view() -> None:
     run = run_of(report)["invocations"][0]
     assert not run["executionSuccessful"]
     assert [one["level"] for one in run["toolExecutionNotifications"]] == ["error", "note"]
-    assert "| `a.whl` | | ❔ not checked | not a wheel |" in markdown.render(report)
-    assert "| `b.whl` | | nothing to check | contains no ELF shared object |" in markdown.render(report)
+    assert "| `a.whl` | | ❔ not checked | not a wheel |" in markdown.render_markdown(report)
+    assert "| `b.whl` | | nothing to check | contains no ELF shared object |" in markdown.render_markdown(report)
 
 
 def test_every_view_says_for_which_build_a_verdict_holds() -> None:
@@ -235,8 +235,8 @@ def test_every_view_says_for_which_build_a_verdict_holds() -> None:
         other_builds={"2.9.1+cu128": PackageVerdict.IMPORT_FAILS},
     )
     report = Report(results=(result(other_builds=other),), packages=(package,))
-    assert "loads on torch 2.9.1+cpu (fails on torch 2.9.1+cu128)" in github.render(report)
-    text = markdown.render(report)
+    assert "loads on torch 2.9.1+cpu (fails on torch 2.9.1+cu128)" in github.render_annotations(report)
+    text = markdown.render_markdown(report)
     assert "| 2.9.1\\+cpu | ✅ loads (fails on torch 2.9.1\\+cu128) |  |" in text
     assert "| 2.9.1\\+cpu | ✅ works (import fails on torch 2.9.1\\+cu128) |  |" in text
     cases = [case.findtext("system-out") for case in junit_of(report).iter("testcase")]
@@ -255,13 +255,13 @@ def test_every_view_says_for_which_build_a_verdict_holds() -> None:
         "a.whl",
         "pkg.whl",
     ]
-    for rendered in (github.render(FULL), markdown.render(FULL), sarif.render(FULL, RULES)):
+    for rendered in (github.render_annotations(FULL), markdown.render_markdown(FULL), sarif.render_sarif(FULL, RULES)):
         assert "on torch 2.9.1+cu128" not in rendered
 
 
 def test_nothing_in_a_file_becomes_a_command_of_github() -> None:
     report = Report(results=(failure(target=f":{HOSTILE},x:y", findings=(finding(message=HOSTILE),)),))
-    lines = github.render(report).splitlines()
+    lines = github.render_annotations(report).splitlines()
     assert [line[:8] for line in lines if line.lstrip().startswith("::")] == ["::error "]
     properties = lines[0].split("::")[1]
     assert properties.count(",") == 1
@@ -270,7 +270,7 @@ def test_nothing_in_a_file_becomes_a_command_of_github() -> None:
 
 
 def test_markdown_shows_verdicts_findings_and_what_is_known() -> None:
-    text = markdown.render(FULL)
+    text = markdown.render_markdown(FULL)
     assert "| `pkg.whl: pkg/_C.so` | 2.9.1\\+cpu | ❌ fails | `_C.so: undefined symbol: f` |" in text
     assert f"- **{RULE}** (load-fails): it is so" in text
     assert "- *suppressed*: it is so (known)" in text
@@ -278,7 +278,7 @@ def test_markdown_shows_verdicts_findings_and_what_is_known() -> None:
 
 
 def test_markdown_keeps_its_table() -> None:
-    text = markdown.render(Report(results=(failure(target=HOSTILE, findings=(finding(message=HOSTILE),)),)))
+    text = markdown.render_markdown(Report(results=(failure(target=HOSTILE, findings=(finding(message=HOSTILE),)),)))
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 3
     assert rows[2].replace("\\|", "").count("|") == 5

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from abiscan.findings import Effect, Evidence
 from abiscan.gaps import Gap
-from abiscan.report.text import render
+from abiscan.report.text import render_report
 from abiscan.results.check import PredictedError, Report, Result
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import How, Verdict
@@ -20,7 +20,7 @@ def shown(*results: Result, verbosity: int = 0, color: bool = False) -> str:
 
 def shown_report(report: Report, *, verbosity: int = 0, color: bool = False) -> str:
     stream = io.StringIO()
-    render(report, Console(file=stream, highlight=False, force_terminal=color), verbosity=verbosity)
+    render_report(report, Console(file=stream, highlight=False, force_terminal=color), verbosity=verbosity)
     return stream.getvalue()
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.python.model import HowLoaded, Told
-from abiscan.results.causes import causes, in_the_order_met
+from abiscan.results.causes import group_causes, in_the_order_met
 from abiscan.results.check import Report
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.verdict import How, Verdict
@@ -57,7 +57,7 @@ def test_the_cause_of_the_import_error_comes_first_with_what_is_met_first() -> N
         failure(path="pkg/b.so", torch_build="2.9.1+cpu", findings=(CUDA, more)),
     )
     imported = package(raised("pkg/a.so: undefined symbol: _Zb"), library("pkg/a.so"), library("pkg/b.so"))
-    first, second = causes(Report(results=results, packages=(imported,)), imported)
+    first, second = group_causes(Report(results=results, packages=(imported,)), imported)
     assert [cause.finding.rule for cause in (first, second)] == ["undefined-symbol", "cuda-runtime-mismatch"]
     assert [evidence.subject for evidence in first.finding.evidence] == ["_Zb", "_Zc", "_Za"]
     assert first.finding.message == "3 things", "that of the file with the most"

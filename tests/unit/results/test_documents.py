@@ -19,7 +19,7 @@ import abiscan.results
 from abiscan.cli import main
 from abiscan.results.check import Suppressed
 from abiscan.results.doctor import Diagnosis
-from abiscan.results.document import SHAPES, Document, schema
+from abiscan.results.document import SHAPES, Document, read_schema
 from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.model import ModelResult
 from abiscan.results.operators import ExtensionOperators
@@ -95,11 +95,11 @@ def test_the_shapes_of_the_types_are_those_of_the_schemas() -> None:
 def test_a_document_satisfies_its_schema(name: str, words: Sequence[str]) -> None:
     printed = click.testing.CliRunner().invoke(main, [*words, "--format", "json"])
     document = json.loads(printed.stdout)
-    jsonschema.Draft202012Validator.check_schema(schema(name))
-    jsonschema.validate(document, schema(name), cls=jsonschema.Draft202012Validator)
+    jsonschema.Draft202012Validator.check_schema(read_schema(name))
+    jsonschema.validate(document, read_schema(name), cls=jsonschema.Draft202012Validator)
     assert (document["version"], document["tool"]) == (1, {"name": "abiscan", "version": abiscan.__version__})
     del document["tool"]
-    assert not jsonschema.Draft202012Validator(schema(name)).is_valid(document)
+    assert not jsonschema.Draft202012Validator(read_schema(name)).is_valid(document)
 
 
 @pytest.mark.parametrize("name", ["a/b", '"\\\b\t', "\x7f\x01", "größe 🔥 \u2028", "not UTF-8: \udcff"])
@@ -116,7 +116,7 @@ def test_doctor() -> None:
             environment="/env (--python)", torch="2.13.0+cpu", python=None, ailments=(), healthy=("pkg==1",)
         ).to_json()
     )
-    jsonschema.validate(document, schema("doctor"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, read_schema("doctor"), cls=jsonschema.Draft202012Validator)
 
 
 FITTING: Final = Fitting(name="a", version="1", rejected=(Rejected(version="2", reason="?"),))
@@ -125,8 +125,8 @@ FITTING: Final = Fitting(name="a", version="1", rejected=(Rejected(version="2", 
 @pytest.mark.parametrize("packages", [(), (FITTING,)])
 def test_fit(packages: Sequence[Fitting]) -> None:
     document = json.loads(FitReport(torch="2.13.0+cpu", installed=False, packages=packages, obstacle=None).to_json())
-    jsonschema.Draft202012Validator.check_schema(schema("fit"))
-    jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
+    jsonschema.Draft202012Validator.check_schema(read_schema("fit"))
+    jsonschema.validate(document, read_schema("fit"), cls=jsonschema.Draft202012Validator)
 
 
 def test_no_command_is_forgotten() -> None:

@@ -11,7 +11,7 @@ import abiscan
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
 from abiscan.results.check import PredictedError, Report
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from abiscan.results.verdict import How, Verdict
 from tests.unit.report.reports import failure, finding, result
 
@@ -29,7 +29,7 @@ def document(report: Report = FULL) -> Any:
 
 
 def valid(found: Any) -> bool:
-    return jsonschema.Draft202012Validator(schema("check")).is_valid(found)
+    return jsonschema.Draft202012Validator(read_schema("check")).is_valid(found)
 
 
 def test_the_document_word_for_word() -> None:
@@ -105,8 +105,8 @@ def test_the_text_is_ascii_and_ends_in_a_newline() -> None:
 
 
 def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema("check"))
-    assert schema("check")["properties"]["version"] == {"const": 1}
+    jsonschema.Draft202012Validator.check_schema(read_schema("check"))
+    assert read_schema("check")["properties"]["version"] == {"const": 1}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_schema_is_a_schema() -> None:
     ],
 )
 def test_what_is_rendered_satisfies_the_schema(report: Report) -> None:
-    jsonschema.validate(document(report), schema("check"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document(report), read_schema("check"), cls=jsonschema.Draft202012Validator)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from abiscan.results.suppressions import (
     EMPTY,
     Baseline,
     Suppression,
-    apply,
-    configuration,
+    apply_suppressions,
+    find_configuration,
     read_baseline,
     read_suppressions,
 )
@@ -31,7 +31,7 @@ def suppression(**changes: object) -> Suppression:
 
 def left(report: Report, *suppressions: Suppression, baseline: Baseline = EMPTY) -> list[int]:
     """How many findings of each result still count."""
-    after = apply(report, suppressions, baseline)
+    after = apply_suppressions(report, suppressions, baseline)
     for before, now in zip(report.results, after.results, strict=True):
         assert len(before.findings) == len(now.findings) + len(now.suppressed)
         assert before.verdict is now.verdict
@@ -60,7 +60,7 @@ def test_a_suppression_covers_its_rule_and_target(changes: dict[str, object], co
 
 
 def test_what_is_suppressed_has_its_reason() -> None:
-    (result,) = apply(REPORT, [suppression(reason="vendor promised a fix")], EMPTY).results
+    (result,) = apply_suppressions(REPORT, [suppression(reason="vendor promised a fix")], EMPTY).results
     assert [(one.finding, one.reason) for one in result.suppressed] == [(TWO, "vendor promised a fix")]
 
 
@@ -80,7 +80,7 @@ def test_a_baseline_knows_what_was_there(tmp_path: Path) -> None:
 
 
 def test_a_report_made_with_a_baseline_is_one(tmp_path: Path) -> None:
-    again = apply(REPORT, (), baseline(REPORT, tmp_path))
+    again = apply_suppressions(REPORT, (), baseline(REPORT, tmp_path))
     assert left(REPORT, baseline=baseline(again, tmp_path)) == [0]
 
 
@@ -159,13 +159,13 @@ def test_a_configuration_that_is_none(text: str, problem: str, tmp_path: Path) -
 
 def test_tools_that_are_no_table_are_no_configuration(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("tool = 3\n", "utf-8")
-    assert configuration(tmp_path) == (None, None)
+    assert find_configuration(tmp_path) == (None, None)
 
 
 def test_the_nearest_configuration_counts(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
-    assert configuration(inner) == (None, None)
+    assert find_configuration(inner) == (None, None)
     (tmp_path / "pyproject.toml").write_text("[tool.abiscan]\n", encoding="utf-8")
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\n", encoding="utf-8")
-    assert configuration(inner) == (tmp_path / "pyproject.toml", None)
+    assert find_configuration(inner) == (tmp_path / "pyproject.toml", None)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from abiscan.gpu.compatibility import Choice
-from abiscan.rules.ptx_too_new import _needs
+from abiscan.rules.ptx_too_new import _format_need
 
 
 def choice(*, version: tuple[int, int] | None, has_entry: bool = True) -> Choice:
@@ -25,4 +25,4 @@ def choice(*, version: tuple[int, int] | None, has_entry: bool = True) -> Choice
     ],
 )
 def test_what_ptx_needs(chosen: Choice, said: str) -> None:
-    assert _needs(chosen).startswith(said)
+    assert _format_need(chosen).startswith(said)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abiscan.rules.symptom import symptom
+from abiscan.rules.symptom import describe_symptom
 from tests import world
 
 
@@ -20,7 +20,7 @@ def told(version: str, *steps: dict[str, Any], has: dict[str, Any] | None = None
         case |= {"registers": [{"library": "TORCH_LIBRARY", "namespace": "ns"}, *steps]}
     if has is not None:
         case["has"] = has
-    return symptom(world.linkage(case))
+    return describe_symptom(world.linkage(case))
 
 
 @pytest.mark.parametrize(

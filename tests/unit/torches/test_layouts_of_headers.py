@@ -9,14 +9,14 @@ import pytest
 
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.torches import clang, own_headers, own_layouts
+from abiscan.torches import clang, unlisted_torch_headers, unlisted_torch_layouts
 from abiscan.torches.clang import ClangError, ClangOutput, Include
 from abiscan.torches.class_dumps import ClassRow
 from abiscan.torches.from_libs import from_path
 from abiscan.torches.layouts import Field
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.own_headers import headers_of, is_read
-from abiscan.torches.own_layouts import OwnLayouts, lay_out
+from abiscan.torches.unlisted_torch_headers import headers_of, is_read
+from abiscan.torches.unlisted_torch_layouts import OwnLayouts, lay_out
 from tests.fakes import torch_package
 
 THING = "namespace c10 {\nstruct Thing {\n  int number;\n};\n}\nTORCH_INTERNAL_ASSERT(\n  x);\n"
@@ -66,7 +66,7 @@ class Torch:
     def release(self) -> TorchRelease:
         return from_path(self.package, self.files)
 
-    def headers(self) -> own_headers.OwnHeaders:
+    def headers(self) -> unlisted_torch_headers.OwnHeaders:
         found = headers_of(self.release, Files(), self.session)
         assert found is not None
         return found
@@ -158,7 +158,7 @@ def test_why_there_are_no_layouts(torch: Torch, monkeypatch: pytest.MonkeyPatch)
     assert laid_out(torch).gap == "pip install 'abiscan[layouts]' reads them from its headers"
     monkeypatch.setattr(clang, "find_clang", lambda: Compiler("too new"))
     assert laid_out(torch).gap == "clang++-99 does not compile its headers: too new"
-    monkeypatch.setattr(own_layouts, "_on_disk", lambda *_: None)  # as in a wheel: they are unpacked
+    monkeypatch.setattr(unlisted_torch_layouts, "_on_disk", lambda *_: None)  # as in a wheel: they are unpacked
     compiler = Compiler()
     monkeypatch.setattr(clang, "find_clang", lambda: compiler)
     (torch.package / "include/A.h").symlink_to("nowhere")  # what cannot be read is left out
@@ -168,7 +168,7 @@ def test_why_there_are_no_layouts(torch: Torch, monkeypatch: pytest.MonkeyPatch)
     (torch.package / "include/A.h").unlink()
     # As large as they are, and one byte less.
     size = sum(path.stat().st_size for path in (torch.package / "include").rglob("*") if path.is_file())
-    monkeypatch.setattr(own_layouts, "_LARGEST", size)
+    monkeypatch.setattr(unlisted_torch_layouts, "_LARGEST", size)
     assert laid_out(torch, "torch/csrc/api/include/torch/extra.h").gap is None
-    monkeypatch.setattr(own_layouts, "_LARGEST", size - 1)
+    monkeypatch.setattr(unlisted_torch_layouts, "_LARGEST", size - 1)
     assert "they are too large" in (laid_out(torch, "x.h").gap or "")

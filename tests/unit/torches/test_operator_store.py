@@ -9,7 +9,7 @@ import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.cache import kept
+from abiscan.cache import cache_folder
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
@@ -112,7 +112,7 @@ def test_the_libraries_are_read_once(tmp_path: Path, reads: list[TorchRelease]) 
     for _ in range(2):
         assert operators_of(given, Files(), session_at(cache)) == OPERATORS
     assert len(reads) == 1
-    assert kept.measure_usage(cache)[0] == 1
+    assert cache_folder.measure_usage(cache)[0] == 1
 
 
 def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) -> None:
@@ -174,7 +174,7 @@ def test_all_operators_of_an_embedded_build_are_unpacked_once(
     for _ in range(2):
         assert operators_of(given, Files(), session_at(cache)) == OPERATORS
     assert looked_up == [None]
-    assert kept.measure_usage(cache)[0] == 1
+    assert cache_folder.measure_usage(cache)[0] == 1
 
 
 def test_some_operators_of_an_embedded_build_are_looked_up(
@@ -184,7 +184,7 @@ def test_some_operators_of_an_embedded_build_are_looked_up(
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     operators_of(given, Files(), session_at(cache), ["aten::add.Tensor"])
     assert looked_up == [["aten::add.Tensor"]]
-    assert kept.measure_usage(cache)[0] == 0
+    assert cache_folder.measure_usage(cache)[0] == 0
     operators_of(given, Files(), session_at(cache))
     operators_of(given, Files(), session_at(cache), ["aten::cat"])
     assert looked_up == [["aten::add.Tensor"], None, ["aten::cat"]]

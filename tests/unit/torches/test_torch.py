@@ -71,7 +71,7 @@ def test_a_torch_with_files_is_itself(tmp_path: Path, monkeypatch: pytest.Monkey
     release = chosen.release_for(Machine.AARCH64, or_like=True)
     assert release.machine is Machine.X86_64
     for machine in Machine:
-        monkeypatch.setattr("abiscan.torches.torch.system.machine", lambda machine=machine: machine)
+        monkeypatch.setattr("abiscan.torches.torch.system.own_machine", lambda machine=machine: machine)
         assert chosen.here is (machine is Machine.X86_64)
     assert "_ZN2at15get_num_threadsEv" in chosen.exports(release)["libtorch_cpu.so"]
     assert "_ZN2at15get_num_threadsEv" not in chosen.exports(release)["libc10.so"]
@@ -120,9 +120,9 @@ def test_the_torch_of_a_python(executable: str | None, tmp_path: Path, monkeypat
     named = Interpreter(tag=PythonTag(major=3, minor=12), executable=Path("/usr/bin/python3"))
     expected = named if executable else running
     found: list[Path | None] = [package]
-    monkeypatch.setattr("abiscan.torches.torch.python.running", lambda: running)
+    monkeypatch.setattr("abiscan.torches.torch.python.running_interpreter", lambda: running)
     monkeypatch.setattr("abiscan.torches.torch.python.installed_torch", lambda: found[0])
-    monkeypatch.setattr("abiscan.torches.torch.python.ask", lambda _: (named, found[0]))
+    monkeypatch.setattr("abiscan.torches.torch.python.ask_interpreter", lambda _: (named, found[0]))
     chosen = TorchOf(executable).open(Files(), session_at(tmp_path))
     assert (chosen.package, chosen.interpreter) == (str(package), expected)
     found[0] = torch_folder(tmp_path / "windows", "Windows")

@@ -9,12 +9,19 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.torches import embedded, embedded_declarations, layouts, own_headers, own_layouts, torch_layouts
+from abiscan.torches import (
+    embedded,
+    embedded_declarations,
+    layouts,
+    torch_layouts,
+    unlisted_torch_headers,
+    unlisted_torch_layouts,
+)
 from abiscan.torches.layouts import ReleaseLayouts
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.own_headers import OwnHeaders
-from abiscan.torches.own_layouts import OwnLayouts
 from abiscan.torches.torch_layouts import TorchLayouts, of_installed
+from abiscan.torches.unlisted_torch_headers import OwnHeaders
+from abiscan.torches.unlisted_torch_layouts import OwnLayouts
 
 HEADERS = OwnHeaders(
     digests={"c10::Old": "00", "c10::New": "11", "c10::Both": "22"},
@@ -43,14 +50,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[frozenset[str], str | N
         names = classes if further else ()  # no class is in what every extension includes
         return OwnLayouts(records={name: layouts.as_layout(name, (8, 8, (), ())) for name in names})
 
-    monkeypatch.setattr(own_layouts, "lay_out", lay_out)
+    monkeypatch.setattr(unlisted_torch_layouts, "lay_out", lay_out)
     return questions
 
 
 def installed(
     monkeypatch: pytest.MonkeyPatch, *, cxx11: bool | None, headers: OwnHeaders | None = HEADERS, build: str = "9.9.0"
 ) -> TorchLayouts:
-    monkeypatch.setattr(own_headers, "headers_of", lambda *_: headers)
+    monkeypatch.setattr(unlisted_torch_headers, "headers_of", lambda *_: headers)
     monkeypatch.setattr(torch_layouts, "uses_cxx11_strings", lambda _: cxx11)
     monkeypatch.setattr(embedded, "uses_cxx11_strings", lambda number, _: NEW_STRING.get(number))
     monkeypatch.setattr(layouts, "is_known", lambda number, _: number in NEW_STRING)
@@ -118,7 +125,7 @@ def test_why_there_is_no_layout(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(further)
         return OwnLayouts(gap="no compiler")
 
-    monkeypatch.setattr(own_layouts, "lay_out", lay_out)
+    monkeypatch.setattr(unlisted_torch_layouts, "lay_out", lay_out)
     found = installed(monkeypatch, cxx11=True)
     assert found.source_of("c10::Old") is None
     assert found.gap_of("c10::Old") == "no compiler"

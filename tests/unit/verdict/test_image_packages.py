@@ -13,7 +13,7 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.cli import main
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from abiscan.torches import embedded_operators
 from abiscan.verdict.world import operators_of_any_release
 from tests.image_samples import image, package
@@ -51,7 +51,7 @@ def checked(folder: Path, system: str, files: Mapping[str, str | bytes], *, exit
     wheel = package(folder, members, platform=PLATFORMS[system])
     printed = run("check", wheel, "--torch", "2.13.0", "--format", "json")
     document = json.loads(printed.stdout)
-    jsonschema.validate(document, schema("check"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, read_schema("check"), cls=jsonschema.Draft202012Validator)
     assert printed.exit_code == exit_code, document["packages"]
     (found,) = document["packages"]
     assert isinstance(found, dict)
@@ -308,7 +308,7 @@ def test_matrix(tmp_path: Path, system: str) -> None:
     wheel = package(tmp_path, files, platform=PLATFORMS[system])
     printed = run("matrix", wheel, "--torch", ">=2.12", "--format", "json")
     document = json.loads(printed.stdout)
-    jsonschema.validate(document, schema("matrix"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, read_schema("matrix"), cls=jsonschema.Draft202012Validator)
     (row,) = document["packages"]
     assert {release["verdict"] for release in row["releases"].values()} == {"import-fails"}
 

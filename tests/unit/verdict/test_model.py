@@ -182,7 +182,7 @@ def test_what_is_installed_beside_the_torch_brings_operators(
         asked.append((name, folders))
         return LOADS
 
-    monkeypatch.setattr(packages, "find", find)
+    monkeypatch.setattr(packages, "find_installed", find)
     monkeypatch.setitem(PACKAGES, "abiscan_loads", "abiscan-loads")
     torch = SimpleNamespace(here=here, package="/env/torch")
     providers = ModelProviders(OnlyLoads(tmp_path), (), "2.13.0", cast("Torch", torch))

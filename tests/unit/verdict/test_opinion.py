@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.findings import Effect, Finding
-from abiscan.pipelines.fit import opinion
+from abiscan.pipelines.fit import form_opinion
 from abiscan.python.model import HowLoaded, Told
 from abiscan.results.check import Result
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
@@ -70,24 +70,24 @@ MISSING = ("missing-library", Effect.LOAD_FAILS)
     ],
 )
 def test_without_a_library(rules: list[tuple[str, Effect]], *, works: bool) -> None:
-    said = opinion(package(PackageVerdict.WORKS_WITHOUT, library=Verdict.FAILS), [result(*rules)])
+    said = form_opinion(package(PackageVerdict.WORKS_WITHOUT, library=Verdict.FAILS), [result(*rules)])
     assert (said.reason is None, said.note is not None) == (works, works)
     assert works or str(said.reason).endswith("; x.so: gone")
 
 
 def test_what_is_unknown_counts_unless_something_is_known_to_fail() -> None:
-    doubtful = opinion(package(PackageVerdict.UNKNOWN, library=Verdict.LOADS), [])
+    doubtful = form_opinion(package(PackageVerdict.UNKNOWN, library=Verdict.LOADS), [])
     assert (doubtful.reason, doubtful.proven) == (None, False)
     assert not str(doubtful.note).startswith("unknown"), "the line says that it is not proven"
-    assert opinion(package(PackageVerdict.UNKNOWN, library=Verdict.FAILS, lacking=("x.so",)), []).reason is None
-    assert opinion(package(PackageVerdict.UNKNOWN, library=Verdict.FAILS), []).reason is not None
+    assert form_opinion(package(PackageVerdict.UNKNOWN, library=Verdict.FAILS, lacking=("x.so",)), []).reason is None
+    assert form_opinion(package(PackageVerdict.UNKNOWN, library=Verdict.FAILS), []).reason is not None
 
 
 def test_a_failed_import_says_what_is_behind_it() -> None:
-    said = opinion(package(PackageVerdict.IMPORT_FAILS, library=Verdict.FAILS), [])
+    said = form_opinion(package(PackageVerdict.IMPORT_FAILS, library=Verdict.FAILS), [])
     assert said.reason == "import fails - OSError: no; why"
 
 
 def test_a_wheel_that_is_no_package_is_judged_by_its_files() -> None:
-    assert opinion(None, [result(MISSING)]).reason == "fails"
-    assert opinion(None, []).reason is None
+    assert form_opinion(None, [result(MISSING)]).reason == "fails"
+    assert form_opinion(None, []).reason is None

@@ -17,7 +17,7 @@ from abiscan.cli import main
 from abiscan.inputs.package_files import of_folder
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
-from abiscan.results.document import schema
+from abiscan.results.document import read_schema
 from abiscan.results.package import PackageResult
 from abiscan.verdict import package
 from tests.elf_builder import Elf, exports, uses
@@ -59,7 +59,7 @@ def run(*words: str | Path) -> click.testing.Result:
 
 def document(*words: str | Path) -> Any:
     found = json.loads(run("check", *words, "--format", "json").stdout)
-    jsonschema.validate(found, schema("check"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(found, read_schema("check"), cls=jsonschema.Draft202012Validator)
     return found
 
 
@@ -421,7 +421,7 @@ def test_builds_of_a_release_share_a_column(wheels: Path) -> None:
     words = ("matrix", wheel, "--torch", "2.12.0", "--torch", "2.13.0", "--torch", "2.13.0+cu130")
     done = run(*words, "--format", "json")
     found = json.loads(done.stdout)
-    jsonschema.validate(found, schema("matrix"), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(found, read_schema("matrix"), cls=jsonschema.Draft202012Validator)
     (package,) = found["packages"]
     assert {release: cell["verdict"] for release, cell in package["releases"].items()} == {
         "2.12.0": "works",

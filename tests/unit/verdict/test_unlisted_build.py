@@ -12,7 +12,7 @@ from abiscan.findings import Effect
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.check import check
+from abiscan.pipelines.check import check_targets
 from abiscan.results.check import Report
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -25,7 +25,7 @@ X86 = Machine.X86_64
 
 
 def report(sample: str, number: str, store: Path) -> Report:
-    return check([SAMPLES / sample], [ReleaseNumber(number)], RULES, Session(folder=store))
+    return check_targets([SAMPLES / sample], [ReleaseNumber(number)], RULES, Session(folder=store))
 
 
 def test_what_holds_for_the_release_stands(tmp_path: Path) -> None:

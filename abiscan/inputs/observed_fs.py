@@ -42,7 +42,7 @@ class Record:
         self.is_final = False
         self._started = time.time_ns()
 
-    def add(self, sense: str, name: str) -> None:
+    def add_observation(self, sense: str, name: str) -> None:
         """Look at something, if that was not done before."""
         if name not in self.seen[sense]:
             self.seen[sense][name] = _SENSES[sense](name)
@@ -56,19 +56,19 @@ class Record:
             if isinstance(seen, list) and len(seen) > _SIZE  # a folder has its kind alone
         }
 
-    def holds(self) -> bool:
+    def still_holds(self) -> bool:
         """Whether a change from now on would show."""
         # The last number of a status is the time of its last change. A file that changed as the run began, or later,
         # may have changed twice within a tick of the clock, after it was read and before: its status would be the same.
         changed = (seen[-1] for seen in self.seen["file"].values() if isinstance(seen, list) and len(seen) > 1)
-        return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK and stands(self.seen)
+        return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK and still_stands(self.seen)
 
 
 _record: ContextVar[Record | None] = ContextVar("record", default=None)
 
 
 @contextlib.contextmanager
-def recorded() -> Iterator[Record]:
+def record_observations() -> Iterator[Record]:
     """Write down what is looked at in the meantime, for a surrounding record as well."""
     outer, record = _record.get(), Record()
     token = _record.set(record)
@@ -79,10 +79,10 @@ def recorded() -> Iterator[Record]:
         if outer is not None:
             # What an inner answer depends on, the outer one does too: it was made of it.
             outer.is_final |= record.is_final
-            remember(record.seen)
+            add_observations(record.seen)
 
 
-def remember(seen: Mapping[str, Mapping[str, Seen]]) -> None:
+def add_observations(seen: Mapping[str, Mapping[str, Seen]]) -> None:
     """Write down what was seen before, and still stands."""
     if record := _record.get():
         for sense, item in seen.items():
@@ -90,7 +90,7 @@ def remember(seen: Mapping[str, Mapping[str, Seen]]) -> None:
             record.seen[sense] = {**item, **record.seen[sense]}
 
 
-def stands(seen: Mapping[str, Mapping[str, Any]]) -> bool:
+def still_stands(seen: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether everything that was seen is still there, unchanged.
 
     :raises KeyError: it is not what a ``Record`` has
@@ -104,58 +104,58 @@ def look_once() -> None:
         record.is_final = True
 
 
-def _look(sense: str, name: StrPath) -> None:
+def _add_observation(sense: str, name: StrPath) -> None:
     if record := _record.get():
-        record.add(sense, os.fspath(name))
+        record.add_observation(sense, os.fspath(name))
 
 
-def file(path: StrPath) -> os.stat_result | None:
+def stat_file(path: StrPath) -> os.stat_result | None:
     """Return the status of a file or folder that is going to be read, or tested for; None if it cannot be had."""
-    _look("file", path)
+    _add_observation("file", path)
     return _find_status(path)
 
 
-def exists(path: StrPath) -> bool:
+def path_exists(path: StrPath) -> bool:
     """Whether there is a file or folder."""
-    return file(path) is not None
+    return stat_file(path) is not None
 
 
 def is_file(path: StrPath) -> bool:
     """Whether there is a regular file."""
-    status = file(path)
+    status = stat_file(path)
     return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def is_dir(path: StrPath) -> bool:
     """Whether there is a folder."""
-    status = file(path)
+    status = stat_file(path)
     return status is not None and stat.S_ISDIR(status.st_mode)
 
 
-def read(path: StrPath) -> bytes:
+def read_file(path: StrPath) -> bytes:
     """Return the bytes of a file.
 
     :raises OSError: it cannot be read
     """
-    with opened(path) as stream:
+    with open_file(path) as stream:
         return stream.read()
 
 
-def opened(path: StrPath, *, buffering: int = -1) -> BinaryIO:
+def open_file(path: StrPath, *, buffering: int = -1) -> BinaryIO:
     """Return a regular file, open for reading.
 
     :raises OSError: it cannot be opened, or is no regular file
     """
-    _look("file", path)
+    _add_observation("file", path)
     return regular.open_regular(path, buffering=buffering)
 
 
-def sha256(path: StrPath) -> str:
+def hash_file(path: StrPath) -> str:
     """Return the hash of the bytes of a file, in hexadecimal: computed once, as long as the file does not change.
 
     :raises OSError: it cannot be read
     """
-    with opened(path) as stream:  # mapping it would take as much memory
+    with open_file(path) as stream:  # mapping it would take as much memory
         status = os.fstat(stream.fileno())
         version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         if known_value := _HASHES.get(version):
@@ -169,57 +169,57 @@ def sha256(path: StrPath) -> str:
     return digest.hexdigest()
 
 
-def names(folder: StrPath) -> list[str]:
+def list_names(folder: StrPath) -> list[str]:
     """Return the names in a folder, sorted; none if it cannot be read."""
-    _look("names", folder)
+    _add_observation("names", folder)
     return _list_names(folder)
 
 
-def walk(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
+def walk_folder(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
     """Return ``os.walk``, in the order of names: that of the file system differs between copies of a folder."""
-    _look("names", folder)  # it may not be there
+    _add_observation("names", folder)  # it may not be there
     # Sorted in place, so that a caller can still remove the subfolders that are not to be entered.
     for place, subfolders, files in os.walk(folder):
-        _look("names", place)
+        _add_observation("names", place)
         subfolders.sort()
         files.sort()
         yield place, subfolders, files
 
 
-def metadata(site: str) -> None:
+def observe_packages(site: str) -> None:
     """Look at the names and versions of the packages that are installed in a folder."""
-    _look("packages", site)
+    _add_observation("packages", site)
 
 
-def real(path: StrPath) -> str:
+def resolve_links(path: StrPath) -> str:
     """Return the path without links."""
-    _look("real", path)
+    _add_observation("real", path)
     return os.path.realpath(path)
 
 
-def which(program: str) -> str | None:
+def find_program(program: str) -> str | None:
     """Return the path of a program on the search path, whose relative folders do not count."""
-    _look("which", program)
-    return _which(program)
+    _add_observation("which", program)
+    return _search_programs(program)
 
 
-def python(executable: str, folders: Iterable[str] = ()) -> None:
+def observe_python(executable: str, folders: Iterable[str] = ()) -> None:
     """Look at what an interpreter's answers depend on: itself, its configuration, and its path files in ``folders``."""
     # All that decides the sys.path of a Python: variables, links to its executable, pyvenv.cfg beside it or one folder
     # up (PEP 405), and the .pth files that the module site reads.
     for name in _OF_PYTHON:
-        _look("variable", name)
-    _look("file", executable)
-    _look("real", executable)
+        _add_observation("variable", name)
+    _add_observation("file", executable)
+    _add_observation("real", executable)
     for configuration in ("pyvenv.cfg", "../pyvenv.cfg"):
-        _look("file", os.path.join(os.path.dirname(executable), configuration))  # noqa: PTH118, PTH120
+        _add_observation("file", os.path.join(os.path.dirname(executable), configuration))  # noqa: PTH118, PTH120
     for folder in folders:
-        _look("path files", folder)
+        _add_observation("path files", folder)
 
 
-def variable(name: str) -> str | None:
+def read_variable(name: str) -> str | None:
     """Return an environment variable."""
-    _look("variable", name)
+    _add_observation("variable", name)
     return os.environ.get(name)
 
 
@@ -247,7 +247,7 @@ def _list_names(folder: StrPath) -> list[str]:
         return []
 
 
-def _which(program: str) -> str | None:
+def _search_programs(program: str) -> str | None:
     """Return the path of a program, which is not looked for in the current folder, nor in another relative one."""
     # An empty entry of PATH means the current folder, which may be a stranger's: it is not absolute either.
     folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
@@ -257,22 +257,22 @@ def _which(program: str) -> str | None:
 
 
 def _see_names(folder: str) -> Seen:
-    return _digest(_list_names(folder))
+    return _hash_texts(_list_names(folder))
 
 
 def _see_packages(site: str) -> Seen:
     """Return the metadata in a folder: where they change, an installer gives their folder a new one or a new name."""
     # An installer that replaces a package by the same version writes its RECORD anew.
     folders = (name for name in _list_names(site) if name.endswith((".dist-info", ".egg-info", ".egg-link")))
-    return _digest(f"{name} {status_of(os.path.join(site, name, 'RECORD'))}" for name in folders)  # noqa: PTH118
+    return _hash_texts(f"{name} {status_of(os.path.join(site, name, 'RECORD'))}" for name in folders)  # noqa: PTH118
 
 
 def _see_path_files(folder: str) -> Seen:
     files = (name for name in _list_names(folder) if name.endswith((".pth", ".egg-link")))
-    return _digest(f"{name} {status_of(os.path.join(folder, name))}" for name in files)  # noqa: PTH118
+    return _hash_texts(f"{name} {status_of(os.path.join(folder, name))}" for name in files)  # noqa: PTH118
 
 
-def _digest(texts: Iterable[str]) -> str:
+def _hash_texts(texts: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
@@ -282,6 +282,6 @@ _SENSES: Final[dict[str, Callable[[str], Seen]]] = {
     "packages": _see_packages,
     "path files": _see_path_files,
     "real": os.path.realpath,
-    "which": _which,
+    "which": _search_programs,
     "variable": os.environ.get,
 }

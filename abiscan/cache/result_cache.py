@@ -1,7 +1,8 @@
 """Keep answers: the result of a command, with what the run that computed it looked at; and what is in a file.
 
 An answer is given again without looking at anything a second time, as long as the question is the same, abiscan is the
-same, and everything on the record of that run is still as it was: see ``disk``. A target that was replaced by a file
+same, and everything on the record of that run is still as it was: see ``observed_fs``. A target that was replaced by
+a file
 with the same bytes, as by another download of the same wheel, is still as it was.
 
 The record of what was looked at is that of ``abiscan.inputs.disk``.
@@ -20,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from abiscan.cache import computed, kept
-from abiscan.inputs import disk, frozen, tracing
+from abiscan.cache import cache_folder, computed
+from abiscan.inputs import observed_fs, result_codec, tracing
 
 _Answer = TypeVar("_Answer")
 
@@ -36,8 +37,8 @@ _READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
 _OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
     suffix=".content",
     version=4,
-    encode=lambda value: frozen.dumps(value).encode(),
-    decode=lambda data: frozen.loads(data.decode()),
+    encode=lambda value: result_codec.encode_result(value).encode(),
+    decode=lambda data: result_codec.decode_result(data.decode()),
 )
 
 
@@ -54,23 +55,25 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
         _decide_anew()
         seen, contents, text = _read_answer(path)
         replaced = _find_replaced(seen, contents)
-        result: _Answer = frozen.loads(text)
+        result: _Answer = result_codec.decode_result(text)
         if replaced:
             seen["file"].update(replaced)
             _write_answer(path, seen, contents, text)
-        kept.note_use(path)
-        disk.remember(seen)
+        cache_folder.note_use(path)
+        observed_fs.add_observations(seen)
         return result
     # An answer is kept only if nothing that the run looked at has changed in the meantime.
-    with disk.recorded() as record:
+    with observed_fs.record_observations() as record:
         result = find()
-    if record.holds():
+    if record.still_holds():
         with contextlib.suppress(OSError, TypeError):
-            text = frozen.dumps(result)
+            text = result_codec.encode_result(result)
             paths = [name for name in map(str, map(Path, targets)) if isinstance(record.seen["file"].get(name), list)]
-            hashed = [name for name in paths if disk.is_file(name) and Path(name).stat().st_size <= _LARGEST_HASHED]
-            _write_answer(path, record.seen, {name: disk.sha256(name) for name in hashed}, text)
-            kept.delete_oldest(folder)
+            hashed = [
+                name for name in paths if observed_fs.is_file(name) and Path(name).stat().st_size <= _LARGEST_HASHED
+            ]
+            _write_answer(path, record.seen, {name: observed_fs.hash_file(name) for name in hashed}, text)
+            cache_folder.delete_oldest(folder)
     return result
 
 
@@ -99,17 +102,17 @@ def _decide_anew() -> None:
         raise LookupError("traced")
 
 
-def _find_replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, disk.Seen]:
+def _find_replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, observed_fs.Seen]:
     """Find the files that were replaced by others with the same bytes; return their present status.
 
     :raises ValueError: something else has changed
     """
-    now = {path: disk.status_of(path) for path in contents}
+    now = {path: observed_fs.status_of(path) for path in contents}
     replaced = {path: status for path, status in now.items() if path in seen["file"] and seen["file"][path] != status}
-    if any(disk.sha256(path) != contents[path] for path in replaced):
+    if any(observed_fs.hash_file(path) != contents[path] for path in replaced):
         raise ValueError("a target has changed")
     # Everything else on the record must be as it was, with the files that were replaced taken for the old ones.
-    if not disk.stands({**seen, "file": {**seen["file"], **replaced}}):
+    if not observed_fs.still_stands({**seen, "file": {**seen["file"], **replaced}}):
         raise ValueError("something else has changed")
     return replaced
 
@@ -119,7 +122,7 @@ def _read_answer(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str],
 
     :raises ValueError: (or another built-in error) the file is not there, or not whole
     """
-    head, _, text = zlib.decompress(kept.read_checked(path)).partition(b"\n")
+    head, _, text = zlib.decompress(cache_folder.read_checked(path)).partition(b"\n")
     seen, contents = json.loads(head)
     return seen, contents, text.decode()
 
@@ -127,7 +130,7 @@ def _read_answer(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str],
 def _write_answer(path: Path, seen: Mapping[str, Any], contents: Mapping[str, str], text: str) -> None:
     """Keep an answer, with what was seen and the hashes of the targets."""
     head = json.dumps([seen, contents])
-    kept.write_checked(path, zlib.compress(head.encode() + b"\n" + text.encode(), 1))
+    cache_folder.write_checked(path, zlib.compress(head.encode() + b"\n" + text.encode(), 1))
 
 
 def _name_of(question: Sequence[object]) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 from abiscan.binary.elf import ElfFile
 from abiscan.errors import InputError
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.python.installed import is_in
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames, names_of
@@ -55,7 +55,7 @@ class _Folder:
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""
         base = self._module_path(name)
-        return base is not None and disk.is_dir(base)
+        return base is not None and observed_fs.is_dir(base)
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether the name is a word of the source, or declared for what is compiled."""
@@ -65,8 +65,8 @@ class _Folder:
         if base is None or is_core(owner):
             return self.is_compiled(name)
         if owner not in self._sources:
-            path = next((path for path in _source_paths(base) if disk.is_file(path)), None)
-            self._sources[owner] = None if path is None else disk.read(path)
+            path = next((path for path in _source_paths(base) if observed_fs.is_file(path)), None)
+            self._sources[owner] = None if path is None else observed_fs.read_file(path)
         source = self._sources[owner]
         if source is not None and _has_word(source, name):
             return True
@@ -106,7 +106,7 @@ class _Folder:
             library = ElfFile.open(self._folder / _LIBRARY)
         except InputError:
             return True
-        disk.file(self._folder / _LIBRARY)
+        observed_fs.stat_file(self._folder / _LIBRARY)
         return next(library.find_in_data(name.encode() + b"\0"), None) is not None
 
     def _module_path(self, name: str) -> Path | None:
@@ -117,9 +117,9 @@ class _Folder:
     def _tree(self, name: str) -> tuple[ast.Module, bool] | None:
         """Return the syntax tree of a module, and whether it is a package; None if it has none."""
         base = self._module_path(name)
-        path = next((path for path in _source_paths(base) if disk.is_file(path)), None) if base else None
+        path = next((path for path in _source_paths(base) if observed_fs.is_file(path)), None) if base else None
         try:
-            return None if path is None else (ast.parse(disk.read(path)), path.name == "__init__.py")
+            return None if path is None else (ast.parse(observed_fs.read_file(path)), path.name == "__init__.py")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 
@@ -132,16 +132,16 @@ class _Folder:
         if is_core(name):
             return self._read_stub(name)
         for path in _source_paths(base):
-            if disk.is_file(path):
-                return names_of(disk.read(path), name, is_package=path.name == "__init__.py")
+            if observed_fs.is_file(path):
+                return names_of(observed_fs.read_file(path), name, is_package=path.name == "__init__.py")
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
 
     def _read_stub(self, name: str) -> ModuleNames:
         """Return the operators, which a stub lists as every build has them; other stubs list what is elsewhere, too."""
         path = self._folder / _STUBS / "_VariableFunctions.pyi"
-        if name != FUNCTIONS or not disk.is_file(path):
+        if name != FUNCTIONS or not observed_fs.is_file(path):
             return ModuleNames()
-        return ModuleNames(there={match.decode() for match in _FUNCTION.findall(disk.read(path))})
+        return ModuleNames(there={match.decode() for match in _FUNCTION.findall(observed_fs.read_file(path))})
 
 
 def _source_paths(base: Path) -> tuple[Path, Path]:
@@ -151,8 +151,8 @@ def _source_paths(base: Path) -> tuple[Path, Path]:
 
 def _read_all(folder: Path, suffix: str) -> Iterator[bytes]:
     """Yield the contents of the files below a folder whose names have a suffix."""
-    for place, _, files in disk.walk(folder):
-        yield from (disk.read(Path(place, file)) for file in files if file.endswith(suffix))
+    for place, _, files in observed_fs.walk_folder(folder):
+        yield from (observed_fs.read_file(Path(place, file)) for file in files if file.endswith(suffix))
 
 
 def _has_word(text: bytes, name: str) -> bool:

@@ -9,9 +9,9 @@ import pytest
 
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.torches import own_headers
+from abiscan.torches import unlisted_torch_headers
 from abiscan.torches.from_libs import from_path
-from abiscan.torches.own_headers import OwnHeaders
+from abiscan.torches.unlisted_torch_headers import OwnHeaders
 from tests.fakes import torch_libraries, torch_package
 
 DECLARED = "namespace c10 { struct Pair { long first; int second; }; }\n"
@@ -28,7 +28,7 @@ def package(tmp_path: Path) -> Path:
 
 def headers_of(package: Path, store: Path) -> OwnHeaders:
     files = Files()
-    found = own_headers.headers_of(from_path(package, files), files, Session(folder=store))
+    found = unlisted_torch_headers.headers_of(from_path(package, files), files, Session(folder=store))
     assert found is not None
     return found
 
@@ -49,7 +49,7 @@ def test_an_edit_that_keeps_the_size_is_noticed(package: Path, tmp_path: Path) -
 
 def test_what_is_read_is_kept(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = headers_of(package, tmp_path / "store")
-    monkeypatch.setattr(own_headers, "read_headers", lambda _: pytest.fail("the headers are read again"))
+    monkeypatch.setattr(unlisted_torch_headers, "read_headers", lambda _: pytest.fail("the headers are read again"))
     assert headers_of(package, tmp_path / "store") == before
 
 

@@ -14,7 +14,7 @@ from abiscan.binary.elf import Machine
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import release_build
-from abiscan.pipelines.glance import Glance, glance
+from abiscan.pipelines.quick_reject import Glance, reject_quickly
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, package_wheel
 
@@ -43,7 +43,7 @@ def seen(tmp_path: Path, code: str, objects: Mapping[str, Elf], torch: str = "2.
     path = package_wheel(tmp_path, "eye", libraries, files={"eye/__init__.py": LOAD + code})
     wheel = RemoteWheel(path=Path(path.name), stream=lambda: io.BytesIO(path.read_bytes()))
     choice = release_build(torch, Machine.X86_64)
-    return glance(wheel, choice, Session(folder=tmp_path / "store"), (3, 11), Machine.X86_64)
+    return reject_quickly(wheel, choice, Session(folder=tmp_path / "store"), (3, 11), Machine.X86_64)
 
 
 def test_a_library_that_lacks_a_symbol(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_guarded_package_costs_little(tmp_path: Path) -> None:
         patch.setattr(zipfile, "ZipFile", Recorded)
         wheel = RemoteWheel(path=Path(path.name), stream=lambda: io.BytesIO(path.read_bytes()))
         choice = release_build("2.9.1", Machine.X86_64)
-        found = glance(wheel, choice, Session(folder=tmp_path / "store"), (3, 11), Machine.X86_64)
+        found = reject_quickly(wheel, choice, Session(folder=tmp_path / "store"), (3, 11), Machine.X86_64)
     assert found.reason is not None
     assert set(read) == {"eye-1.0.dist-info/METADATA", "eye/__init__.py"}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.cache import answers
+from abiscan.cache import result_cache
 from abiscan.findings import Evidence
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 
 FORMER = 1_600_000_000
 
@@ -26,11 +26,11 @@ class Finder:
 
     def find(self) -> Evidence:
         self.runs += 1
-        texts = [disk.read(path).decode() if disk.is_file(path) else "absent" for path in self.paths]
+        texts = [observed_fs.read_file(path).decode() if observed_fs.is_file(path) else "absent" for path in self.paths]
         return Evidence(subject=" ".join(texts))
 
     def ask(self, *question: object) -> str:
-        return answers.answer(self.folder, question, self.find, [str(self.paths[0])]).subject
+        return result_cache.answer(self.folder, question, self.find, [str(self.paths[0])]).subject
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def written(path: Path, text: str) -> Path:
 @pytest.fixture(autouse=True)
 def _no_clock_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a test are made right before they are read."""
-    monkeypatch.setattr(disk, "_CLOCK_TICK", -(10**12))
+    monkeypatch.setattr(observed_fs, "_CLOCK_TICK", -(10**12))
 
 
 def test_an_answer_is_given_again(finder: Finder) -> None:
@@ -125,13 +125,13 @@ def test_a_file_that_changes_during_the_run_is_not_vouched_for(finder: Finder, o
         rewrite(other)
         return found
 
-    answers.answer(finder.folder, ["check"], find, [])
+    result_cache.answer(finder.folder, ["check"], find, [])
     assert finder.ask("check") == "one TWO"
 
 
 def test_a_file_that_has_just_changed_is_not_vouched_for(finder: Finder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another change in the same tick of the clock would not show."""
-    monkeypatch.setattr(disk, "_CLOCK_TICK", 10**12)
+    monkeypatch.setattr(observed_fs, "_CLOCK_TICK", 10**12)
     finder.ask("check")
     finder.ask("check")
     assert finder.runs == 2
@@ -139,11 +139,11 @@ def test_a_file_that_has_just_changed_is_not_vouched_for(finder: Finder, monkeyp
 
 def test_what_cannot_be_looked_at_again_is_not_kept(finder: Finder) -> None:
     def find() -> Evidence:
-        disk.look_once()
+        observed_fs.look_once()
         return finder.find()
 
     for _ in range(2):
-        answers.answer(finder.folder, ["check"], find, [])
+        result_cache.answer(finder.folder, ["check"], find, [])
     assert finder.runs == 2
 
 
@@ -153,11 +153,15 @@ def test_variables_links_and_names_count(tmp_path: Path, finder: Finder, monkeyp
     (tmp_path / "folder").mkdir()
 
     def find() -> Evidence:
-        seen = disk.variable("ABISCAN_TEST"), os.path.basename(disk.real(link)), disk.names(tmp_path / "folder")  # noqa: PTH119
+        seen = (
+            observed_fs.read_variable("ABISCAN_TEST"),
+            os.path.basename(observed_fs.resolve_links(link)),  # noqa: PTH119
+            observed_fs.list_names(tmp_path / "folder"),
+        )
         return Evidence(subject=str(seen))
 
     def ask() -> str:
-        return answers.answer(finder.folder, ["check"], find, []).subject
+        return result_cache.answer(finder.folder, ["check"], find, []).subject
 
     assert ask() == "(None, 'target.whl', [])"
     monkeypatch.setenv("ABISCAN_TEST", "1")
@@ -171,7 +175,7 @@ def test_variables_links_and_names_count(tmp_path: Path, finder: Finder, monkeyp
 
 def test_another_abiscan_looks_again(finder: Finder, monkeypatch: pytest.MonkeyPatch) -> None:
     finder.ask("check")
-    monkeypatch.setattr(answers, "_fingerprint_reader", lambda: "another")
+    monkeypatch.setattr(result_cache, "_fingerprint_reader", lambda: "another")
     finder.ask("check")
     assert finder.runs == 2
 
@@ -181,7 +185,7 @@ def test_errors_are_not_kept(finder: Finder) -> None:
         raise KeyError("no")
 
     with pytest.raises(KeyError):
-        answers.answer(finder.folder, ["check"], fail, [])
+        result_cache.answer(finder.folder, ["check"], fail, [])
     assert not finder.folder.exists()
 
 
@@ -238,7 +242,7 @@ def test_what_is_in_a_file_is_kept_by_its_bytes(tmp_path: Path) -> None:
             runs.append(sha256)
             return Evidence(subject=f"{sha256} {tail}")
 
-        return answers.answer_by_content(tmp_path / "cache", sha256, ["registrations", tail], find).subject
+        return result_cache.answer_by_content(tmp_path / "cache", sha256, ["registrations", tail], find).subject
 
     asked = [("one", None), ("one", None), ("two", None), ("one", 8), ("two", None)]
     assert [ask(*each) for each in asked] == ["one None", "one None", "two None", "one 8", "two None"]

@@ -65,7 +65,7 @@ class Glance(Struct, frozen=True, kw_only=True):
         )
 
 
-def glance(
+def reject_quickly(
     source: RemoteWheel, choice: TorchChoice, session: Session, python: tuple[int, int], machine: Machine
 ) -> Glance:
     """Look at a wheel.
@@ -80,8 +80,8 @@ def glance(
     wheel = Wheel(source.path, source.stream())
     package = package_files.of_archive(wheel, site)
     members = {
-        posixpath.relpath(installed_path(name, site), site): wheel.member(name)
-        for name in wheel.names()
+        posixpath.relpath(installed_path(name, site), site): wheel.find_member(name)
+        for name in wheel.list_members()
         if SHARED_OBJECT.search(name)
     }
     if package is None or not members:
@@ -94,14 +94,16 @@ def glance(
     # Libraries of other projects and of other Pythons say nothing about this torch.
     own = [path for path in members if not _is_vendored(path) and not _is_for_other_python(path, python)]
     if own and modules and release.build is not None:
-        remaining = _nearest(_list_torches(machine), TorchVersion(release.build))
+        remaining = _sort_by_distance(_list_torches(machine), TorchVersion(release.build))
         guard = left_out(sources, modules[0], own, lambda: world, remaining, surroundings=surroundings)
         if guard is not None:
             elsewhere = TorchVersion(guard.torch.version).of_release
             return Glance(reason=f"leaves its libraries out, which it loads with torch {elsewhere} ({guard.at})")
     # The code is announced all at once, so it takes few requests.
     code = set(SourceFiles(sources).importable_sources(modules))
-    wheel.expect(name for name in wheel.names() if posixpath.relpath(installed_path(name, site), site) in code)
+    wheel.announce_reads(
+        name for name in wheel.list_members() if posixpath.relpath(installed_path(name, site), site) in code
+    )
 
     def imported(world: World) -> ImportOutcome | None:
         return main_import(package.name, follow_imports(sources, modules, lambda: world, surroundings=surroundings))
@@ -124,7 +126,7 @@ def _find_failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | Non
     if outcome is None or outcome.raised is Answer.UNKNOWN:
         return None
     tried = dict.fromkeys(load.path for load in outcome.loads if load.path is not None)
-    lacks = {path: symbol for path in tried if (symbol := lacking.symbol(path)) is not None}
+    lacks = {path: symbol for path in tried if (symbol := lacking.find_lacking(path)) is not None}
     if isinstance(outcome.raised, Raised):
         return next((f"import fails - {path}: undefined symbol: {symbol}" for path, symbol in lacks.items()), None)
     # Of several variants, one is enough.
@@ -153,7 +155,7 @@ def _list_torches(machine: Machine) -> tuple[OtherTorch, ...]:
     return tuple(OtherTorch(version=name, cuda=result[name]) for name in sorted(result, key=TorchVersion, reverse=True))
 
 
-def _nearest(torches: Sequence[OtherTorch], to: TorchVersion) -> Iterator[OtherTorch]:
+def _sort_by_distance(torches: Sequence[OtherTorch], to: TorchVersion) -> Iterator[OtherTorch]:
     """Return torches, newest first, in the order of how near they are to one of them."""
     newer = [torch for torch in torches if TorchVersion(torch.version).of_release > to.of_release]
     older = [torch for torch in torches if TorchVersion(torch.version).of_release < to.of_release]
@@ -198,7 +200,7 @@ class _Lacking:
         self._names: dict[str, DynamicNames | None] = {}
         self._symbols: dict[str, str | None] = {}
 
-    def symbol(self, path: str) -> str | None:
+    def find_lacking(self, path: str) -> str | None:
         """Return the first such symbol of a library; None if there is none, as far as can be seen."""
         if path not in self._symbols:
             names = self._names_of(path)
@@ -215,16 +217,16 @@ class _Lacking:
         if exporting.isdisjoint(self._torch) or any(facts.symbols.find(name) for facts in self._torch.values()):
             return False
         # Another library of the package may bring it; if its names cannot be had, it counts as if it did.
-        return not any(self._may_define(item, name) for item in self._needed(path, set()))
+        return not any(self._may_define(item, name) for item in self._list_needed(path, set()))
 
-    def _needed(self, path: str, results: set[str]) -> set[str]:
+    def _list_needed(self, path: str, results: set[str]) -> set[str]:
         """Return the libraries of the package that a library may need, and what these need."""
         names = self._names_of(path)
         for member in self._members:
             if member not in results and (names is None or names.may_need(posixpath.basename(member))):
                 results.add(member)
                 if not _is_vendored(member):
-                    self._needed(member, results)
+                    self._list_needed(member, results)
         return results
 
     def _may_define(self, path: str, name: str) -> bool:
@@ -237,10 +239,10 @@ class _Lacking:
         """Return the names of a library; None if they cannot be had without reading much."""
         if path not in self._names:
             member = self._members.get(path)
-            names = names_at_beginning(member.head) if member else None
+            names = names_at_beginning(member.read_head) if member else None
             if names is None and member is not None and member.size <= _SMALL:
                 try:
-                    names = DynamicNames.of(member.open().facts())
+                    names = DynamicNames.of(member.open_elf().facts())
                 except InputError:
                     names = None
             self._names[path] = names
@@ -273,7 +275,7 @@ class _World(Struct, kw_only=True):
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Return an error for a library that lacks a symbol."""
-        if self.others_load and (path is None or self.lacking.symbol(path) is None):
+        if self.others_load and (path is None or self.lacking.find_lacking(path) is None):
             return None
         exception = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
         return Raised(exception=exception, message=None, at=None)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.inputs import disk
-from abiscan.torches import own_names
+from abiscan.inputs import observed_fs
+from abiscan.torches import unlisted_torch_names
 
 
 @pytest.fixture
@@ -29,24 +29,24 @@ def folder(tmp_path: Path) -> Path:
     [("relu6", True), ("relu", True), ("rel", False), ("elu", False), ("relu66", False), ("def", True)],
 )
 def test_a_module_mentions_whole_words(folder: Path, name: str, *, is_there: bool) -> None:
-    assert own_names.names(folder).source.mentions("torch.nn", name) is is_there
+    assert unlisted_torch_names.names(folder).source.mentions("torch.nn", name) is is_there
 
 
 def test_a_name_is_patched_where_it_is_set_or_a_text(folder: Path) -> None:
-    source = own_names.names(folder).source
+    source = unlisted_torch_names.names(folder).source
     assert [name for name in ("late", "later", "lat", "torch", "relu") if source.is_patched(name)] == ["late", "later"]
 
 
 def test_each_file_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = disk.read
+    read = observed_fs.read_file
     times: Counter[str] = Counter()
 
-    def counted(path: disk.StrPath) -> bytes:
+    def counted(path: observed_fs.StrPath) -> bytes:
         times[str(path)] += 1
         return read(path)
 
-    monkeypatch.setattr(disk, "read", counted)
-    source = own_names.names(folder).source
+    monkeypatch.setattr(observed_fs, "read_file", counted)
+    source = unlisted_torch_names.names(folder).source
     for name in ("late", "gone", "absent"):
         source.is_patched(name)
         source.is_compiled(name)

@@ -15,7 +15,7 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.cache.computed import KeptKind, get_or_compute
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.session import Session
@@ -94,7 +94,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     paths = _list_paths(folder, files)
     if not paths:
         return None
-    libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
+    libraries = [source for path in operator_libraries(release) if (source := files.find_source(path)) is not None]
     # The cache must not outlive an edit of a header, or another build of the same version.
     identity = " ".join((release.build or "", *map(identity_of, libraries), *_list_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
@@ -104,9 +104,9 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
         texts = {}
         for path in paths:
             name = posixpath.relpath(path, folder)
-            source = files.source(path) if is_read(name) else None
+            source = files.find_source(path) if is_read(name) else None
             if source is not None:
-                texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
+                texts[name] = source.read_head(_LARGEST).decode("utf-8", "replace")
         return read_headers(texts)
 
     return msgspec.structs.replace(get_or_compute(session.folder, _KIND, identity, read_texts), identity=identity)
@@ -114,22 +114,22 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
 
 def _list_paths(folder: str, files: Files) -> list[str]:
     """Return the headers in a folder, and in the folders that are linked there."""
-    paths = list(files.below(folder))
+    paths = list(files.list_below(folder))
     for name in _ROOTS:
         root = posixpath.join(folder, name)
         if not any(path.startswith(f"{root}/") for path in paths):
-            paths += files.below(root)
+            paths += files.list_below(root)
     return paths
 
 
 def _list_versions(paths: Iterable[str], files: Files) -> Iterable[str]:
     """Yield a text for each header that changes with it, without reading it: an edit may leave the size as it was."""
     for path in paths:
-        status = disk.file(path)
+        status = observed_fs.stat_file(path)
         if status is not None:  # thousands of files: nothing else is asked of each
             yield f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
-        elif source := files.source(path):  # in a wheel
-            yield f"{path} {source.fingerprint()}"
+        elif source := files.find_source(path):  # in a wheel
+            yield f"{path} {source.identify_version()}"
 
 
 def _encode_headers(headers: OwnHeaders) -> bytes:

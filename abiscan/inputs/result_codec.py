@@ -29,20 +29,20 @@ _COLLECTIONS: Final[dict[str, _Builder]] = {
 }
 
 
-def dumps(value: object) -> str:
+def encode_result(value: object) -> str:
     """Return the text of a result.
 
     :raises TypeError: there is something in it of another type
     """
     writer = _Writer()
-    last = writer.reference(value)
+    last = writer.refer_to(value)
     return json.dumps([writer.classes, writer.nodes, last], separators=(",", ":"))
 
 
-def loads(text: str) -> Any:
+def decode_result(text: str) -> Any:
     """Return the result in a text.
 
-    :raises ValueError: (or another built-in error) it is none that ``dumps`` wrote
+    :raises ValueError: (or another built-in error) it is none that ``encode_result`` wrote
     """
     classes, nodes, last = json.loads(text)
     # Each class is checked once, before any value is made.
@@ -63,21 +63,21 @@ class _Writer:
         self._kinds: dict[tuple[str, ...], int] = {}
         self._places: dict[int, tuple[int, object]] = {}  # with the object, or another one might get its id
 
-    def reference(self, value: Any) -> Any:
+    def refer_to(self, value: Any) -> Any:
         """Return a plain value itself; of anything else, the number of its node, in a list."""
         if value is None or type(value) in (str, int, bool, float):
             return value
         # By identity, not by equality: 1 == True, and two equal results may have parts of different types.
         if id(value) not in self._places:
-            # Depth first: the parts get their numbers before the whole, so ``loads`` needs one pass and no
+            # Depth first: the parts get their numbers before the whole, so ``decode_result`` needs one pass and no
             # placeholders.
             kind, values = _list_parts(value)
-            node = [self._kind(kind), *map(self.reference, values)]
+            node = [self._number_kind(kind), *map(self.refer_to, values)]
             self._places[id(value)] = len(self.nodes), value
             self.nodes.append(node)
         return [self._places[id(value)][0]]
 
-    def _kind(self, kind: tuple[str, ...]) -> int:
+    def _number_kind(self, kind: tuple[str, ...]) -> int:
         if kind not in self._kinds:
             self._kinds[kind] = len(self.classes)
             self.classes.append(kind)

@@ -10,9 +10,9 @@ import pytest
 from abiscan.dispatch.operators import KEYS, TAGS, Rewording
 from abiscan.findings import Rule
 from abiscan.inputs.version import MinorVersion, TorchVersion
-from abiscan.linkage.lacks import Lack, TorchData, _list_assumptions, lacks_of
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.registering import Registering
+from abiscan.linkage.unknown_torch_data import Lack, TorchData, _list_assumptions, lacks_of
 from abiscan.rules import RULES
 from tests.registrations import registering
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.cache import kept
+from abiscan.cache import cache_folder
 from abiscan.errors import InputError
 
 DAY = 24 * 3600
 
 
 def put(folder: Path, name: str, size: int = 1, *, days_ago: float = 0) -> Path:
-    with kept.replace_whole(folder / name) as part:
+    with cache_folder.replace_whole(folder / name) as part:
         part.write_bytes(os.urandom(size))
     os.utime(folder / name, (0, time.time() - days_ago * DAY))
     return folder / name
@@ -24,15 +24,15 @@ def names(folder: Path) -> set[str]:
 
 
 def test_usage_and_clear(tmp_path: Path) -> None:
-    assert kept.measure_usage(tmp_path / "absent") == (0, 0)
+    assert cache_folder.measure_usage(tmp_path / "absent") == (0, 0)
     put(tmp_path, "1.headers", 5000)
     put(tmp_path, "2.headers", 5)
     put(tmp_path / "wheels", "1.data", 7)
     (tmp_path / "something else").write_bytes(b"stays")
-    assert kept.measure_usage(tmp_path) == (3, 5012)
-    kept.delete_all(tmp_path)
+    assert cache_folder.measure_usage(tmp_path) == (3, 5012)
+    cache_folder.delete_all(tmp_path)
     assert names(tmp_path) == {"something else", "wheels"}
-    assert kept.measure_usage(tmp_path) == (0, 0)
+    assert cache_folder.measure_usage(tmp_path) == (0, 0)
 
 
 def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,43 +42,43 @@ def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     put(tmp_path, "1.headers")
     monkeypatch.setattr(Path, "unlink", busy)
     with pytest.raises(InputError, match=r"cannot be cleared: Permission denied"):
-        kept.delete_all(tmp_path)
+        cache_folder.delete_all(tmp_path)
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     put(tmp_path, "old.answer", 4000, days_ago=3)
     put(tmp_path, "older.headers", 4000, days_ago=5)
     used = put(tmp_path, "oldest.answer", 4000, days_ago=9)
-    kept.note_use(used)
-    kept.set_limit(tmp_path, 9000)
+    cache_folder.note_use(used)
+    cache_folder.set_limit(tmp_path, 9000)
     assert names(tmp_path) == {"limit", "old.answer", "oldest.answer"}
-    assert kept.read_limit(tmp_path) == 9000
+    assert cache_folder.read_limit(tmp_path) == 9000
     put(tmp_path, "new.answer", 4000)
-    kept.delete_oldest(tmp_path)
+    cache_folder.delete_oldest(tmp_path)
     assert names(tmp_path) == {"limit", "new.answer", "oldest.answer"}
 
 
 def test_the_time_of_use_is_written_once_a_day(tmp_path: Path) -> None:
     file = put(tmp_path, "1.answer", days_ago=0.5)
     before = file.stat().st_mtime
-    kept.note_use(file)
+    cache_folder.note_use(file)
     assert file.stat().st_mtime == before
 
 
 def test_what_a_killed_run_left_behind_goes(tmp_path: Path) -> None:
     put(tmp_path, "left.part", days_ago=1)
     put(tmp_path, "being-written.part")
-    kept.delete_oldest(tmp_path)
+    cache_folder.delete_oldest(tmp_path)
     assert names(tmp_path) == {"being-written.part"}
 
 
 @pytest.mark.parametrize("text", ["", "much", "\xff"])
 def test_a_damaged_limit_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "limit").write_bytes(text.encode("latin-1"))
-    assert kept.read_limit(tmp_path) == kept.DEFAULT_LIMIT
+    assert cache_folder.read_limit(tmp_path) == cache_folder.DEFAULT_LIMIT
 
 
 def test_a_limit_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(InputError, match=r"file: cannot be written"):
-        kept.set_limit(tmp_path / "file", 1)
+        cache_folder.set_limit(tmp_path / "file", 1)

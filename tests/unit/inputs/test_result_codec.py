@@ -7,7 +7,7 @@ import pytest
 
 from abiscan.binary.elf import SymbolVersion
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.inputs import frozen
+from abiscan.inputs import result_codec
 from abiscan.inputs.version import TorchVersion
 
 PROOF = Evidence(subject="_ZN2at4add", readable="at::add", instead='"quoted"\n')
@@ -38,28 +38,28 @@ FINDING = Finding(rule="r", effect=Effect.ABORTS, message="ü", evidence=(PROOF,
     ids=lambda value: type(value).__name__,
 )
 def test_a_value_comes_back(value: object) -> None:
-    back = frozen.loads(frozen.dumps(value))
+    back = result_codec.decode_result(result_codec.encode_result(value))
     assert back == value
     assert type(back) is type(value)
 
 
 def test_what_occurs_twice_is_written_once() -> None:
-    one, other = frozen.loads(frozen.dumps(FINDING)).evidence
+    one, other = result_codec.decode_result(result_codec.encode_result(FINDING)).evidence
     assert one is other
 
 
 def test_the_order_of_a_dict_is_kept() -> None:
-    assert list(frozen.loads(frozen.dumps({"b": 1, "a": 2}))) == ["b", "a"]
+    assert list(result_codec.decode_result(result_codec.encode_result({"b": 1, "a": 2}))) == ["b", "a"]
 
 
 @pytest.mark.parametrize(
     "value",
-    [object(), b"bytes", lambda: None, frozen, (1, {"a": object()})],
+    [object(), b"bytes", lambda: None, result_codec, (1, {"a": object()})],
     ids=["object", "bytes", "function", "module", "inside"],
 )
 def test_other_types_are_refused(value: object) -> None:
     with pytest.raises(TypeError, match="cannot be kept"):
-        frozen.dumps(value)
+        result_codec.encode_result(value)
 
 
 def hostile(*kind: str, values: tuple[Any, ...] = ()) -> str:
@@ -89,4 +89,4 @@ def hostile(*kind: str, values: tuple[Any, ...] = ()) -> str:
 )
 def test_what_dumps_did_not_write_is_refused(text: str) -> None:
     with pytest.raises((ValueError, TypeError, LookupError, AttributeError, ImportError)):
-        frozen.loads(text)
+        result_codec.decode_result(text)

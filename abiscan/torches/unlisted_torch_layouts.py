@@ -16,14 +16,14 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from abiscan.cache.computed import KeptKind, get_or_compute
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 from abiscan.inputs.files import DiskFile, Files
 from abiscan.inputs.session import Session
 from abiscan.torches import clang
 from abiscan.torches.clang import NEEDED, Clang, ClangError, Include
 from abiscan.torches.layouts import Layout, VTable, as_layout
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.own_headers import INCLUDE, OwnHeaders
+from abiscan.torches.unlisted_torch_headers import INCLUDE, OwnHeaders
 
 _LARGEST: Final = 1 << 28  # bytes of all headers; those of 2.15.0 have 40 MB
 _INCLUDED: Final = (*NEEDED, "torch/script.h", "torch/custom_class.h")
@@ -68,7 +68,7 @@ def lay_out(
     :param further: a header to include besides
     :param cxx11: which ``std::string`` it was built with
     """
-    disk.look_once()  # a compiler reads what it likes
+    observed_fs.look_once()  # a compiler reads what it likes
     compiler = clang.find_clang()
     if compiler is None:
         return OwnLayouts(gap=_HOW)
@@ -109,15 +109,15 @@ def _compile_classes(
 
 def _on_disk(release: TorchRelease, files: Files) -> Path | None:
     """Return the folder of the headers of a torch; None if they are in a wheel."""
-    source = files.source(posixpath.join(release.package, INCLUDE, "ATen/ATen.h"))  # which every release has
+    source = files.find_source(posixpath.join(release.package, INCLUDE, "ATen/ATen.h"))  # which every release has
     return Path(release.package, INCLUDE) if isinstance(source, DiskFile) else None
 
 
 def _unpack_headers(release: TorchRelease, files: Files, folder: Path) -> None:
     inside = posixpath.join(release.package, INCLUDE)
     size = 0
-    for path in files.below(inside):
-        source = files.source(path)
+    for path in files.list_below(inside):
+        source = files.find_source(path)
         if source is None:
             continue
         # Headers in a wheel are written to disk for the compiler: a hostile wheel must not fill it.
@@ -126,7 +126,7 @@ def _unpack_headers(release: TorchRelease, files: Files, folder: Path) -> None:
             raise ClangError("they are too large")
         copy = folder / posixpath.relpath(path, inside)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(source.head(source.size))
+        copy.write_bytes(source.read_head(source.size))
 
 
 def _as_layouts(records: Mapping[str, Sequence[Any]], vtables: Mapping[str, Sequence[str]]) -> OwnLayouts:

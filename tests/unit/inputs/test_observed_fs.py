@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.inputs import disk
+from abiscan.inputs import observed_fs
 
 
 def test_the_hash_of_a_file_that_is_rewritten_at_once_is_that_of_its_new_bytes(tmp_path: Path) -> None:
     file = tmp_path / "lib.so"
     for content in (b"old", b"new") * 20:  # as long, and in one tick of the system's clock
         file.write_bytes(content)
-        assert disk.sha256(file) == hashlib.sha256(content).hexdigest()
+        assert observed_fs.hash_file(file) == hashlib.sha256(content).hexdigest()
 
 
 def test_a_file_is_read_once_for_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,9 +26,9 @@ def test_a_file_is_read_once_for_its_hash(tmp_path: Path, monkeypatch: pytest.Mo
     os.link(file, link)
     later = time.time_ns() + 10**9  # the file is not fresh any more
     monkeypatch.setattr(time, "time_ns", lambda: later)
-    digest = disk.sha256(file)
+    digest = observed_fs.hash_file(file)
     monkeypatch.setattr(hashlib, "sha256", lambda: pytest.fail("it is read again"))
-    assert disk.sha256(file) == disk.sha256(link) == digest
+    assert observed_fs.hash_file(file) == observed_fs.hash_file(link) == digest
 
 
 def test_a_walk_goes_by_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +46,8 @@ def test_a_walk_goes_by_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(os, "walk", backwards)
     found = [
-        Path(place, name).relative_to(tmp_path).as_posix() for place, _, names in disk.walk(tmp_path) for name in names
+        Path(place, name).relative_to(tmp_path).as_posix()
+        for place, _, names in observed_fs.walk_folder(tmp_path)
+        for name in names
     ]
     assert found == ["c", "a/3", "a/4", "b/1", "b/2"]
