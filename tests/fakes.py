@@ -170,6 +170,7 @@ def install(
     for path, elf in objects.items():
         elf.write(site / path)
     for path, text in (files or {}).items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
         (site / path).write_text(text, encoding="utf-8")
     paths = (
         f'"{path}"' if "," in path else path
@@ -192,20 +193,21 @@ def package_wheel(
     version: str = "1.0",
     files: Mapping[str, str] | None = None,
     metadata: Mapping[str, str] | None = None,
+    tag: str = "py3-none-linux_x86_64",
 ) -> Path:
-    """A whole wheel of these shared objects and text files, for x86_64 Linux, as pip would take it."""
+    """A whole wheel of these shared objects and text files, for x86_64 Linux by default, as pip would take it."""
     info = f"{name}-{version}.dist-info"
     members = {path: elf.build() for path, elf in objects.items()}
     members |= {path: text.encode() for path, text in (files or {}).items()}
     fields = {"Metadata-Version": "2.1", "Name": name, "Version": version, **(metadata or {})}
     members[f"{info}/METADATA"] = "".join(f"{field}: {value}\n" for field, value in fields.items()).encode()
-    members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
+    members[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     lines = []
     for path, data in members.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         lines.append(f"{path},sha256={digest},{len(data)}\n")
     members[f"{info}/RECORD"] = "".join([*lines, f"{info}/RECORD,,\n"]).encode()
-    return wheel(folder / f"{name}-{version}-py3-none-linux_x86_64.whl", members)
+    return wheel(folder / f"{name}-{version}-{tag}.whl", members)
 
 
 def site_of(environment: Path) -> Path:

@@ -259,7 +259,7 @@ class Inspector:
     def _judge_source(
         self, source: Source, choice: TorchChoice, beside: Sequence[FetchedWheel] = ()
     ) -> Judgement | None:
-        """Return the judgement of a package, None if it has no extension of torch.
+        """Return the judgement of a package, None if it has no extension of torch, unless it is code that fails.
 
         :raises InputError: it cannot be read
         """
@@ -318,8 +318,10 @@ class Inspector:
 
     def _works_now(self, plan: Plan, distribution: Distribution) -> bool:
         now = self.torch_now(plan)
-        judgement = self._judge_source(distribution, now) if now is not None else None
-        return judgement is not None and judgement.fitness is not Fitness.FAILS
+        if now is None:
+            return False
+        judgement = self._judge_source(distribution, now)
+        return judgement is None or judgement.fitness is not Fitness.FAILS
 
 
 def _may_depend_on_build(plan: Plan, planned: Planned) -> bool:

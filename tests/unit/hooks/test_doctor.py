@@ -19,6 +19,7 @@ from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.session import Session
 from abiscan.results.doctor import Trouble
 from abiscan.results.document import read_schema
+from abiscan.verdict.bench import TorchSet
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, install, python_of, torch_libraries, torch_package
 
@@ -77,6 +78,31 @@ def test_what_a_package_works_without_is_listed(site: Path) -> None:
     assert (result.exit_code, result.stdout.splitlines()[-2:]) == (0, ["in part:", f"  {lost}"])
     document = json.loads(run(site, "--format", "json").stdout)
     assert document["incomplete"] == [lost]
+
+
+def test_python_code_counts_where_its_import_fails(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = {"fails": "torch.nope", "guards": "hasattr(torch, 'nope')", "uses-nothing": "print(torch.__version__)"}
+    for name, code in codes.items():
+        install(
+            site, name, {}, requires="torch", files={f"{name.replace('-', '_')}/__init__.py": f"import torch\n{code}\n"}
+        )
+    install(site, "of-others", {}, requires="numpy", files={"of_others/__init__.py": "import torch\ntorch.nope\n"})
+    read: list[str] = []
+    package = TorchSet.package
+
+    def noted(torches: TorchSet, source: Any, *rest: Any) -> Any:
+        read.append(str(source))
+        return package(torches, source, *rest)
+
+    monkeypatch.setattr(TorchSet, "package", noted)
+
+    (ailment,) = ailments(site, 1)
+
+    assert (ailment["subject"], ailment["trouble"]) == ("fails==1.0", "broken")
+    assert ailment["message"].startswith("AttributeError: module 'torch' has no attribute 'nope'")
+    assert ailment["extensions"] == []
+    assert "uses-nothing==1.0" not in read  # a look at its sources is enough
+    assert "fails==1.0" in run(site).stdout
 
 
 @pytest.fixture

@@ -152,6 +152,29 @@ def test_what_is_installed_must_fit_a_new_torch(python: str, index: Path, enviro
     assert run(python, "install", "torch==9.9.1", "there==2.0") == "abiscan: torch 9.9.0+cpu -> 9.9.1\n"
 
 
+def test_python_code_that_cannot_be_imported_is_refused(python: str, index: Path) -> None:
+    site = site_of(Path(python).parent.parent)
+    for name, code in {"fails": "import torch\ntorch.nope\n", "works": "import torch\n"}.items():
+        files = {f"{name}/__init__.py": code}
+        package_wheel(index, name, {}, files=files, metadata={"Requires-Dist": "torch"}, tag="py3-none-any")
+    assert run(python, "install", "works") == ""
+    error = run(python, "install", "works", "fails", code=1)
+    assert "abiscan: fails 1.0 will not work with torch 9.9.0+cpu: AttributeError: module 'torch' has no" in error
+
+
+def test_installed_python_code_counts_where_torch_changes(python: str, index: Path) -> None:
+    site = site_of(Path(python).parent.parent)
+    install(site, "there", {}, requires="torch", files={"there/__init__.py": "from torch._six import inf\n"})
+    package_wheel(index, "torch", {}, version="2.13.0")
+    six = site / "torch/_six.py"
+    six.write_text("inf = 1\n", encoding="utf-8")
+    try:
+        error = run(python, "install", "torch==2.13.0", code=1)
+    finally:
+        six.unlink()
+    assert "the installed there 1.0 will not work with torch 2.13.0+cpu: ModuleNotFoundError: No module" in error
+
+
 def test_a_source_distribution_is_said_to_be_unchecked(python: str, index: Path, tmp_path: Path) -> None:
     backend = f"""
 import shutil
