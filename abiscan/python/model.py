@@ -45,7 +45,7 @@ class Raised(Struct, frozen=True, kw_only=True):
 
     ``message`` is None if the text could not be followed. ``at`` is the innermost line of the package that it passed
     through, ``cause`` the exception that it was raised from or while handling. ``perhaps`` says that a library is
-    lacking here that may be found elsewhere.
+    lacking here that may be found elsewhere, ``of_torch`` that torch lacks a name, or a parameter.
     """
 
     exception: str
@@ -53,6 +53,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     at: PythonLine | None
     cause: Raised | None = None
     perhaps: bool = False
+    of_torch: bool = False
 
 
 class Answer(enum.Enum):

@@ -10,14 +10,11 @@ import ast
 import enum
 from collections.abc import Callable, Iterable, Sized
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct, field
 
 from abiscan.python.model import PythonLine, World
-
-if TYPE_CHECKING:
-    from abiscan.python.machine import PythonMachine
 
 
 class Why(enum.Enum):
@@ -61,7 +58,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
             return self
         return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
+    def attribute(self, machine: object, name: str) -> object:
         """Return an attribute of it."""
         return self.part(f".{name}")
 
@@ -304,6 +301,8 @@ class PythonError(Opaque, Struct, eq=False):
     at: PythonLine | None = None
     loads: set[int] = field(default_factory=set)
     """The loads, by number, whose failure this tells of."""
+    of_torch: bool = False
+    """Whether torch lacks a name, or a parameter."""
 
     def ancestry(self) -> list[object]:
         """Return its class and the bases."""
