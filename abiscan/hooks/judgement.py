@@ -129,9 +129,10 @@ def _may_be_python(source: Source) -> bool:
 
 
 def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
-    """Check a package that is Python code alone; None unless its import fails.
+    """Check a package that is Python code alone; None unless its import fails for what the torch lacks.
 
-    Nearly all packages use nothing that the torch lacks: those are not read.
+    Nearly all packages use nothing of that kind: those are not read. What else an import fails for is due to other
+    packages, and another version of this one would not help.
     """
     torches = TorchSet([choice], session, [source], packages=True)
     (torch,) = torches.names
@@ -142,7 +143,7 @@ def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judg
     package = torches.package(source, torch, ()) if may_fail else None
     if package is None or package.verdict is not PackageVerdict.IMPORT_FAILS:
         return None
-    return Judgement(results=(), package=package)
+    return Judgement(results=(), package=package) if torches.fails_for_torch(source, torch) else None
 
 
 class MainCause(Struct, frozen=True, kw_only=True):
@@ -213,7 +214,8 @@ def list_fitting(source: Source, session: Session) -> tuple[str, ...]:
     if target.images:
         return _fitting_images(source, target, session)
     # Python code alone is for the machine at hand, if abiscan knows it.
-    machines = {extension.facts.machine for extension in target.extensions} or {system.own_machine()} - {None}
+    here = system.own_machine()
+    machines = {extension.facts.machine for extension in target.extensions} or ({here} if here else set())
     if len(machines) != 1:
         return ()
     (machine,) = machines

@@ -48,6 +48,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     :ivar at: the innermost line of the package that it passed through
     :ivar cause: the exception that it was raised from, or while handling
     :ivar perhaps: whether it is due to a library that is lacking here and may be found elsewhere
+    :ivar of_torch: whether it is raised because torch lacks a name, or a parameter
     """
 
     exception: str
@@ -55,6 +56,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     at: PythonLine | None
     cause: Raised | None = None
     perhaps: bool = False
+    of_torch: bool = False
 
 
 class Answer(enum.Enum):

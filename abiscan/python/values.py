@@ -10,7 +10,7 @@ import ast
 import enum
 from collections.abc import Callable, Iterable, Sized
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -59,7 +59,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
             return self
         return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
 
-    def get_attribute(self, _machine: Any, name: str) -> object:
+    def get_attribute(self, machine: object, name: str) -> object:
         """Return an attribute of it."""
         return self.part(f".{name}")
 
@@ -323,6 +323,8 @@ class PythonError(Opaque, Struct, eq=False):
     at: PythonLine | None = None
     loads: set[int] = field(default_factory=set)
     """The loads, by number, whose failure this tells of."""
+    of_torch: bool = False
+    """Whether torch lacks a name, or a parameter."""
 
     def ancestry(self) -> list[object]:
         """Return its class and the bases."""

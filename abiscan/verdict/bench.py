@@ -30,7 +30,14 @@ from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoi
 from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
-from abiscan.verdict.package import PackageReading, ReadPackage, missing_names, package_result
+from abiscan.verdict.package import (
+    PackageReading,
+    ReadPackage,
+    fails_for_torch,
+    main_import,
+    missing_names,
+    package_result,
+)
 from abiscan.verdict.systems import system_of
 
 _log = logging.getLogger("abiscan.verdict")
@@ -215,6 +222,12 @@ class TorchSet:
         target = self.target(source, name)
         reading = self._reading(source, name)
         return reading is not None and reading.misses_names(self._judges[name], target, self._layers[name])
+
+    def fails_for_torch(self, source: Source, name: str) -> bool:
+        """Whether the import of a package fails because the named torch lacks a name, a parameter or an operator."""
+        package = self._read_package(source, name)
+        outcome = main_import(package.package.name, package.reading.imports) if package else None
+        return outcome is not None and fails_for_torch(outcome)
 
     def _reading(self, source: Source, name: str) -> PackageReading | None:
         package = self.target(source, name).target.package

@@ -340,7 +340,7 @@ def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
     installed, where that is not known.
     """
     raised = outcome.raised
-    if not isinstance(raised, Raised) or any(_OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised)):
+    if not isinstance(raised, Raised) or fails_for_torch(outcome):
         return outcome
     # That a package is absent counts where the environment is known to lack it.
     absent = _ABSENT_PACKAGE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
@@ -348,6 +348,12 @@ def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
         return outcome
     gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
     return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))
+
+
+def fails_for_torch(outcome: ImportOutcome) -> bool:
+    """Whether an import fails because torch lacks a name, a parameter or an operator."""
+    raised = outcome.raised if isinstance(outcome.raised, Raised) else None
+    return any(error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised))
 
 
 def _chain(raised: Raised | None) -> Iterator[Raised]:

@@ -14,7 +14,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Registers, World
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, native_functions, take_argument
-from abiscan.python.models.torch_module import TorchModule, knows_names, surely_lacks
+from abiscan.python.models.torch_module import TorchModule, knows_names, lacks, surely_lacks
 from abiscan.python.operations import describe_value
 from abiscan.python.operators import OperatorValue, note_registration, operator_exists
 from abiscan.python.torch_texts import LIBRARY_SINCE, NO_OPERATOR, NO_OPERATOR_FOR_META, release_of, says
@@ -94,7 +94,7 @@ class LibraryValue(Modelled, Struct, frozen=True, eq=False):
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its methods; raises if those of the target's torch certainly have no such name."""
         if surely_lacks(machine, "torch.library.Library", name):
-            raise thrown(AttributeError, f"'Library' object has no attribute '{name}'")
+            raise lacks(AttributeError, f"'Library' object has no attribute '{name}'")
         methods: dict[str, Model] = {
             "define": self._model_define, "impl": self._model_impl, "_register_fake": self._model_fake,
             "_impl_with_aoti_compile": self._model_impl,

@@ -11,7 +11,7 @@ from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, is_core
-from abiscan.python.values import NotKnown, PythonError, Thrown, thrown
+from abiscan.python.values import NotKnown, PythonError, Thrown
 from abiscan.regex import regex
 
 _BRINGS_DEVICE: Final = regex(r"npu|ipex|intel_extension|habana|xla|directml|musa|mlu|gcu|sdaa|spyre|tpu")
@@ -20,6 +20,11 @@ _ADDS_TO_TORCH: Final = regex(r"torch|apex|optree|functorch|flash|triton")
 """What is in the names of packages that may add names of their own to torch: none that some release of torch has."""
 _ADDS_NOTHING: Final = frozenset({"torchaudio", "torchdata", "torchmetrics", "torchtext", "torchvision"})
 """Packages with such a name whose sources set no name of torch."""
+
+
+def lacks(cls: type[BaseException], text: object, **attributes: object) -> Thrown:
+    """Return an exception that is raised because torch lacks a name, or a parameter."""
+    return Thrown(PythonError(cls, (text,), attributes, of_torch=True))
 
 
 class TorchModule(Modelled):
@@ -45,7 +50,7 @@ class TorchModule(Modelled):
         # A name that is certainly absent raises, even one that is modelled for other releases. Then what is modelled,
         # what the target decides, and submodules.
         if name not in self._put and surely_lacks(machine, self.name, name):
-            raise thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
+            raise lacks(AttributeError, f"module '{self.name}' has no attribute '{name}'")
         if name in self.names:
             return self.names[name]
         if name in self._of_target:
@@ -79,10 +84,11 @@ class TorchModule(Modelled):
 class TorchClass(NotKnown, frozen=True):
     """A class of torch that packages derive from or patch: not known but for the attributes that it lacks."""
 
-    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+    def get_attribute(self, machine: object, name: str) -> object:
         """Return an attribute of the class; raises if that of the target certainly lacks it."""
+        assert isinstance(machine, PythonMachine)
         if surely_lacks(machine, self.name, name) and not machine.library.may_set_computed(self.name):
-            raise thrown(AttributeError, missing_attribute(self.name, name))
+            raise lacks(AttributeError, missing_attribute(self.name, name))
         return self.part(f".{name}")
 
 
@@ -184,7 +190,7 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
         lambda world: world.torch_names is None or world.torch_names.is_package(around),
     )
     hint = "" if is_package else f"; '{around}' is not a package"
-    return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'{hint}",), {"name": name}))
+    return lacks(ModuleNotFoundError, f"No module named '{name}'{hint}", name=name)
 
 
 def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[str]) -> Thrown | None:
@@ -208,7 +214,7 @@ def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[s
     python = machine.world.python
     # Python 3.13 may add which one is meant.
     is_exact = isinstance(python, tuple) and python < (3, 13)
-    return thrown(TypeError, text if is_exact else NotKnown(text))
+    return lacks(TypeError, text if is_exact else NotKnown(text))
 
 
 def _find_parameters(world: World, module: str, name: str) -> str | None:
@@ -228,7 +234,7 @@ def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:
     """Return what ``from MODULE import NAME`` raises for a module of torch that lacks the name."""
     place = _file_of_module(machine, module)
     text: object = f"cannot import name '{name}' from '{module}' ({place})"
-    return thrown(ImportError, text if place else NotKnown(f"cannot import name '{name}' from '{module}' (…)"))
+    return lacks(ImportError, text if place else NotKnown(f"cannot import name '{name}' from '{module}' (…)"))
 
 
 def _file_of_module(machine: PythonMachine, module: str) -> str | None:

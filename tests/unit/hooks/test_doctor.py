@@ -81,7 +81,12 @@ def test_what_a_package_works_without_is_listed(site: Path) -> None:
 
 
 def test_python_code_counts_where_its_import_fails(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = {"fails": "torch.nope", "guards": "hasattr(torch, 'nope')", "uses-nothing": "print(torch.__version__)"}
+    codes = {
+        "fails": "torch.nope",
+        "guards": "hasattr(torch, 'nope')",
+        "lacks-another": "import not_there\ntorch.nope",
+        "uses-nothing": "print(torch.__version__)",
+    }
     for name, code in codes.items():
         install(
             site, name, {}, requires="torch", files={f"{name.replace('-', '_')}/__init__.py": f"import torch\n{code}\n"}

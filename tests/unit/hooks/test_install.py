@@ -153,7 +153,6 @@ def test_what_is_installed_must_fit_a_new_torch(python: str, index: Path, enviro
 
 
 def test_python_code_that_cannot_be_imported_is_refused(python: str, index: Path) -> None:
-    site = site_of(Path(python).parent.parent)
     for name, code in {"fails": "import torch\ntorch.nope\n", "works": "import torch\n"}.items():
         files = {f"{name}/__init__.py": code}
         package_wheel(index, name, {}, files=files, metadata={"Requires-Dist": "torch"}, tag="py3-none-any")
