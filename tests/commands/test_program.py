@@ -70,7 +70,7 @@ TAKES_LONG: Final = """
 import time
 from abiscan.cli import common
 common._PATIENCE_SECONDS = {patience}
-with common.working("reading [red]files") as progress:
+with common.show_progress("reading [red]files") as progress:
     progress("reading [red]others")
     time.sleep({takes})
 print("done")
