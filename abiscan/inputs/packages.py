@@ -6,7 +6,6 @@ import json
 import posixpath
 import re
 import signal
-import subprocess
 import sys
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
@@ -225,6 +224,8 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     :param options: further options of ``pip download``
     :raises InputError: there is no such wheel; with pip's error
     """
+    import subprocess
+
     disk.look_once()
     log = folder / "pip.log"
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "--log", str(log)]
