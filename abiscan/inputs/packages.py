@@ -6,7 +6,6 @@ import json
 import posixpath
 import re
 import signal
-import subprocess
 import sys
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
@@ -230,6 +229,8 @@ def fetch_wheel(requirement: str, folder: Path, python: str | None, options: Seq
     :param options: further options of ``pip download``
     :raises InputError: there is no such wheel; with pip's error
     """
+    import subprocess
+
     observed_fs.look_once()
     log = folder / "pip.log"
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "--log", str(log)]

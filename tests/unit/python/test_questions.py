@@ -15,6 +15,7 @@ from abiscan.python.questions import Answered, AskedWorld, Told
 from abiscan.python.reading import PackageReader, read_package
 from abiscan.python.runs import Run
 from abiscan.python.values import Scope
+from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
 
 LOADS = "torch.ops.load_library(os.path.join(os.path.dirname(__file__), 'a.so'))\n"
@@ -78,6 +79,21 @@ def test_a_package_is_read_again_only_for_a_target_that_answers_otherwise(
     found = readings(code, targets)
     assert plain_imports == ["p"] * times
     assert found == [read_package(package(code), (), lambda target=target: target) for target in targets]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("used", "times"), [("def f():\n    torch.amp.custom_fwd\n", 1), ("value = torch.amp.custom_fwd\n", 2)]
+)
+def test_a_name_that_functions_alone_use_leads_to_no_other_reading(
+    plain_imports: list[str], used: str, times: int
+) -> None:
+    sources = TextSources({"p/__init__.py": "from . import inner\n", "p/inner.py": f"import torch\n{used}"})
+    reader = PackageReader(sources)
+    releases = ("2.3.0", "2.4.0")  # the second one has the name
+    targets = [FakeWorld(torch_version=number, torch_names=embedded_names.names(number)) for number in releases]
+    for target in targets:
+        reader.read(lambda target=target: target)  # type: ignore[misc]
+    assert plain_imports == ["p"] * times
 
 
 def test_each_target_gets_its_own_text_of_an_error() -> None:

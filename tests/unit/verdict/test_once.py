@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -11,9 +12,14 @@ from typing import Any
 import pytest
 
 from abiscan import api
+from abiscan.python.machine import PythonMachine
 from abiscan.verdict.judge import Judge
+from tests.oracle import corpus
+from tests.oracle.corpus import needs_corpus
 
 WHEELS = Path(__file__).parents[2] / "data" / "wheels"
+AUDIO = WHEELS / "torchaudio-2.9.1-cp311-cp311-manylinux_2_28_aarch64.whl"
+DLPACK = WHEELS / "torch_c_dlpack_ext-0.1.5-cp311-cp311-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl"
 HARMONICS = WHEELS / "torch_harmonics-0.9.3-cp311-cp311-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl"
 
 
@@ -50,3 +56,73 @@ def test_an_extension_that_a_package_loads_first_is_linked_once_on_each_torch(
 def test_what_is_rarely_needed_is_not_imported(module: str, unwanted: list[str]) -> None:
     code = f"import sys, {module}; print([name for name in {unwanted} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# What a check of a wheel on a release asks neither for its own answer nor to find out that there is nothing to say.
+UNWANTED = (
+    *("abiscan.extension.gpu", "abiscan.gpu.reader", "abiscan.hooks", "abiscan.index"),
+    *("abiscan.torches.from_libs", "abiscan.torches.unlisted_torch_names", "capstone", "dataclasses", "icicle", "lief"),
+    *("packaging.requirements", "requests", "rich", "unearth"),
+)
+MOST_MODULES = 286  # of 510 in abiscan
+
+
+def test_a_check_of_a_wheel_imports_only_what_it_uses(tmp_path: Path) -> None:
+    words = ["check", str(DLPACK), "--torch", "2.11.0", "--no-config"]
+    code = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from abiscan.__main__ import main\n"
+        f"sys.argv[1:] = ['--no-isolation', *{words}]\n"
+        "main()\n"
+    )
+    # Not what a test run itself puts into each Python.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTHONPATH"))}
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    names = set(done.stderr.splitlines()[-1].split())
+    assert {"abiscan.pipelines.check", "abiscan.python.reading"} <= names
+    assert [name for name in UNWANTED if name in names] == []
+    assert sum(name.startswith("abiscan.") for name in names) < MOST_MODULES
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """For each statement of a package's Python code that is executed, how many steps it counts as."""
+    counted: list[int] = []
+    count_steps = PythonMachine.count_steps
+
+    def counting(self: PythonMachine, steps: int = 1) -> None:
+        counted.append(steps)
+        count_steps(self, steps)
+
+    monkeypatch.setattr(PythonMachine, "count_steps", counting)
+    return counted
+
+
+def _count(statements: list[int], wheel: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Return how many statements a wheel takes on a single torch, and on all."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "single"))
+    api.check([wheel], "2.13.0")
+    single = len(statements)
+    statements.clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "all"))
+    (package,) = api.matrix([wheel]).packages
+    assert len(package.results) > 30
+    return single, len(statements)
+
+
+def test_many_torches_take_a_few_readings(
+    statements: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    single, all_ = _count(statements, AUDIO, tmp_path, monkeypatch)
+    assert 0 < single < all_ < 7 * single
+
+
+@needs_corpus
+def test_all_torches_take_the_work_of_three_readings_at_most(
+    statements: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vision = corpus.wheel("torchvision-0.28.0")
+    single, all_ = _count(statements, vision, tmp_path, monkeypatch)
+    assert 0 < single < all_ <= 3 * single
