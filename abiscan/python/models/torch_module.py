@@ -212,8 +212,8 @@ def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[s
         return None
     text = f"{name}() got an unexpected keyword argument '{unknown}'"
     python = machine.world.python
-    # Python 3.13 may add which one is meant.
-    is_exact = isinstance(python, tuple) and python < (3, 13)
+    # Python 3.13 may add which one is meant, where there is any.
+    is_exact = not parameters or (isinstance(python, tuple) and python < (3, 13))
     return lacks(TypeError, text if is_exact else NotKnown(text))
 
 
