@@ -5,8 +5,10 @@ They change the exit code, not the verdict, and every report shows a suppressed 
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import fnmatch
+import gc
 import json
 import os
 import posixpath
@@ -172,11 +174,31 @@ def _read_table(file: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(observed_fs.read_file(file).decode("utf-8"))
+        text = observed_fs.read_file(file).decode("utf-8")
+        with _collector_paused():
+            return tomllib.loads(text)
     except OSError as error:
         raise InputError(str(file), f"cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise InputError(str(file), "not TOML: arrays or tables are nested too deeply") from error
+    except ValueError as error:
         raise InputError(str(file), f"not TOML: {error}") from error
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Run no cyclic garbage collection meanwhile.
+
+    tomllib recurses in Python until nothing more can be called. A finalizer that a collection runs there fails, and
+    Python prints its traceback, although the error itself is handled.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _make_suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Collection[str]) -> Suppression:

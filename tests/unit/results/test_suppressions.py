@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
+import traceback
 from pathlib import Path
 
 import msgspec.structs
@@ -155,6 +157,27 @@ def test_a_suppression_that_is_none(text: str, problem: str, tmp_path: Path) -> 
 def test_a_configuration_that_is_none(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=problem):
         read(text, tmp_path)
+
+
+def test_nothing_is_finalized_while_a_configuration_recurses(tmp_path: Path) -> None:
+    collections = []
+
+    def record_collection(phase: str, _: dict[str, int]) -> None:
+        files = {Path(frame.filename).parent.name for frame in traceback.extract_stack()}
+        collections.append((phase, not files.isdisjoint({"tomllib", "tomli"})))
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(record_collection)
+    gc.set_threshold(10)
+    try:
+        with pytest.raises(InputError, match="not TOML: arrays or tables are nested too deeply"):
+            read(f"x = {'[' * 100_000}", tmp_path)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(record_collection)
+    assert gc.isenabled()
+    assert collections
+    assert not any(inside for _, inside in collections)
 
 
 def test_tools_that_are_no_table_are_no_configuration(tmp_path: Path) -> None:
