@@ -10,7 +10,14 @@ from pathlib import PurePath
 from abiscan.python import special
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
-from abiscan.python.operations import attempt_exactly, attempt_operation, contains_item, describe_value
+from abiscan.python.operations import (
+    as_member,
+    attempt_exactly,
+    attempt_operation,
+    contains_item,
+    describe_value,
+    in_range,
+)
 from abiscan.python.values import (
     ABSENT,
     Class,
@@ -152,6 +159,25 @@ def _model_count(machine: PythonMachine, value: object, args: list[object], _kwa
     assert isinstance(value, list)
     answers = [special.equal(machine, item, args[0]) for item in value] if len(args) == 1 else [None]
     return NotKnown("list.count()") if None in answers else sum(map(bool, answers))
+
+
+def _index_in_range(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, range)
+    if len(args) != 1 or not is_concrete(args[0]):
+        return NotKnown("range.index()")
+    member = as_member(args[0])
+    if member is not None and member in value:
+        return value.index(member)
+    # range_index in Objects/rangeobject.c: only a number of type int itself is named.
+    named = f"{args[0]} is not in range" if type(args[0]) in {int, bool} else "sequence.index(x): x not in sequence"
+    raise thrown(ValueError, named)
+
+
+def _count_in_range(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, range)
+    if len(args) != 1 or not is_concrete(args[0]):
+        return NotKnown("range.count()")
+    return int(in_range(value, args[0]))
 
 
 def _model_sort(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
@@ -309,6 +335,8 @@ _METHODS: dict[tuple[type, str], Method] = {
     (list, "index"): _model_index,
     (list, "count"): _model_count,
     (list, "reverse"): lambda _m, value, _a, _k: value.reverse(),  # type: ignore[attr-defined]
+    (range, "index"): _index_in_range,
+    (range, "count"): _count_in_range,
     (dict, "get"): _dict_get,
     (dict, "pop"): _dict_pop,
     (dict, "setdefault"): _dict_setdefault,

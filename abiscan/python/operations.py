@@ -191,11 +191,31 @@ def contains_item(container: object, item: object) -> bool | None:
         return None
     if isinstance(item, NotKnown):
         return None if container else False
+    if isinstance(container, range):
+        return in_range(container, item)
     # Identity goes before equality, as in PyObject_RichCompareBool (Objects/object.c).
     for entry in container:
         if entry is item or (is_concrete(entry) and is_concrete(item) and entry == item):
             return True
     return None if any(not is_concrete(entry) for entry in container) and is_concrete(item) else False
+
+
+def in_range(numbers: range, item: object) -> bool:
+    """Return ``item in numbers``, in constant time."""
+    member = as_member(item)
+    return member is not None and member in numbers
+
+
+def as_member(item: object) -> int | None:
+    """Return the whole number that an item of a range can equal, None if there is none.
+
+    Python itself compares a float with each number of the range, which may be without end in practice.
+    """
+    if isinstance(item, complex):
+        item = None if item.imag else item.real
+    if isinstance(item, float):
+        item = int(item) if item.is_integer() else None
+    return int(item) if isinstance(item, int) else None
 
 
 def take_item(value: object, index: object) -> object:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from abiscan.python import special
 from abiscan.python.binding import Binding
+from abiscan.python.iteration import MOST_ITEMS
 from abiscan.python.operations import compare_values, contains_item
 from abiscan.python.values import Instance, NotKnown, Scope, Thrown, known_length
 
@@ -65,7 +66,7 @@ def _match_sequence(machine: Binding, pattern: ast.MatchSequence, subject: objec
         return None
     if not isinstance(subject, (list, tuple, range)):
         return False
-    if known_length(subject) is None:
+    if bool(subject[MOST_ITEMS:]) if isinstance(subject, range) else known_length(subject) is None:
         return None
     values = list(subject)
     star = next((index for index, part in enumerate(pattern.patterns) if isinstance(part, ast.MatchStar)), None)

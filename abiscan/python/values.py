@@ -414,15 +414,15 @@ def further_items(items: list[object] | NotKnown) -> list[object]:
 
 
 def known_length(value: Sized) -> int | None:
-    """Return how many items there are, None if that is not known."""
+    """Return how many items there are, None if that is not known.
+
+    :raises OverflowError: a range is longer than Python's ``len`` can say
+    """
     if isinstance(value, (list, tuple)):
         return None if any(isinstance(item, Further) for item in value) else len(value)
     if isinstance(value, (dict, set, frozenset)):  # two that are not known may be equal
         return None if has_unknown(value) else len(value)
-    try:
-        return len(value)
-    except OverflowError:  # range(10 ** 30), of which Python cannot say it, either
-        return None
+    return len(value)
 
 
 def note_change(value: list[object] | dict[object, object] | set[object]) -> None:

@@ -224,10 +224,10 @@ def test_no_kind_of_kept_file_is_read_without_its_hash() -> None:
     openers = {"read_bytes()", "read_text(", ".open("}
     for name, reader in {
         "torches/operator_store.py": "get_or_compute(",
-        "torches/own_headers.py": "get_or_compute(",
-        "torches/own_layouts.py": "get_or_compute(",
-        "cache/computed.py": "kept.read_checked(",
-        "cache/answers.py": "kept.read_checked(",
+        "torches/unlisted_torch_headers.py": "get_or_compute(",
+        "torches/unlisted_torch_layouts.py": "get_or_compute(",
+        "cache/computed.py": "cache_folder.read_checked(",
+        "cache/result_cache.py": "cache_folder.read_checked(",
     }.items():
         text = (package / name).read_text("utf-8")
         assert reader in text

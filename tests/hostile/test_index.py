@@ -18,7 +18,7 @@ from abiscan.index.client import Index, Settings, System
 from abiscan.index.remote import RemoteFile
 from abiscan.index.web import Web
 from abiscan.inputs.session import Session
-from abiscan.pipelines import fit as fit_module
+from abiscan.pipelines import version_search
 from abiscan.pipelines.fit import fit_packages, release_build
 from tests.commands.processes import run
 from tests.hostile.servers import JSON, Answer, Server, content, page, redirect, serving, wheel
@@ -193,7 +193,7 @@ def test_versions_without_end(server: Server, tmp_path: Path, monkeypatch: pytes
 
 
 def test_combinations_without_end(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_module, "_MOST_COMPARED", 100)
+    monkeypatch.setattr(version_search, "_MOST_COMPARED", 100)
     for name, other in (("x", "y"), ("y", "x")):
         names = [f"{name}-{number}-py3-none-any.whl" for number in range(30)]
         server.lists(name, [file_entry(server, each, **{"core-metadata": True}) for each in names])

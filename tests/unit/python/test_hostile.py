@@ -36,6 +36,8 @@ CASES: dict[str, str | bytes] = {
     "wide text": START + "s = 'x' * 10 ** 12\nt = f'{1:999999999}'\nu = '%999999999d' % 1\nv = 'x'.ljust(10 ** 12)\n",
     "wide format": START + "s = '{:>999999999}'.format(1)\nt = format(1, '999999999')\n",
     "large range": START + "for i in range(10 ** 12):\n    pass\nx = list(range(10 ** 12))\n",
+    "members of a large range": START
+    + "r = range(10 ** 12)\n2.5 in r\n'x' in r\nr.count(2.5)\nmatch r:\n    case [a, *b]: pass\nr.index(2.5)\n",
     "range without a length": START + "r = range(10 ** 30)\nmatch r:\n    case [a]: pass\na, b = r\nlen(r)\n",
     "nested ranges": START + "x = [1 for a in range(9999) for b in range(9999) for c in range(9999)]\n",
     "slow pattern": START + "import re\nre.match('(a+)+$', 'a' * 60 + 'b')\nre.match('(a|a)*$', 'a' * 60 + 'b')\n",
