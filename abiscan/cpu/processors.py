@@ -124,10 +124,10 @@ def feature_of_flag(machine: Machine, flag: str) -> str:
 
 def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Return the lowest level of the x86-64 psABI that has most of some features, and those that no level has."""
-    requested, (_, known_items) = frozenset(features), _list_models()[0]
+    requested, (_, features_by_name) = frozenset(features), _list_models()[0]
     # Levels contain each other (x86-64 psABI, 3.1.1), so the first that has the rest is the lowest.
-    beyond = requested - known_items[_LEVELS[-1]]
-    level = next(level for level in _LEVELS if requested - beyond <= known_items[level])
+    beyond = requested - features_by_name[_LEVELS[-1]]
+    level = next(level for level in _LEVELS if requested - beyond <= features_by_name[level])
     return level, tuple(sorted(beyond))
 
 
@@ -156,8 +156,8 @@ def _list_models() -> tuple[tuple[Machine, dict[str, frozenset[str]]], ...]:
         elif line and not line.startswith("#"):
             spelled, _, words = line.partition(":")
             name, _, aliases = spelled.strip().partition("=")
-            known_items = results[-1][1]
-            parts = (known_items.get(word, frozenset((word,))) for word in words.split())
+            features_by_name = results[-1][1]
+            parts = (features_by_name.get(word, frozenset((word,))) for word in words.split())
             features = frozenset[str]().union(*parts)
-            known_items.update(dict.fromkeys((name, *filter(None, aliases.split(","))), features))
+            features_by_name.update(dict.fromkeys((name, *filter(None, aliases.split(","))), features))
     return tuple(results)

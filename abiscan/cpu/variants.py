@@ -24,13 +24,13 @@ def admitted_cpu(variant: WheelVariant, machine: Machine) -> Cpu | None:
     for _, values in itertools.groupby(of_machine, lambda property_: property_.feature):
         # One value of a feature is enough for a system, so the least of them counts.
         # Values whose meaning is not known are left out: a system that has one of the others takes the wheel as well.
-        known_items = [
+        candidates = [
             (admitted, property_)
             for property_ in values
             if (admitted := _list_features(machine, property_)) is not None
         ]
-        if known_items:
-            least, property_ = min(known_items, key=lambda pair: len(pair[0]))
+        if candidates:
+            least, property_ = min(candidates, key=lambda pair: len(pair[0]))
             features |= least
             stated.append(property_)
     name = " and ".join(map(str, stated))
@@ -50,9 +50,9 @@ def unknown_to_cpus(variant: WheelVariant) -> tuple[VariantProperty, ...]:
 def properties_of_needs(machine: Machine, features: frozenset[str]) -> tuple[VariantProperty, ...]:
     """Return the properties of code that needs some features: the lowest level, and what that does not have."""
     levels = [
-        (value, known_items)
+        (value, processor)
         for value, name in ARCHITECTURES[machine].levels.items()
-        if (known_items := cpu(name)) is not None
+        if (processor := cpu(name)) is not None
     ]
     # What no level has is stated feature by feature; the level is the lowest with all the others.
     beyond = features - levels[-1][1].features

@@ -174,7 +174,7 @@ class IcicleProcessor:
         if status == RunStatus.UnhandledException:
             code = vm.exception_code
             self.address = int(vm.exception_value)
-            stopped = next((stopped for known_value, stopped in _STOPPED if known_value == code), Stopped.OTHER)
+            stopped = next((stopped for reason, stopped in _STOPPED if reason == code), Stopped.OTHER)
             if stopped in ACCESSES or stopped in FORBIDDEN:
                 self.faults += 1
             elif stopped == Stopped.OTHER:

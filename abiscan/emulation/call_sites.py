@@ -72,13 +72,13 @@ def let_code_go(image: Image) -> None:
 def _list_stubs(image: Image, code: Code, slots: Slots) -> dict[int, str]:
     """Return where calls of a stub may lead, and the function behind it."""
     stubs: dict[int, str] = {}
-    known_value, missing = slots.by_stub | slots.others, set(slots.by_stub)
+    symbol_of_slot, missing = slots.by_stub | slots.others, set(slots.by_stub)
     jumps = itertools.starmap(code.jumps_through_slots, code_in(image))
     for start, slot in itertools.chain.from_iterable(jumps):
         # A stub may begin with ``endbr64`` or ``bti``, and calls lead there: all beginnings are entered, since none of
         # the others is the target of a call.
-        if slot in known_value:
-            stubs.update({start - before: known_value[slot] for before in code.STUB_ENTRIES})
+        if slot in symbol_of_slot:
+            stubs.update({start - before: symbol_of_slot[slot] for before in code.STUB_ENTRIES})
             missing.discard(slot)
             if not missing and not slots.others:
                 break

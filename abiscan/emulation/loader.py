@@ -314,7 +314,7 @@ class Image:
     def _relocate_page(self, content: bytearray, start: int) -> None:
         arch, (first, second) = self._arch, self._tables
         # Nearly all relocations are relative or name a symbol, and there may be many: their common case is inlined.
-        base, relative, by_symbol, known_value = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
+        base, relative, by_symbol, addresses = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
         store, last, second_from = _ADDRESS.pack_into, PAGE_SIZE - _ADDRESS.size, len(first) // 3
         for index in self._relocations.get(start >> 12, ()):  # as little as possible for each
             words, at = (first, 3 * index) if index < second_from else (second, 3 * (index - second_from))
@@ -324,7 +324,7 @@ class Image:
                 if kind == relative:
                     value = base + addend
                 elif kind in by_symbol:
-                    value = (known_value[number] if number in known_value else self._address_of(number)) + addend
+                    value = (addresses[number] if number in addresses else self._address_of(number)) + addend
                 else:
                     self._relocate(content, place, kind, number, addend)
                     continue

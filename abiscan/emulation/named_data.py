@@ -36,7 +36,7 @@ def data_of(arch: Arch, address: int, code: bytes, most: int) -> tuple[list[tupl
                 content += instruction.data if instruction is not None else ()
         at, count = at + end, count + done
         if at < len(code) and count < most:
-            remaining, done, end = arch.data_of(address + at, code[at:], min(_AT_ONCE, most - count))
-            content += remaining
+            block, done, end = arch.data_of(address + at, code[at:], min(_AT_ONCE, most - count))
+            content += block
             at, count = at + end, count + done
     return content, count

@@ -120,8 +120,8 @@ def recover(
     # On AArch64 an address takes two instructions, so ``data_of`` finds nothing to follow: there the object is run
     # again with other answers, and what it registers is compared.
     is_followed = facts.machine is Machine.X86_64
-    remaining = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
-    if any(recovery.in_static != item for item in remaining):
+    alternatives = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
+    if any(recovery.in_static != item for item in alternatives):
         decisions += elsewhere
     gaps = (_dependence(decision, image) for decision in decisions)
     return replace(result, gaps=(*result.gaps, *dict.fromkeys(gaps)))
@@ -159,14 +159,14 @@ def _cpu_gaps(
         return ()
     from abiscan.emulation.cpu_reach import features_in, reached_features
 
-    all_of_them = features_in(file, facts.machine)
+    all_features = features_in(file, facts.machine)
     by_name: dict[CpuGap, None] = {}
     # What was used already is reported with its place: a gap is about what may be used besides.
     for gap in gaps:
-        features = all_of_them
-        if gap.started is not None and gap.started in initialisers and (all_of_them is None or all_of_them - used):
+        features = all_features
+        if gap.started is not None and gap.started in initialisers and (all_features is None or all_features - used):
             (reach,) = reached_features([file], facts.machine, [[gap.started]])
-            features = frozenset(use.feature for use in reach.uses) if reach and reach.is_whole else all_of_them
+            features = frozenset(use.feature for use in reach.uses) if reach and reach.is_whole else all_features
         left = None if features is None else tuple(sorted(features - used))
         if left is None or left:
             by_name[CpuGap(place=_in_words(gap), features=left)] = None

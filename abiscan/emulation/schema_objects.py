@@ -95,8 +95,8 @@ class SchemaObjects:
 
     def read_optional_byte(self, address: int) -> int | None:
         """Return a ``c10::optional`` of one byte: its flag comes first."""
-        known_value, value = self._process.machine.read(address, 2)
-        return value if known_value == 1 else None
+        has_value, value = self._process.machine.read(address, 2)
+        return value if has_value == 1 else None
 
     def write(self, address: int, schema: Schema) -> None:
         """Make a ``FunctionSchema`` at ``address``.
@@ -116,15 +116,15 @@ class SchemaObjects:
 
         Kernels of one type share their arguments, which nobody changes; those of a class's method are moved from.
         """
-        known_value = self._vectors.get(schema) if not schema.name else None
-        if known_value is None:
+        vectors = self._vectors.get(schema) if not schema.name else None
+        if vectors is None:
             passed, given_end = self._make_arguments(schema.given or ())
             returned, returned_end = self._make_arguments(schema.returned or ())
             self._schemas[passed] = schema
             self._last_schema[schema.name] = schema
-            known_value = struct.pack("<QQQQQQQ", passed, given_end, given_end, returned, returned_end, returned_end, 0)
-            self._vectors[schema] = known_value
-        return known_value
+            vectors = struct.pack("<QQQQQQQ", passed, given_end, given_end, returned, returned_end, returned_end, 0)
+            self._vectors[schema] = vectors
+        return vectors
 
     @property
     def _argument_tail(self) -> int:

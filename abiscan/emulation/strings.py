@@ -129,8 +129,8 @@ def abi_of(imports: frozenset[str]) -> StringAbi:
     library; without any evidence, it is the default of all compilers since GCC 5.
     """
     torch = [abi_in(name) for name in imports if name.startswith(("_ZN5torch", "_ZN3c10", "_ZNR5torch", "_ZN2at"))]
-    remaining = [abi_in(name) for name in imports if name.startswith("_ZN")]
-    for votes in (torch, remaining):
+    every_function = [abi_in(name) for name in imports if name.startswith("_ZN")]
+    for votes in (torch, every_function):
         cow, cxx11 = votes.count(COW), votes.count(CXX11)
         if cow or cxx11:
             return COW if cow > cxx11 else CXX11

@@ -94,9 +94,9 @@ class _Call(Protocol):
 
 def written(call: _Call) -> Iterator[tuple[int, int]]:
     """Yield the parts of memory, address and size, that an unknown function may have written."""
-    known_value = WRITES.get(call.name)
-    if known_value is not None:
-        for index, size in known_value.items():
+    sizes = WRITES.get(call.name)
+    if sizes is not None:
+        for index, size in sizes.items():
             address = call.argument(index)
             if address:
                 yield address, min(call.argument(int(size)) if isinstance(size, str) else size, 1 << 16)

@@ -79,8 +79,8 @@ class Values:
         if type_.endswith("[]"):
             return self._list(pointer + self._head.size, type_.removesuffix("[]"))
         if type_ == "str":
-            known_value = self._texts.get(pointer)
-            return UNKNOWN_VALUE if known_value is None else _quoted(known_value.decode("utf-8", "backslashreplace"))
+            text = self._texts.get(pointer)
+            return UNKNOWN_VALUE if text is None else _quoted(text.decode("utf-8", "backslashreplace"))
         if type_ == "float":
             return repr(struct.unpack("<d", payload)[0])
         if type_ == "int":

@@ -114,13 +114,13 @@ def _follow_clues(origin: BuiltFor, machine: Machine, clues: Iterable[Clue]) -> 
     # clues come strongest first.
     for clue in clues:
         open_before = releases or all_releases
-        remaining = tuple(version for version in open_before if version in clue.releases)
+        narrowed = tuple(version for version in open_before if version in clue.releases)
         if (
-            remaining
-            and len(remaining) < len(all_releases)
-            and (len(remaining) < len(open_before) or clue.kind in _ALWAYS_SHOWN)
+            narrowed
+            and len(narrowed) < len(all_releases)
+            and (len(narrowed) < len(open_before) or clue.kind in _ALWAYS_SHOWN)
         ):
-            releases = remaining
+            releases = narrowed
             followed.append(clue)
     return BuiltFor(releases=releases, clues=tuple(followed))
 

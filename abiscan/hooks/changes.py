@@ -79,9 +79,9 @@ def _describe_packages(
         index: Index | None = None
         # The index is opened for the first package that needs it: a plan of local files asks no server.
         for planned in plan.packages:
-            known_items: tuple[Planned, int | None] = planned, None
+            planned_and_size: tuple[Planned, int | None] = planned, None
             if planned.url is not None and planned.url.startswith("file:"):
-                known_items = planned, _size_of_file(planned.url)
+                planned_and_size = planned, _size_of_file(planned.url)
             elif time.monotonic() < end:
                 if index is None:
                     folder = session.folder / _FOLDER
@@ -89,8 +89,8 @@ def _describe_packages(
                     index = Index(settings_of(plan.python, options), _make_system(plan.python), folder)
                     stack.enter_context(contextlib.closing(index))
                 with contextlib.suppress(InputError, InvalidRequirement):
-                    known_items = _of_index(planned, index, end)
-            yield canonicalize_name(planned.name), known_items
+                    planned_and_size = _of_index(planned, index, end)
+            yield canonicalize_name(planned.name), planned_and_size
 
 
 def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int | None]:

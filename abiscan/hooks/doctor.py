@@ -54,8 +54,8 @@ class Examination(Struct, frozen=True, kw_only=True):
     @property
     def to_solve(self) -> tuple[Broken, ...]:
         """The packages for which an index may have versions that work."""
-        known_value = self.diagnosis.torch is not None
-        return tuple(item for item in self.broken if known_value and item.is_from_index)
+        has_torch = self.diagnosis.torch is not None
+        return tuple(item for item in self.broken if has_torch and item.is_from_index)
 
 
 class WayOut(Struct, frozen=True, kw_only=True):

@@ -358,10 +358,10 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     if version is None:
         return None
     if images := system.own_image_system():
-        known_value = next(
+        embedded_build = next(
             (build for build in torch_images.builds(*images) if build.of_release == version.of_release), None
         )
-        return str(known_value) if known_value and version.local in (None, known_value.local) else None
+        return str(embedded_build) if embedded_build and version.local in (None, embedded_build.local) else None
     machine = system.own_machine()
     builds = [
         build

@@ -235,9 +235,9 @@ def list_fitting(source: Source, session: Session) -> tuple[str, ...]:
 def _fitting_images(source: Source, target: Target, session: Session) -> tuple[str, ...]:
     """Return the same for a package for Windows or macOS, of the releases that are embedded for it."""
     first = users_of_torch(target.images)[0]
-    attributes = {release for machine in first.images for release in torch_images.releases(first.system, machine)}
+    releases = {release for machine in first.images for release in torch_images.releases(first.system, machine)}
     required = target.metadata.requires_torch if target.metadata else None
-    admitted = [version for version in attributes if required is None or required.admits(version)] or attributes
+    admitted = [version for version in releases if required is None or required.admits(version)] or releases
     tried = sorted(admitted, reverse=True)[:_TRIED]
     return tuple(str(release) for release in tried if _fits_build(source, str(release), session))
 

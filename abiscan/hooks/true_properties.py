@@ -85,11 +85,11 @@ def _shorten_releases(torches: Iterable[str], releases: Iterable[str]) -> Iterat
     working = {TorchVersion(release).of_release for release in torches}
     numbers = dict.fromkeys(TorchVersion(release).of_release for release in releases)
     for (major, minor), of_minor in itertools.groupby(numbers, lambda version: version.minor_version):
-        known_items = list(of_minor)
-        if working.issuperset(known_items):
+        siblings = list(of_minor)
+        if working.issuperset(siblings):
             yield f"{major}.{minor}"
         else:
-            yield from (str(release) for release in known_items if release in working)
+            yield from (str(release) for release in siblings if release in working)
 
 
 def _list_features(results: Iterable[Result]) -> frozenset[str]:

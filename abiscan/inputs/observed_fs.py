@@ -158,8 +158,8 @@ def hash_file(path: StrPath) -> str:
     with open_file(path) as stream:  # mapping it would take as much memory
         status = os.fstat(stream.fileno())
         version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        if known_value := _HASHES.get(version):
-            return known_value
+        if kept_digest := _HASHES.get(version):
+            return kept_digest
         digest, changed = hashlib.sha256(), max(status.st_mtime_ns, status.st_ctime_ns)
         is_old = changed < time.time_ns() - _CLOCK_TICK  # or else the next change would not show
         while block := stream.read(_BLOCK):

@@ -65,10 +65,8 @@ class Package:
         """Whether its metadata state what it requires, and all of that, torch apart, is installed."""
         from packaging.utils import canonicalize_name
 
-        remaining = [
-            requirement for requirement in self._requirements if canonicalize_name(requirement.name) != "torch"
-        ]
-        match = [(requirement, find_installed(requirement.name, search_path)) for requirement in remaining]
+        relevant = [requirement for requirement in self._requirements if canonicalize_name(requirement.name) != "torch"]
+        match = [(requirement, find_installed(requirement.name, search_path)) for requirement in relevant]
         fits = (there is not None and _admits_version(requirement, there.version) for requirement, there in match)
         return self._metadata is not None and all(fits)
 

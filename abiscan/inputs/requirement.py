@@ -227,8 +227,8 @@ def _without_local_tags(requirement: _Stated) -> SpecifierSet:
         return _make_specifiers([("==", wheel.group(1))]) if wheel else SpecifierSet()
     pairs = [(specifier.operator, specifier.version) for specifier in requirement.specifier]
     # If one build is excluded, the other builds of the release are still allowed.
-    remaining = [(operator, version) for operator, version in pairs if not ("+" in version and operator == "!=")]
-    return _make_specifiers([("==" if operator == "===" else operator, number_of(v)) for operator, v in remaining])
+    comparable = [(operator, version) for operator, version in pairs if not ("+" in version and operator == "!=")]
+    return _make_specifiers([("==" if operator == "===" else operator, number_of(v)) for operator, v in comparable])
 
 
 def _make_specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
@@ -244,28 +244,28 @@ def _list_fields(text: str) -> list[tuple[str, str]]:
     return fields
 
 
-def simplest_requirement(requested: Collection[Version], known_items: Sequence[Version]) -> str | None:
+def simplest_requirement(requested: Collection[Version], versions: Sequence[Version]) -> str | None:
     """Return the simplest requirement that admits exactly the ``wanted`` ones of the ``known`` releases.
 
     :param known: oldest first
     :return: ``torch>=2.5,<2.6``; None if nothing is wanted
     """
-    inside = [version for version in known_items if version in requested]
+    inside = [version for version in versions if version in requested]
     if not inside:
         return None
     if len(inside) == 1:
         return f"torch=={inside[0]}"
     # From the oldest to the newest one that works, minus the holes: a whole series as ``!=2.6.*``, others one by one.
-    first, last = known_items.index(inside[0]), known_items.index(inside[-1])
-    parts = [f">={_shorten_bound(known_items[first], known_items[:first])}"]
-    if last + 1 < len(known_items):
+    first, last = versions.index(inside[0]), versions.index(inside[-1])
+    parts = [f">={_shorten_bound(versions[first], versions[:first])}"]
+    if last + 1 < len(versions):
         # An upper bound only if a newer release is known that does not work: of later ones nothing is known.
-        parts.append(f"<{_shorten_bound(known_items[last + 1], known_items[: last + 1])}")
-    between = known_items[first : last + 1]
+        parts.append(f"<{_shorten_bound(versions[last + 1], versions[: last + 1])}")
+    between = versions[first : last + 1]
     for minor in dict.fromkeys(_format_minor(version) for version in between):
         series = [version for version in between if _format_minor(version) == minor]
         holes = [version for version in series if version not in requested]
-        if holes == [version for version in known_items if _format_minor(version) == minor]:
+        if holes == [version for version in versions if _format_minor(version) == minor]:
             parts.append(f"!={minor}.*")
         else:
             parts += (f"!={version}" for version in holes)

@@ -103,8 +103,8 @@ class VariantList(Struct, frozen=True, kw_only=True):
         # Of several values of one feature, the best one counts, as the system would choose it.
         best: dict[tuple[int, str], tuple[int, ...]] = {}
         for stated in variant.properties:
-            known_value = stated.namespace in self.namespaces
-            number = self.namespaces.index(stated.namespace) if known_value else len(self.namespaces)
+            is_listed = stated.namespace in self.namespaces
+            number = self.namespaces.index(stated.namespace) if is_listed else len(self.namespaces)
             rank = tuple(-int(part) for part in _NUMBER.findall(stated.value)[:4])
             feature = number, f"{stated.namespace} {stated.feature}"
             best[feature] = min(rank, best.get(feature, rank))

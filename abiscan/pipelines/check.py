@@ -40,25 +40,23 @@ def check_targets(
     # A release number means one build in the report, but all of them in truth: the others are judged as well, and only
     # a verdict that differs is told.
     further = [
-        (number, _other_build)
+        (number, further_build)
         for number, choice in enumerate(choices)
-        for _other_build in _other_builds(choice, choices)
+        for further_build in _other_builds(choice, choices)
     ]
-    all_of_them = [*choices, *(_other_build for _, _other_build in further)]
+    all_builds = [*choices, *(further_build for _, further_build in further)]
     turns, results, packages = TargetQueue(targets, len(choices) or 1), list[Result](), list[PackageResult]()
     counted = turns.counting(session)
-    bench = TorchSet(all_of_them, counted, (*targets, *beside), packages=not each_file, hardware=hardware)
+    bench = TorchSet(all_builds, counted, (*targets, *beside), packages=not each_file, hardware=hardware)
     names = bench.names[: len(choices) or None]
-    remaining: dict[str, list[str]] = {}
+    further_builds: dict[str, list[str]] = {}
     for (number, _), name in zip(further, bench.names[len(names) :], strict=True):
-        remaining.setdefault(names[number], []).append(name)
+        further_builds.setdefault(names[number], []).append(name)
     # Torch by torch: the files of the targets are laid over those of one torch, and its tables are read once.
     for torch in names:
         for source in turns:
             with turns.of(source):
-                if not bench.is_for(source, torch) and any(
-                    bench.is_for(source, _other_build) for _other_build in names
-                ):
+                if not bench.is_for(source, torch) and any(bench.is_for(source, name) for name in names):
                     target = bench.target(source, torch).target
                     # Of the releases for Windows and macOS, only the newest are known.
                     where = f"{target.built_on} among the embedded ones" if target.images else target.built_on
@@ -69,10 +67,10 @@ def check_targets(
                 keep = source != targets[-1]
                 of_files = bench.judge(source, torch, rules, keep=keep)
                 package = bench.package(source, torch, of_files, rules)
-                for _other_build in (name for name in remaining.get(torch, ()) if bench.is_for(source, name)):
-                    of_other = bench.judge(source, _other_build, rules, keep=keep)
-                    package = _compare_package(package, bench.package(source, _other_build, of_other))
-                    of_files = _compare_builds(of_files, of_other)
+                for further_build in (name for name in further_builds.get(torch, ()) if bench.is_for(source, name)):
+                    of_further = bench.judge(source, further_build, rules, keep=keep)
+                    package = _compare_package(package, bench.package(source, further_build, of_further))
+                    of_files = _compare_builds(of_files, of_further)
                 # A file without torch is rejected only now, since a package may consist of Python code alone.
                 if package is None:
                     bench.target(source, torch).target.require_extensions()
@@ -96,9 +94,9 @@ def _compare_package(package: PackageResult | None, second: PackageResult | None
     return msgspec.structs.replace(package, other_builds={**package.other_builds, second.torch_build: second.verdict})
 
 
-def _compare_builds(results: Sequence[Result], remaining: Sequence[Result]) -> tuple[Result, ...]:
+def _compare_builds(results: Sequence[Result], further_results: Sequence[Result]) -> tuple[Result, ...]:
     """Return results that say where another build of the release gives another verdict."""
-    of_path = {item.path: item for item in remaining}
+    of_path = {item.path: item for item in further_results}
     return tuple(
         msgspec.structs.replace(result, other_builds={**result.other_builds, item.torch_build: item.verdict})
         if (item := of_path.get(result.path)) and item.torch_build and item.verdict is not result.verdict

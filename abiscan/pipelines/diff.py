@@ -85,8 +85,8 @@ def _choose_alike(choice: TorchChoice, side: Side, second: Side, session: Sessio
     if has_its_kind(side) or not isinstance(choice, ReleaseNumber):
         return side
     own = embedded.build(choice.number, side.machine)
-    remaining = (build for build in embedded.builds_meant(choice.number, side.machine) if build != own)
-    sides = (_make_side(ReleaseNumber(build), side.machine, session) for build in remaining)
+    further_builds = (build for build in embedded.builds_meant(choice.number, side.machine) if build != own)
+    sides = (_make_side(ReleaseNumber(build), side.machine, session) for build in further_builds)
     return next(
         (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != second.name), side
     )

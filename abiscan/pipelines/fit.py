@@ -102,13 +102,13 @@ def torches_of_index(index: Index) -> tuple[ReleaseNumber, ...]:
     :raises InputError: the index has no torch
     """
     machine, images = index.system.machine, index.system.images
-    known_value = set(torch_images.releases(*images) if images else embedded.versions(machine))
+    known_releases = set(torch_images.releases(*images) if images else embedded.versions(machine))
     numbers = [
         TorchVersion(candidate.version.public)
         for candidate in index.candidates(Requirement("torch"))
         if not candidate.unfit
     ]
-    return tuple(release_build(str(number), machine) for number in dict.fromkeys(numbers) if number in known_value)
+    return tuple(release_build(str(number), machine) for number in dict.fromkeys(numbers) if number in known_releases)
 
 
 def release_build(number: str, machine: Machine | None, cuda: str | None = None) -> ReleaseNumber:
@@ -141,9 +141,9 @@ def _combine_requirements(
     combined: dict[str, Requirement] = {}
     for requirement in requirements:
         name = canonicalize_name(requirement.name)
-        known_value = combined.setdefault(name, Requirement(requirement.name))
+        constraint_so_far = combined.setdefault(name, Requirement(requirement.name))
         # The markers of files were evaluated as they were read; extras do not matter for what is compiled.
-        known_value.specifier &= requirement.specifier
+        constraint_so_far.specifier &= requirement.specifier
     for constraint in constraints:
         name = canonicalize_name(constraint.name)
         if name in combined or name == "torch":

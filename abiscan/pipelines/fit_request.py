@@ -80,12 +80,12 @@ def answer_request(request: Request, session: Session) -> FitReport:
             requirements, choices, index, session, installed=here, constraints=constraints, variants=request.variants
         )
         if request.other_torches and not result.packages and result.torch is not None:
-            remaining = _other_releases(choices, result.torch, index)
+            alternatives = _other_releases(choices, result.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
                 # The same index, so pages and wheels that were read are not read again.
                 instead = fit_packages(
                     requirements,
-                    remaining,
+                    alternatives,
                     index,
                     session,
                     installed=False,
@@ -100,14 +100,14 @@ def answer_request(request: Request, session: Session) -> FitReport:
 def _other_releases(tried: Sequence[TorchChoice], build: str, index: Index) -> Sequence[TorchChoice]:
     """Return the releases that may do where those that were tried do not: the newest patch of some, newest first."""
     try:
-        known_value = torches_of_index(index)
+        torches = torches_of_index(index)
     except InputError:  # it has no torch
         machine = index.system.machine
         releases = reversed(embedded.versions(machine)) if machine else ()
-        known_value = tuple(release_build(str(release), machine) for release in releases)
+        torches = tuple(release_build(str(release), machine) for release in releases)
     numbers = {number_of(choice.number) for choice in tried if isinstance(choice, ReleaseNumber)} | {number_of(build)}
     newest: dict[MinorVersion, TorchChoice] = {}
-    for choice in known_value:
+    for choice in torches:
         if (version := TorchVersion.parse(choice.number)) and version.number not in numbers:
             # The list is sorted newest first, so the first of a minor version is its newest patch.
             newest.setdefault(version.minor_version, choice)

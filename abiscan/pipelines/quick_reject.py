@@ -94,8 +94,8 @@ def reject_quickly(
     # Libraries of other projects and of other Pythons say nothing about this torch.
     own = [path for path in members if not _is_vendored(path) and not _is_for_other_python(path, python)]
     if own and modules and release.build is not None:
-        remaining = _sort_by_distance(_list_torches(machine), TorchVersion(release.build))
-        guard = left_out(sources, modules[0], own, lambda: world, remaining, surroundings=surroundings)
+        by_distance = _sort_by_distance(_list_torches(machine), TorchVersion(release.build))
+        guard = left_out(sources, modules[0], own, lambda: world, by_distance, surroundings=surroundings)
         if guard is not None:
             elsewhere = TorchVersion(guard.torch.version).of_release
             return Glance(reason=f"leaves its libraries out, which it loads with torch {elsewhere} ({guard.at})")

@@ -144,14 +144,14 @@ def _answer_tasks(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tup
     A target whose process ends is tried once more, since something else may have ended it; after that, its lines say
     so.
     """
-    remaining, free = iter(tasks), list(range(workers.slots))
+    queued, free = iter(tasks), list(range(workers.slots))
     working: dict[Future[Surveyed], tuple[SurveyTask, int, int]] = {}
 
     def begin_task(task: SurveyTask, slot: int, attempt: int) -> None:
         working[workers.submit_task(task, slot)] = task, slot, attempt
 
     while True:
-        while free and (task := next(remaining, None)):
+        while free and (task := next(queued, None)):
             begin_task(_address_task(task, workers), free.pop(), 1)
         if not working:
             return

@@ -214,9 +214,9 @@ class Expressions(PythonMachine):
         self, description: str, operation: Callable[..., object], *values: object
     ) -> TargetExpression | None:
         """Return an operation on values that follow from the target as a question to it; None if it cannot be one."""
-        remaining = [operand for operand in values if type(operand) is not TargetExpression]
-        if len(remaining) == len(values) or not all(
-            isinstance(operand, _PLAIN) and is_concrete(operand) for operand in remaining
+        constants = [operand for operand in values if type(operand) is not TargetExpression]
+        if len(constants) == len(values) or not all(
+            isinstance(operand, _PLAIN) and is_concrete(operand) for operand in constants
         ):
             return None
 

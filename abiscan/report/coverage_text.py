@@ -64,8 +64,8 @@ def _group_gaps(gaps: Iterable[str]) -> Iterator[str]:
     for gap in gaps:
         # The text without its operators is what the gaps of one cause share.
         groups.setdefault(_OPERATOR.sub("", gap), []).append(gap)
-    for first, *remaining in groups.values():
-        yield f"{first} (and {len(remaining)} more like it; use -v to show all)" if remaining else first
+    for first, *alike in groups.values():
+        yield f"{first} (and {len(alike)} more like it; use -v to show all)" if alike else first
 
 
 def _list_head(report: BackendReport) -> Iterator[Text]:

@@ -66,14 +66,12 @@ def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
             yield Text.assemble(("dispatch", "cyan"), f" {clean(change)}: {clean(listed(operators))}{more}")
     yield from _list_names(comparison, verbose=verbose)
     yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)
-    for layout, remaining in _fold_layouts(comparison.layouts, verbose=verbose):
+    for layout, folded in _fold_layouts(comparison.layouts, verbose=verbose):
         differences = layout.differences if verbose else layout.differences[:1]
         hidden = len(layout.differences) - len(differences)
         more = f" (and {hidden} more)" if hidden else ""
         more += (
-            f" (also in {plural(remaining, 'class', 'classes')} with such a member; use -v to show all)"
-            if remaining
-            else ""
+            f" (also in {plural(folded, 'class', 'classes')} with such a member; use -v to show all)" if folded else ""
         )
         yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(differences))}{more}")
 

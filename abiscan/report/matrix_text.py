@@ -99,8 +99,8 @@ def _list_overview(matrix: Matrix, width: int) -> Iterator[Text | Table]:
 def _list_cuda(matrix: Matrix, target: str) -> Iterator[Text]:
     """Yield which releases were built for which CUDA, if that is why a target fails on some."""
     if by_version := cuda_versions(matrix, target):
-        known_items = [release for releases in by_version.values() for release in releases]
-        words = (f"CUDA {version}: torch {ranges(names, known_items)}" for version, names in by_version.items())
+        covered_releases = [release for releases in by_version.values() for release in releases]
+        words = (f"CUDA {version}: torch {ranges(names, covered_releases)}" for version, names in by_version.items())
         yield Text(f"  {'; '.join(words)}")
 
 

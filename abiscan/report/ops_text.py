@@ -56,8 +56,8 @@ class _View:
             f"compiled by CUDA {'.'.join(map(str, gpu.code.toolkit))}" if gpu.code.toolkit else None,
             f"needs driver {gpu.driver} or newer" if gpu.driver else None,
         )
-        if known_value := ", ".join(filter(None, facts)):
-            yield f"{word} {known_value}"
+        if listing := ", ".join(filter(None, facts)):
+            yield f"{word} {listing}"
         yield from (f"{self._style('gap[gpu]', fg='yellow')}: {clean(reason)}" for reason in gpu.gaps)
 
     def _format_heading(self, target: str, inventory: Inventory) -> str:

@@ -47,6 +47,6 @@ def write_table(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> N
 
 
 def _list_chunks(entries: Iterable[SurveyEntry]) -> Iterator[list[Any]]:
-    remaining = iter(entries)
-    while rows := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
+    source = iter(entries)
+    while rows := list(itertools.islice(source, _ROWS_AT_ONCE)):
         yield rows

@@ -70,8 +70,8 @@ def render_markdown(table: VersionTable) -> str:
         "",
         LEGEND,
     ]
-    remaining = [f"- {_format_cell(str(span))}: {_format_cell(reason)}" for span, reason in table.unjudged()]
-    return "\n".join([*lines, *(["", *remaining] if remaining else [])]) + "\n"
+    unjudged = [f"- {_format_cell(str(span))}: {_format_cell(reason)}" for span, reason in table.unjudged()]
+    return "\n".join([*lines, *(["", *unjudged] if unjudged else [])]) + "\n"
 
 
 def _format_cell(text: str) -> str:
@@ -87,14 +87,14 @@ def render_page(table: VersionTable) -> str:
         f'<tr><th scope="row">{_escape_text(str(span))}</th>{"".join(map(_html_cell, marks))}</tr>'
         for span, marks in table.merged()
     )
-    remaining = "".join(f"<li>{_escape_text(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
+    unjudged = "".join(f"<li>{_escape_text(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     return string.Template(template).substitute(
         title=_escape_text(f"{table.package} by releases of torch"),
         answers="",
         targets='<div class="scroll" tabindex="0" role="region" aria-label="versions by releases"><table><thead><tr>'
         f'<th scope="col"><button>version</button></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-        + (f"<h2>Not judged</h2><ul>{remaining}</ul>" if remaining else ""),
+        + (f"<h2>Not judged</h2><ul>{unjudged}</ul>" if unjudged else ""),
         legend=_escape_text(LEGEND),
         version=_escape_text(abiscan.__version__),
     )

@@ -39,10 +39,10 @@ def change_lines(changes: Sequence[PackageChange]) -> list[str]:
         return []
     names = [f"{change.name} {change.after}" for change in changes if change.after is not None]
     width = max(map(len, names), default=0)
-    known_items = [change.size for change in changes if change.size is not None]
+    sizes_stated = [change.size for change in changes if change.size is not None]
     # A sum over some of the files is a lower bound, and is called one.
-    least = "at least " if len(known_items) < len(names) or any(change.alone for change in changes) else ""
-    sizes = f", {least}{_format_size(sum(known_items))}" if known_items else ""
+    least = "at least " if len(sizes_stated) < len(names) or any(change.alone for change in changes) else ""
+    sizes = f", {least}{_format_size(sum(sizes_stated))}" if sizes_stated else ""
     lines = [f"would change {plural(len(changes), 'package')}{sizes}:"]
     for change in changes:
         if change.before is not None:

@@ -238,13 +238,13 @@ def format_advice(matrix: Matrix, target: str, declared: str | None) -> str:
     # "·" is in all of them: a row for another machine has no build, and does not speak against a release.
     decided = _list_fitting(matrix, target, "✓◐·")
     undecided = [release for release in _list_fitting(matrix, target, "✓◐?·") if release not in decided]
-    known_items = [
+    notes = [
         *([f"requires {declared}"] if declared else []),
         *([f"works on torch {format_working(matrix, target)} ({suggestion})"] if suggestion else []),
         *([f"unknown on torch {ranges(undecided, releases)}"] if undecided else []),
         *([] if suggestion or undecided else [f"works on none of torch {ranges(releases, releases)}"]),
     ]
-    return "; ".join(known_items)
+    return "; ".join(notes)
 
 
 def format_working(matrix: Matrix, target: str) -> str:

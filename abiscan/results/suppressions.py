@@ -69,9 +69,9 @@ class Baseline(Struct, frozen=True, kw_only=True):
 
     def knows(self, result: Result, finding: Finding) -> bool:
         """Whether an earlier report has the finding."""
-        known_value = self.evidence.get((result.path, result.torch, finding.rule))
+        accepted = self.evidence.get((result.path, result.torch, finding.rule))
         # A subset is known: fewer missing symbols than before are no news. Wording and severity do not count.
-        return known_value is not None and known_value >= {
+        return accepted is not None and accepted >= {
             (evidence.subject, evidence.object) for evidence in finding.evidence
         }
 

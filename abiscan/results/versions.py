@@ -81,8 +81,8 @@ class VersionTable(Document, frozen=True, kw_only=True):
 
     def unjudged(self) -> Iterator[tuple[Span, str]]:
         """Return the versions that were not judged, neighbours with the same reason merged, with the reason."""
-        remaining = (row for row in self.rows if not row.verdicts)
-        for reason, group in itertools.groupby(remaining, lambda row: row.reason or ""):
+        unjudged = (row for row in self.rows if not row.verdicts)
+        for reason, group in itertools.groupby(unjudged, lambda row: row.reason or ""):
             rows = list(group)
             yield Span(first=rows[0].version, last=rows[-1].version), reason
 

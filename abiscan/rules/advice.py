@@ -30,11 +30,11 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
         return f"{own_build}, or the torch that its metadata requires: {required}{of_kind}"
     here = linkage.release.torch_version
     # If this torch is among the releases that it may have been built for, "the torch it was built for" is no way out.
-    remaining = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
-    if len(remaining) < len(linkage.built_for):
-        if remaining:
-            known_value = embedded.versions(linkage.release.machine)
-            releases = ranges([str(version) for version in remaining], map(str, known_value))
+    other_releases = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
+    if len(other_releases) < len(linkage.built_for):
+        if other_releases:
+            releases_of_machine = embedded.versions(linkage.release.machine)
+            releases = ranges([str(version) for version in other_releases], map(str, releases_of_machine))
             return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
         second = f"install another version of the extension{found_by}"
         return f"{second}, or report this to its authors: this happens on the torch that it was built for"
@@ -58,9 +58,9 @@ def _found_by(linkage: Linkage, *, without_gpu: bool) -> str:
     By default, ``fit`` looks for what works with the build for CUDA.
     """
     version = linkage.release.torch_version
-    known_value = version is not None and version.of_release in embedded.versions(linkage.release.machine)
+    is_embedded = version is not None and version.of_release in embedded.versions(linkage.release.machine)
     # The name is printed as a part of a command to paste, and comes from a file.
-    if version is None or not known_value or not _NAME.fullmatch(linkage.package):
+    if version is None or not is_embedded or not _NAME.fullmatch(linkage.package):
         return ""
     is_for_cpus = without_gpu or (linkage.release.build or "").endswith("+cpu")
     kind = " --cuda cpu" if is_for_cpus else ""

@@ -37,23 +37,23 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all libraries of another version."""
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
     # A library of which this torch brings no version at all is a case for missing-library.
-    remaining = [library for library in missing if library.absence is Absence.OTHER_VERSION]
-    if not remaining:
+    mismatched = [library for library in missing if library.absence is Absence.OTHER_VERSION]
+    if not mismatched:
         return
-    needed = ", ".join(dict.fromkeys(library.name for library in remaining))
-    brought = ", ".join(dict.fromkeys(_of_torch(library) for library in remaining))
+    needed = ", ".join(dict.fromkeys(library.name for library in mismatched))
+    brought = ", ".join(dict.fromkeys(_of_torch(library) for library in mismatched))
     yield Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
         message=(
             f"{linkage.name} needs {needed}, but {linkage.release} comes with {brought}: "
-            f"{remaining[0].name}: {NO_SUCH_FILE}"
+            f"{mismatched[0].name}: {NO_SUCH_FILE}"
         ),
         evidence=tuple(
             Evidence(subject=library.name, object=library.needed_by.name, instead=_of_torch(library))
-            for library in remaining
+            for library in mismatched
         ),
-        fix=next(filter(None, map(_find_fix, remaining)), "install a build of the extension made for this torch"),
+        fix=next(filter(None, map(_find_fix, mismatched)), "install a build of the extension made for this torch"),
         symptom=describe_symptom(linkage),
     )
 

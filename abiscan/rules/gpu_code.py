@@ -75,15 +75,15 @@ def advise_architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str
     """
     if gpu.gfx is not None:
         return f"build the extension with {gpu.gfx} in PYTORCH_ROCM_ARCH"
-    all_of_them = tuple(dict.fromkeys(itertools.chain.from_iterable(targets.values())))
+    architectures = tuple(dict.fromkeys(itertools.chain.from_iterable(targets.values())))
     # ``sm_90a`` and ``sm_100f`` are for one GPU, or one family (CUDA C++ Programming Guide, "Feature set compiler
     # targets").
-    exact = [target for target in all_of_them if target.endswith(("a", "f"))]
+    exact = [target for target in architectures if target.endswith(("a", "f"))]
     family = gpu.capability // 10
-    if exact and len(exact) == len(all_of_them) and not any(_family_of(target) == family for target in exact):
+    if exact and len(exact) == len(architectures) and not any(_family_of(target) == family for target in exact):
         # Such code uses what other GPUs do not have: their compiler refuses its source, or leaves it out.
         return f"choose another implementation on this GPU: this one is written for {listed(exact, _SHOWN)} alone"
-    name = f"{family}.{gpu.capability % 10}{'a' if exact and len(exact) == len(all_of_them) else ''}"
+    name = f"{family}.{gpu.capability % 10}{'a' if exact and len(exact) == len(architectures) else ''}"
     return f"build the extension with {name} in TORCH_CUDA_ARCH_LIST"
 
 

@@ -48,8 +48,8 @@ def refusal_finding(
     """
     message, behind = reaction.outcome.message, _list_later(linkage, reaction)
     subjects = listed(later.outcome.subject for later in behind)
-    remaining = f"{subjects} too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
-    and_then = f"; once that is fixed, torch rejects {remaining}" if behind else ""
+    later_conflicts = f"{subjects} too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
+    and_then = f"; once that is fixed, torch rejects {later_conflicts}" if behind else ""
     return Finding(
         rule=rule,
         effect=effect_of(reaction),
@@ -179,9 +179,9 @@ def mark_differences(schema: FunctionSchema, second: FunctionSchema, release: Mi
     import difflib
 
     def mark_side(mine: Collection[Argument], theirs: Collection[Argument]) -> list[str]:
-        texts, remaining = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))
+        texts, their_texts = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))
         # As sequences of whole arguments, not of characters: an argument that was added marks itself alone.
-        matcher = difflib.SequenceMatcher(a=remaining, b=texts, autojunk=False)
+        matcher = difflib.SequenceMatcher(a=their_texts, b=texts, autojunk=False)
         kept_indexes = {
             index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)
         }

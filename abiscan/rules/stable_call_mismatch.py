@@ -84,8 +84,8 @@ def _compiled_with(lookup: Lookup, registering: Registering, machine: Machine) -
     recorded = version_of(lookup.abi_version or next(filter(None, kernels), 0))
     if recorded is None:
         return list(registering.built_for)
-    version, known_value = TorchVersion(recorded), embedded.versions(machine)
-    same = [release for release in known_value if release.minor_version == version.minor_version]
+    version, releases = TorchVersion(recorded), embedded.versions(machine)
+    same = [release for release in releases if release.minor_version == version.minor_version]
     # The headers record major and minor version; of a patch release that is not embedded, the newest of the series has
     # the same schemas.
     return [version] if version in same else same[-1:]

@@ -25,9 +25,9 @@ _TARGET: Final = regex(r"(sm|compute)_([0-9]+)([af]?)")
 
 def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None:
     """Return the targets (``sm_90``, ``compute_90``) that a torch has code for; None if they are not known."""
-    known_value = _read_embedded().get((release.build or "", release.machine.value))
-    if known_value is not None:
-        return known_value
+    embedded = _read_embedded().get((release.build or "", release.machine.value))
+    if embedded is not None:
+        return embedded
     source = files.find_source(release.own_libraries.get("libtorch_python.so", ""))
     if source is None:
         return None

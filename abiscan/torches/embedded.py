@@ -227,15 +227,15 @@ def _cuda_major(record: Mapping[str, Any]) -> str | None:
 def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
     """Return a build whose libraries need those of another CUDA, as the newest build with that one does."""
     # Names such as ``libcublas.so.12`` follow the version of CUDA: take those that the newest build with it needs.
-    remaining = (item for item in reversed(_list_records(Machine(record["machine"]))) if _cuda_major(item) == major)
+    of_major = (item for item in reversed(_list_records(Machine(record["machine"]))) if _cuda_major(item) == major)
     names = {}
-    for item in itertools.islice(remaining, 1):
+    for item in itertools.islice(of_major, 1):
         needed = (name for library in item["libraries"].values() for name in library["needed"])
-        names = {known_value.stem: name for name in needed if (known_value := gpu_library(name))}
+        names = {library.stem: name for name in needed if (library := gpu_library(name))}
 
     def rename_needed(needed: Iterable[str]) -> list[str]:
-        known_value = ((name, gpu_library(name)) for name in needed)
-        return [names[library.stem] if library and library.stem in names else name for name, library in known_value]
+        pairs = ((name, gpu_library(name)) for name in needed)
+        return [names[library.stem] if library and library.stem in names else name for name, library in pairs]
 
     libraries = {
         name: {**library, "needed": rename_needed(library["needed"])} for name, library in record["libraries"].items()
@@ -287,9 +287,9 @@ def find_record(text: str, machine: Machine) -> dict[str, Any]:
 def _nearest_releases(version: TorchVersion, machine: Machine) -> list[str]:
     """Return the releases before and after one that is not embedded."""
     # The neighbours on both sides, since users may want an older one or a newer one.
-    known_value = versions(machine)
-    place = bisect.bisect(known_value, version)
-    return list(map(str, known_value[max(place - 2, 0) : place + 2]))
+    releases = versions(machine)
+    place = bisect.bisect(releases, version)
+    return list(map(str, releases[max(place - 2, 0) : place + 2]))
 
 
 def make_record(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:

@@ -60,8 +60,8 @@ class _Release:
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""
-        known_value = self.module(name)
-        return known_value is not None and known_value.is_package
+        module = self.module(name)
+        return module is not None and module.is_package
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether a module has a name itself."""

@@ -150,8 +150,8 @@ def _add_slot(slots: _Slots, function: Cursor) -> _Slots:
     )
     parameters = ", ".join(argument.spelling for argument in function.type.argument_types())
     text = f"{function.semantic_parent.type.get_canonical().spelling}::{function.spelling}({parameters})"
-    if any(known_value == key for known_value, _ in slots):
-        return [(known_value, text if known_value == key else old) for known_value, old in slots]
+    if any(slot == key for slot, _ in slots):
+        return [(slot, text if slot == key else old) for slot, old in slots]
     return [*slots, (key, text)]
 
 

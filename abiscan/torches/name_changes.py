@@ -69,7 +69,7 @@ def _is_public(name: str) -> bool:
     return not any(part.startswith("_") for part in name.split("."))
 
 
-def _only_in(names: TorchNames, remaining: TorchNames, release: str, second: str) -> Iterator[str]:
+def _only_in(names: TorchNames, second_names: TorchNames, release: str, second: str) -> Iterator[str]:
     """Yield the modules and names that one release certainly has, and another one lacks."""
     table = embedded_names.table()
     bit, other_bit = (1 << table.releases.index(number) for number in (release, second))
@@ -80,8 +80,8 @@ def _only_in(names: TorchNames, remaining: TorchNames, release: str, second: str
         # Nothing is said of the names in a module that is not there at all.
         if not is_core(module) and not marks["."] & other_bit:
             # Of a module that is gone, its folder says it all.
-            if module == "torch" or remaining.has_module(module.rpartition(".")[0]):
-                yield from [module] if remaining.has_module(module) is False else ()
+            if module == "torch" or second_names.has_module(module.rpartition(".")[0]):
+                yield from [module] if second_names.has_module(module) is False else ()
             continue
         # The marks of the table say little of what stars bring in: both sides must be sure before a change is reported.
         for name in (mark for mark, bits in marks.items() if bits & bit and not bits & other_bit):
@@ -89,7 +89,7 @@ def _only_in(names: TorchNames, remaining: TorchNames, release: str, second: str
                 name.isidentifier()
                 and name not in _IMPORTED
                 and names.has(owner, name)
-                and remaining.lacks(owner, name)
+                and second_names.lacks(owner, name)
             ):
                 yield f"{owner}.{name}"
 

@@ -64,11 +64,9 @@ def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImage
     records = _list_records(system, machine)
     record = next((record for record in records if _is_meant(version, TorchVersion(record["build"]))), None)
     if record is None:
-        known_items = ", ".join(record["build"] for record in records)
+        builds = ", ".join(record["build"] for record in records)
         problem = f"not among the releases that are embedded for {system.value} on {machine.value}"
-        fix = (
-            f"pass one of {known_items}, or the wheel of this torch" if known_items else "pass the wheel of this torch"
-        )
+        fix = f"pass one of {builds}, or the wheel of this torch" if builds else "pass the wheel of this torch"
         if (system, machine) == (ImageSystem.MACOS, Machine.X86_64):
             problem = f"no release is embedded for {system.value} on {machine.value}, where 2.2.2 was the last one"
             fix = "pass the wheel of the torch for it"

@@ -119,8 +119,8 @@ class ImageWorld:
         # lacks, or a namespace that only libraries mention which failed to load.
         namespace = name.partition("::")[0]
         if namespace == _ATEN:
-            known_value = bool(_of_torch(self.release_number)) and name in operators_of_any_release()
-            return False if known_value else Answer.UNKNOWN
+            is_of_torch = bool(_of_torch(self.release_number)) and name in operators_of_any_release()
+            return False if is_of_torch else Answer.UNKNOWN
         if namespace in _list_namespaces(self.release_number):
             return Answer.UNKNOWN
         failed = [path for path, attempt in self.attempts.items() if attempt.words is not None]

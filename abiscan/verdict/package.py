@@ -367,7 +367,7 @@ def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tupl
     # The releases that all used libraries have in common; one that is not used may be for any torch.
     origins = [extension.origin.releases for extension in target.extensions if extension.path in used]
     common = (
-        [release for release in origins[0] if all(release in remaining for remaining in origins)] if origins else []
+        [release for release in origins[0] if all(release in releases_of for releases_of in origins)] if origins else []
     )
     return tuple(map(str, common))
 

@@ -32,12 +32,12 @@ def limited(result: Result, linkage: Linkage) -> Result:
     own = string_abi.of_build(TorchVersion(release.build), release.machine)
     if own is not None and own is not linkage.torch_uses_cxx11_strings:
         return _with_other_strings(result, linkage, cxx11=own)
-    known_items = [f"the release{'' if own is None else f' and {_STRING[own]}'}"]
+    shared_facts = [f"the release{'' if own is None else f' and {_STRING[own]}'}"]
     if (major := embedded.cuda_of(release.build)) is not None:
-        known_items.append(f"CUDA {major}")
+        shared_facts.append(f"CUDA {major}")
     reason = (
         f"{release} is not embedded: it was taken to be like {release.judged_as}, "
-        f"known are {', '.join(known_items)}; where its libraries differ was not checked"
+        f"known are {', '.join(shared_facts)}; where its libraries differ was not checked"
     )
     # What counts against the extension stays only if it holds for every build that this one may be.
     certain = own is not None and _of_every_build(result, release.build)

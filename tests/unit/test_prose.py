@@ -37,6 +37,16 @@ def test_what_counts() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["known", "_known", "known_value", "known_items", "other_things"])
+def test_a_vague_noun_makes_a_placeholder_no_better(name: str) -> None:
+    assert measured(f"{name} = 1\n").placeholders.number == 1
+
+
+@pytest.mark.parametrize("name", ["known_releases", "items", "value", "other_build"])
+def test_a_name_with_a_noun_is_no_placeholder(name: str) -> None:
+    assert measured(f"{name} = 1\n").placeholders.number == 0
+
+
 def test_a_property_is_described_like_an_attribute() -> None:
     measures = measured(
         '''

@@ -284,8 +284,8 @@ def _dot_product(code: str) -> Operation:
 
 def _insert_single(sources: Bytes, immediate: int) -> bytes:
     """Insert a number; from memory there is just one."""
-    values, remaining = lanes_of(sources[0], 4), lanes_of(sources[1], 4)
-    values[immediate >> 4 & 3] = remaining[immediate >> 6 if len(remaining) > 1 else 0]
+    values, source_lanes = lanes_of(sources[0], 4), lanes_of(sources[1], 4)
+    values[immediate >> 4 & 3] = source_lanes[immediate >> 6 if len(source_lanes) > 1 else 0]
     return pack([0 if immediate >> at & 1 else value for at, value in enumerate(values)], 4)
 
 

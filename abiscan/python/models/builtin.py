@@ -342,7 +342,7 @@ def _model_sum(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 def _by_method(name: str, *methods: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
     """Return a built-in function that a class of the package may define for its objects."""
-    known_value = _make_plain(name)
+    make_plain = _make_plain(name)
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if args and special.is_own(args[0]):
@@ -356,7 +356,7 @@ def _by_method(name: str, *methods: str) -> Callable[[PythonMachine, Args, Kwarg
             if special.plain_value(args[0]) is args[0]:
                 raise thrown(TypeError, f"{name}() cannot take '{special.type_name(args[0])}' object")
             args = [special.plain_value(args[0]), *args[1:]]
-        return known_value(machine, args, kwargs)
+        return make_plain(machine, args, kwargs)
 
     return call
 

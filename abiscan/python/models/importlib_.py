@@ -206,8 +206,8 @@ def _model_finder(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
         return NotKnown("FileFinder()")
     lists = [item[1] for item in args[1:] if isinstance(item, tuple) and len(item) == 2]
     suffixes = [suffix for item in lists if isinstance(item, (list, tuple)) for suffix in item]
-    known_items = bool(suffixes) and len(lists) == len(args) - 1 and all(isinstance(item, str) for item in suffixes)
-    return FileFinder(str(args[0]), suffixes if known_items else None)
+    are_texts = bool(suffixes) and len(lists) == len(args) - 1 and all(isinstance(item, str) for item in suffixes)
+    return FileFinder(str(args[0]), suffixes if are_texts else None)
 
 
 class PathFinder(Modelled):
@@ -275,8 +275,8 @@ def _of_distribution(subject: str) -> Model:
         if installed is None:
             text = f"No package metadata was found for {name}"
             raise Thrown(PythonError(PackageNotFoundError, (text,), {"name": name}))
-        known_value = subject == "version" and isinstance(installed, str)
-        return installed if known_value else NotKnown(f"the {subject} of {name}", Why.ELSEWHERE)
+        is_version = subject == "version" and isinstance(installed, str)
+        return installed if is_version else NotKnown(f"the {subject} of {name}", Why.ELSEWHERE)
 
     return call
 
@@ -284,8 +284,8 @@ def _of_distribution(subject: str) -> Model:
 def _model_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute ``importlib.resources.path``: return what its context manager gives."""
     folder, name = _model_files(machine, args[:1], kwargs), take_argument(args, kwargs, 1, "resource")
-    known_value = isinstance(folder, PurePath) and isinstance(name, str)
-    return folder / name if known_value else NotKnown("importlib.resources.path()")  # type: ignore[operator]
+    is_known = isinstance(folder, PurePath) and isinstance(name, str)
+    return folder / name if is_known else NotKnown("importlib.resources.path()")  # type: ignore[operator]
 
 
 # ---- pkgutil

@@ -69,10 +69,10 @@ class Environment(Modelled):
 
     def _model_get(self, _machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         name, default = take_argument(args, kwargs, 0, "key"), take_argument(args, kwargs, 1, "default")
-        known_value = self._known_variable(name)
-        if known_value is None:
+        is_set = self._known_variable(name)
+        if is_set is None:
             return NotKnown(f"the environment variable {name}", Why.ENVIRONMENT)
-        return self.values[str(name)] if known_value else default
+        return self.values[str(name)] if is_set else default
 
     def _model_item(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if args and self._known_variable(args[0]) is False:
@@ -85,12 +85,8 @@ class Environment(Modelled):
         return None
 
     def _model_has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        known_items = self._known_variable(args[0]) if args else None
-        return (
-            NotKnown(f"{describe_value(args[0])} in os.environ", Why.ENVIRONMENT)
-            if known_items is None
-            else known_items
-        )
+        is_set = self._known_variable(args[0]) if args else None
+        return NotKnown(f"{describe_value(args[0])} in os.environ", Why.ENVIRONMENT) if is_set is None else is_set
 
     def _model_default(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if self._known_variable(args[0]) is False:
