@@ -156,7 +156,8 @@ class Measures(Struct):
     """What was counted in the files of a room.
 
     :ivar one_word: functions and methods whose name is one word; properties, commands and ``__x__`` are not counted
-    :ivar placeholders: names that are assigned, among them parameters, which are in ``PLACEHOLDERS``, alone or with a vague noun
+    :ivar placeholders: names that are assigned, among them parameters, which are in ``PLACEHOLDERS``, alone or before a
+        vague noun
     :ivar nominal: docstrings of functions and methods that open with no verb; properties are not counted
     :ivar comments: lines that are a comment and nothing else, among those that are not blank
     :ivar faults: a line of text for each place that counts against the room
