@@ -19,6 +19,7 @@ from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, torch_module
 from abiscan.python.models.builtin import BUILTINS
+from abiscan.python.others_imports import is_of_torch
 from abiscan.python.questions import AskedWorld
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
@@ -234,9 +235,11 @@ class PythonInterpreter(Calls):
         for target in line.targets:
             self.import_module(target)
         base = self.modules.get(line.module)
-        if isinstance(base, PythonModule) and base.stage is Stage.SKIMMED:
-            for name in line.names:
+        for name in line.names:
+            if isinstance(base, PythonModule) and base.stage is Stage.SKIMMED:
                 self._take_own(base, name)
+            elif is_of_torch(line.module):
+                self._raise_if_broken(f"{line.module}.{name}")
 
     def _check_defined(self, module: PythonModule, name: str) -> None:
         """Raise if a module that is imported in a circle has not yet come to a name that is taken from it."""
@@ -300,6 +303,8 @@ class PythonInterpreter(Calls):
 
     def _foreign_module(self, full: str, parent: object) -> object:
         """Return a submodule of a module of another package."""
+        if is_of_torch(full):
+            self._raise_if_broken(full)
         # What the table of the target's names leaves open, the files of an installed torch may decide.
         if full.startswith("torch.") and torch_module.knows_names(self):
             module = torch_module.import_torch_module(self, full)
@@ -380,7 +385,9 @@ class PythonInterpreter(Calls):
             return self._take_own(module, name)
         # The import is refused only where the name is certainly absent. What is not known to be there, either, may be a
         # submodule that the package brings.
-        knows_names = full.partition(".")[0] == "torch" and torch_module.knows_names(self)
+        knows_names = is_of_torch(full) and torch_module.knows_names(self)
+        if is_of_torch(full):
+            self._raise_if_broken(f"{full}.{name}")
         if knows_names and torch_module.surely_lacks(self, full, name):
             raise torch_module.cannot_import(self, full, name)
         if f"{full}.{name}" in MODELS:

@@ -1,6 +1,9 @@
 """What the import of an installed package fails for, where the imports in its own modules tell: nothing of it is run.
 
 Only those count that every import of a module executes: statements of its body, outside of ``if`` and ``try``.
+
+Modules of torch count, too: some need packages that torch does not require, such as setuptools. What ``import torch``
+itself imports is there, or there would be no question.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from abiscan.python.model import Answer
 from abiscan.regex import regex
 
 _MOST_MODULES: Final = 1_000
+_MOST_OF_TORCH: Final = 40
+"""The modules of torch that one of them is followed to: most import half of torch, and nothing else."""
 _STATEMENT: Final = regex(rb"(?m)^(?:import|from)\b[^\n(#]*(?:\([^)]*\))?")
 _FINDS_OTHERS: Final = regex(
     rb"sys\.path\b|sys\.modules\[(?!__name__)[^\]\n]+\]\s*=[^=]|meta_path|path_hooks|addsitedir|__path__"
@@ -53,24 +58,34 @@ def find_broken_import(module: str, installed: Installed) -> BrokenImport | None
 
     :param module: with its packages, as in ``peft.utils``
     """
+    most = _MOST_OF_TORCH if is_of_torch(module) else _MOST_MODULES
     try:
-        return next(_Walk(installed).enter(module), None)
+        return next(_Walk(installed, most=most).enter(module), None)
     except _NotKnown:
         return None
+
+
+def is_of_torch(module: str) -> bool:
+    """Whether a module is torch, or one in it."""
+    return module.partition(".")[0] == "torch"
 
 
 class _Walk:
     """One import: the modules that it has come to."""
 
-    def __init__(self, installed: Installed) -> None:
+    def __init__(self, installed: Installed, *, most: int = _MOST_MODULES) -> None:
         self._installed = installed
+        self._most = most
         self._seen: set[str] = set()
         self._running: list[str] = []
 
     def enter(self, module: str) -> Iterator[BrokenImport]:
         """Yield what breaks the import of a module and of the packages that it is in."""
         parts = module.split(".")
-        if parts[0] == "torch" or standard.has_module(parts[0], self._installed.python) is not False:
+        if parts[0] == "torch":
+            yield from self._enter_torch(module)
+            return
+        if standard.has_module(parts[0], self._installed.python) is not False:
             return
         if standard.is_of_some(parts[0]) or self._installed.has_top(parts[0]) is Answer.UNKNOWN:
             return  # there are copies of what Python no longer has
@@ -79,7 +94,7 @@ class _Walk:
             if name in self._seen:
                 continue
             self._seen.add(name)
-            if len(self._seen) > _MOST_MODULES:
+            if len(self._seen) > self._most:
                 raise _NotKnown
             is_there = self._installed.has_top(name) if count == 1 else self._installed.has(name, None)
             if is_there is False:
@@ -91,9 +106,29 @@ class _Walk:
             yield from self._follow(name, source)
             self._running.pop()
 
+    def _enter_torch(self, module: str) -> Iterator[BrokenImport]:
+        """Yield what breaks the import of a module of torch: a package of others, for its own modules are there."""
+        if self._running and not is_of_torch(self._running[-1]):
+            broken = find_broken_import(module, self._installed)
+            if broken is not None:
+                yield broken
+            return
+        parts = module.split(".")
+        for count in range(2, len(parts) + 1):
+            name = ".".join(parts[:count])
+            source = self._installed.source(name)
+            if name in self._seen or source is None:
+                continue
+            self._seen.add(name)
+            if len(self._seen) > self._most:
+                raise _NotKnown
+            self._running.append(name)
+            yield from self._follow(name, source)
+            self._running.pop()
+
     def _follow(self, module: str, source: Path) -> Iterator[BrokenImport]:
         text = observed_fs.read_file(source)
-        if _FINDS_OTHERS.search(text):
+        if not is_of_torch(module) and _FINDS_OTHERS.search(text):
             raise _NotKnown
         package = module if source.name == "__init__.py" else module.rpartition(".")[0]
         for match in _STATEMENT.finditer(text):
@@ -112,8 +147,12 @@ class _Walk:
         if not base:
             return
         yield from self.enter(base)
+        if is_of_torch(base):
+            for alias in statement.names:
+                yield from self.enter(f"{base}.{alias.name}")
+            return
         source = self._installed.source(base)
-        if source is None or base.partition(".")[0] == "torch":
+        if source is None:
             return
         text = observed_fs.read_file(source)
         for alias in statement.names:

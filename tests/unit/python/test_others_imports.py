@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Raised
@@ -33,6 +34,25 @@ WORKS = {
         "other/__init__.py": "import os\npart = os\nfrom other import part\n",
         "other/part.py": "import absent\n",
     },
+}
+TORCH = {
+    "torch/__init__.py": "",
+    "torch/whole.py": "from torch import utils\ntry:\n    import absent\nexcept ImportError:\n    pass\n",
+    "torch/utils/__init__.py": "import sys\nfrom torch import whole\nsys.modules['torch.made'] = sys\n",
+    "torch/utils/needs.py": "from . import further\nthing = 1\n",
+    "torch/utils/further.py": "import torch.whole\nfrom absent.part import thing\n",
+}
+"""A torch with a module that needs what is not there, as torch.utils.cpp_extension needs setuptools."""
+OF_TORCH = {
+    "import torch.utils.needs\n": True,
+    "from torch.utils.needs import thing\n": True,
+    "from torch.utils import needs\n": True,
+    "import beside\n": True,
+    "import torch.whole\n": False,
+    "import torch.utils\n": False,
+    "from torch import utils, whole\n": False,
+    "try:\n    from torch.utils import needs\nexcept ImportError:\n    pass\n": False,
+    "def f():\n    import torch.utils.needs\n": False,
 }
 
 
@@ -67,6 +87,23 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
     assert outcome.raised.message == real[1]
     assert outcome.raised.at is not None
     assert (outcome.raised.at.file, outcome.raised.at.line) == ("pkg/__init__.py", 1)
+
+
+@pytest.mark.parametrize("code", OF_TORCH)
+@pytest.mark.parametrize("after", ["", "lookup = torch.ops.load_library\n"])
+def test_a_module_of_torch_needs_what_torch_does_not_require(tmp_path: Path, code: str, after: str) -> None:
+    for name, text in {**TORCH, "beside.py": "from torch.utils import needs\n"}.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text)
+    (tmp_path / "imports.py").write_text(code)
+    real = really(tmp_path, "imports")
+    assert bool(real) is OF_TORCH[code]
+    files = {"pkg/__init__.py": code + "import torch\n" + after, "pkg/_C.so": ""}
+    surroundings = replace(around(tmp_path), torch_folder=tmp_path / "torch")
+    (outcome,) = reading_of(files, around=surroundings).imports
+    told = [outcome.raised.exception, outcome.raised.message] if isinstance(outcome.raised, Raised) else []
+    assert told == real
 
 
 def test_what_an_installation_may_change_is_not_known(tmp_path: Path) -> None:
