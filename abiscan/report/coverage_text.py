@@ -92,7 +92,8 @@ def _list_head(report: BackendReport) -> Iterator[Text]:
 def _make_table(missing: Sequence[MissingKernel]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("operator", "", "called by"):
-        table.add_column(title, overflow="fold")
+        # On a narrow terminal, it is the callers that are wrapped.
+        table.add_column(title, overflow="fold", no_wrap=title == "operator")
     for kernel in missing:
         marks = (("essential", kernel.essential), ("core", kernel.core), ("special", not kernel.general))
         callers = ", ".join(kernel.reached_from[:_CALLERS]) + (", …" if len(kernel.reached_from) > _CALLERS else "")

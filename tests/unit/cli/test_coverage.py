@@ -47,6 +47,12 @@ def test_gaps_that_differ_in_an_operator_alone_are_grouped(capsys: pytest.Captur
         assert lines == [f"gap: {line}" for line in shown]
 
 
+def test_names_are_in_one_line_where_there_is_no_terminal() -> None:
+    lines = run(BACKEND, "--torch", "2.13.0").splitlines()
+    (line,) = (line for line in lines if line.startswith("aten::set_.source_Storage_s"))
+    assert line.split() == ["aten::set_.source_Storage_storage_offset", "essential"]
+
+
 def test_the_backend_of_pytorch_issue_38973() -> None:
     """What torch 1.5.0 raises is recorded: see sample_binaries/registration_conflicts/README.md."""
     document = report(ISSUE, "--torch", "1.5.0", code=1)  # it does not load
