@@ -74,8 +74,8 @@ def coverage(
 
     \b
     Exit codes:
-      0  nothing at or above --fail-on
-      1  a missing kernel, with --fail-on call-fails
+      0  it loads, with nothing at or above --fail-on
+      1  it does not load, or its dispatch key has moved; a missing kernel, with --fail-on call-fails
       2  usage error, or an input that cannot be read
       3  something could not be read
     """

@@ -130,6 +130,17 @@ def test_a_target_without_kernels_is_named() -> None:
 
 def test_that_it_does_not_load_is_said_first() -> None:
     lines = run(ISSUE, "--torch", "1.5.0", code=1).splitlines()
-    assert lines[1].startswith("it does not load: Tried to register multiple operators with the same name")
-    assert lines[2].startswith("note: its kernels are for dispatch key 10")
+    start = f"{ISSUE} on torch 1.5.0, backend XLATensorId: does not load - Tried to register multiple operators with "
+    assert lines[0].startswith(start)
+    assert lines[1].startswith("note: its kernels are for dispatch key 10")
     assert report(BACKEND, "--torch", "2.13.0")["load_error"] is None
+
+
+def test_that_its_dispatch_key_has_moved_is_said_first(capsys: pytest.CaptureFixture[str]) -> None:
+    # As above, of an extension that loads all the same.
+    moved = msgspec.structs.replace(abiscan.coverage(ISSUE, "1.5.0"), load_error=None)
+    coverage_text.render_coverage(moved, Console(width=400))
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"{ISSUE} on torch 1.5.0, backend XLATensorId: none of its kernels is for this backend"
+    assert moved.exit_code() == 1
+    assert abiscan.coverage(BACKEND, "2.13.0").exit_code() == 0
