@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from abiscan.dispatch.coverage import Coverage, MissingKernel
     from abiscan.errors import AbiscanError, InputError
-    from abiscan.findings import Effect, Evidence, Finding, Rule
+    from abiscan.findings import Confidence, Effect, Evidence, Finding, Rule
     from abiscan.gaps import Gap
     from abiscan.inputs.session import Session
     from abiscan.results.api_history import ApiHistory
@@ -58,6 +58,7 @@ __all__ = [
     "ApiHistory",
     "BackendReport",
     "Comparison",
+    "Confidence",
     "Coverage",
     "Diagnosis",
     "Effect",
@@ -135,7 +136,7 @@ _MODULES = {
     ),
     "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
     "abiscan.errors": ("AbiscanError", "InputError"),
-    "abiscan.findings": ("Effect", "Evidence", "Finding", "Rule"),
+    "abiscan.findings": ("Confidence", "Effect", "Evidence", "Finding", "Rule"),
     "abiscan.gaps": ("Gap",),
     "abiscan.inputs.session": ("Session",),
     "abiscan.results.api_history": ("ApiHistory",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +45,16 @@ class Effect(enum.Enum):
         return list(Effect).index(self)
 
 
+class Confidence(enum.Enum):
+    """How sure it is that the effect comes about, if what the finding names is used at all."""
+
+    CERTAIN = "certain"
+    """The files leave no other possibility."""
+
+    POSSIBLE = "possible"
+    """It depends on what the files do not say: what else is loaded, which build it was, or how it is called."""
+
+
 class Evidence(Struct, frozen=True, kw_only=True):
     """One piece of evidence for a finding.
 
@@ -73,6 +84,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     :ivar fix: what to do about it
     :ivar says: what torch itself says about it, word for word, if it says anything
     :ivar symptom: what users see if the package hides the error itself
+    :ivar confidence: how sure it is
     """
 
     rule: str
@@ -82,6 +94,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     fix: str
     says: str | None = None
     symptom: str | None = None
+    confidence: Confidence = Confidence.CERTAIN
 
 
 class Documented(Struct, frozen=True, kw_only=True):
@@ -107,8 +120,15 @@ class Rule(Documented, frozen=True, kw_only=True):
 
 
 def page_of(rule: str) -> str:
-    """Return the page of a rule in the documentation, from the root of the repository."""
-    return f"docs/rules/{rule}.md"
+    """Return the page of a rule: its address where ``ABISCAN_DOCS`` says where the documentation is, else its path from
+    the root of the repository.
+    """
+    return f"{os.environ.get('ABISCAN_DOCS', 'docs').rstrip('/')}/rules/{rule}.md"
+
+
+def is_address(page: str) -> bool:
+    """Whether a browser can follow a page of ``page_of``."""
+    return page.startswith(("https://", "http://"))
 
 
 def rule(

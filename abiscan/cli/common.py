@@ -43,6 +43,7 @@ _OF_SIGPIPE: Final = 141  # as shells have it of a program that the signal ends
 _OF_COMMANDS: Final = "github"
 _IN_JSON: Final = {"#": "\\u0023", ":": "\\u003a"}
 _IN_MARKUP: Final = {"#": "&#35;", ":": "&#58;"}
+_UNLIMITED: Final = 1_000_000
 _ESCAPES: Final = {"json": _IN_JSON, "sarif": _IN_JSON, "junit": _IN_MARKUP, "html": _IN_MARKUP}
 
 View: TypeAlias = Callable[[TextIO], None]
@@ -268,6 +269,15 @@ def make_console(stream: TextIO) -> Console:
             raise  # noqa: PLE0704 - what it handles; rich would exit with 1, which means a finding
 
     return OutputConsole(file=stream, highlight=False)
+
+
+def make_table_console(stream: TextIO) -> Console:
+    """Return a console for views with tables of names, which are wrapped on a terminal only."""
+    console = make_console(stream)
+    # rich assumes 80 columns where there is no terminal, and would cut names and commands that are searched or copied.
+    if not console.is_terminal:
+        console.width = _UNLIMITED
+    return console
 
 
 def make_page(stream: TextIO) -> Page:

@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import errors_reported, explain_strict, make_console, show_progress, write_result
+from abiscan.cli.common import errors_reported, explain_strict, make_table_console, show_progress, write_result
 from abiscan.cli.options import (
     fail_options,
     gpu_options,
@@ -74,8 +74,8 @@ def coverage(
 
     \b
     Exit codes:
-      0  nothing at or above --fail-on
-      1  a missing kernel, with --fail-on call-fails
+      0  it loads, with nothing at or above --fail-on
+      1  it does not load, or its dispatch key has moved; a missing kernel, with --fail-on call-fails
       2  usage error, or an input that cannot be read
       3  something could not be read
     """
@@ -96,7 +96,7 @@ def coverage(
     def write_text(stream: TextIO) -> None:
         from abiscan.report import coverage_text
 
-        coverage_text.render_coverage(backend_report, make_console(stream), verbose=verbose)
+        coverage_text.render_coverage(backend_report, make_table_console(stream), verbose=verbose)
 
     write_result(backend_report, form, output, {"text": write_text})
     # Text and JSON have the gaps as well; here they are the reason of an exit code.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 import click
 
 from abiscan.cache.result_cache import answer
-from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
+from abiscan.cli.common import errors_reported, make_table_console, show_progress, write_result
 from abiscan.cli.options import cpu_option, index_options, python_option, quiet_option, report_options
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs import result_codec
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from abiscan.hooks.doctor import Examination, WayOut
 
 _Result = TypeVar("_Result")
-_LOG_WIDTH = 200  # wide enough that a table in a log is not wrapped
 
 
 @click.command(cls=ReportingCommand)
@@ -91,11 +90,7 @@ def doctor(
         from abiscan.report import doctor_text
 
         if diagnosis.ailments or not quiet:
-            page = make_console(stream)
-            # rich assumes 80 columns where there is no terminal, and would wrap commands that are to be copied.
-            if not page.is_terminal:
-                page.width = _LOG_WIDTH
-            doctor_text.render_diagnosis(diagnosis, page)
+            doctor_text.render_diagnosis(diagnosis, make_table_console(stream))
 
     write_result(diagnosis, form, output, {"text": write_text})
     sys.exit(diagnosis.exit_code)

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
+from abiscan.cli.common import errors_reported, make_table_console, show_progress, write_result
 from abiscan.cli.options import (
     cpu_option,
     index_options,
@@ -142,7 +142,7 @@ def fit(
     def write_text(stream: TextIO) -> None:
         from abiscan.report import fit_text
 
-        fit_text.render_fit(result, make_console(stream), verbose=verbose)
+        fit_text.render_fit(result, make_table_console(stream), verbose=verbose)
 
     # Without an answer there is no file of pins: an empty one would install nothing without an error.
     def write_pins(stream: TextIO) -> None:

@@ -124,7 +124,7 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     # Targets per second, since a survey takes hours and its answers come in any order.
     columns = (bars.BarColumn(), bars.MofNCompleteColumn(), _make_rate_column(), bars.TimeRemainingColumn())
     with bars.Progress(*columns, console=Console(stderr=True)) as item:
-        task = item.add_task("")
+        task = item.add_task("", total=None)  # until the targets are counted
 
         def show_done(done: int, total: int) -> None:
             item.update(task, completed=done, total=total)

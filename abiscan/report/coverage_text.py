@@ -71,11 +71,17 @@ def _group_gaps(gaps: Iterable[str]) -> Iterator[str]:
 def _list_head(report: BackendReport) -> Iterator[Text]:
     coverage = report.coverage
     name = f" ({clean(report.backend_name)})" if report.backend_name else ""
+    # What makes the rest of no account is in the first line.
+    failure = f": does not load - {clean(first_line(report.load_error))}" if report.load_error is not None else ""
+    if report.is_moved and not failure:
+        failure = ": none of its kernels is for this backend"
     yield Text.assemble(
-        (clean(report.target), "bold"), f" on {clean(report.release)}, backend ", (clean(report.backend), "cyan"), name
+        (clean(report.target), "bold"),
+        f" on {clean(report.release)}, backend ",
+        (clean(report.backend), "cyan"),
+        name,
+        (failure, "bold red"),
     )
-    if report.load_error is not None:
-        yield Text(f"it does not load: {clean(first_line(report.load_error))}", style="bold red")
     yield from (Text(f"note: {clean(note)}", style="yellow") for note in report.notes)
     # A fallback runs every operator without a kernel of its own, so it changes what the next line says.
     fallback = " and a fallback" if report.has_fallback else ""
@@ -92,7 +98,8 @@ def _list_head(report: BackendReport) -> Iterator[Text]:
 def _make_table(missing: Sequence[MissingKernel]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("operator", "", "called by"):
-        table.add_column(title, overflow="fold")
+        # On a narrow terminal, it is the callers that are wrapped.
+        table.add_column(title, overflow="fold", no_wrap=title == "operator")
     for kernel in missing:
         marks = (("essential", kernel.essential), ("core", kernel.core), ("special", not kernel.general))
         callers = ", ".join(kernel.reached_from[:_CALLERS]) + (", …" if len(kernel.reached_from) > _CALLERS else "")

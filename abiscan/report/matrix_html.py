@@ -16,7 +16,7 @@ from typing import Final
 
 import abiscan
 from abiscan.extension.built_for import span
-from abiscan.findings import Finding, page_of
+from abiscan.findings import Confidence, Finding, is_address, page_of
 from abiscan.report.marks import CLASSES
 from abiscan.report.matrix_text import group_adjacent
 from abiscan.report.sarif import level_of
@@ -230,10 +230,16 @@ def _format_finding(finding: Finding) -> str:
     )
     if hidden := len(finding.evidence) - len(shown_evidence):
         proofs += f"<li class='faint'>… {hidden} more</li>"
+    sure = (
+        "" if finding.confidence is Confidence.CERTAIN else f" <span class='faint'>({finding.confidence.value})</span>"
+    )
+    page = _format_text(page_of(finding.rule))
+    link = f'<a href="{page}">{page}</a>' if is_address(page) else page
     return (
-        f"<li><strong>{level_of(finding.effect)}[{_format_text(finding.rule)}]</strong> {_format_text(finding.message)}"
+        f"<li><strong>{level_of(finding.effect)}[{_format_text(finding.rule)}]</strong>{sure} "
+        f"{_format_text(finding.message)}"
         f"<ul>{proofs}</ul>"
-        f'<p>Fix: {_format_text(finding.fix)}</p><p class="faint">{_format_text(page_of(finding.rule))}</p></li>'
+        f'<p>Fix: {_format_text(finding.fix)}</p><p class="faint">{link}</p></li>'
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import abiscan
-from abiscan.findings import Documented, Effect, Finding, page_of
+from abiscan.findings import Confidence, Documented, Effect, Finding, is_address, page_of
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.causes import group_causes
 from abiscan.results.check import Report, Result, Suppressed
@@ -116,13 +116,16 @@ def _list_proofs(finding: Finding) -> list[str]:
 
 
 def _describe_rule(rule: Documented) -> dict[str, Any]:
+    page = page_of(rule.name)
     return {
         "id": rule.name,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.summary},
         "help": {"text": rule.documentation, "markdown": rule.documentation},
-        "properties": {"page": page_of(rule.name)},
+        # SARIF 2.1.0, 3.49.12: an absolute URI, which a path in the repository is not.
+        **({"helpUri": page} if is_address(page) else {}),
+        "properties": {"page": page},
     }
 
 
@@ -158,7 +161,11 @@ def _of_package(report: Report, package: PackageResult, indices: dict[str, int])
                     cause.finding.rule, package.name, package.torch or "", *_list_subjects(cause.finding)
                 )
             },
-            "properties": {"effect": cause.finding.effect.value, "torch": package.torch_build},
+            "properties": {
+                "effect": cause.finding.effect.value,
+                "torch": package.torch_build,
+                **_state_confidence(cause.finding),
+            },
         }
     for _, result in files:
         yield from (_make_suppressed(result, suppressed, indices) for suppressed in result.suppressed)
@@ -200,8 +207,13 @@ def _make_entry(result: Result, finding: Finding, indices: dict[str, int]) -> di
             "effect": finding.effect.value,
             "torch": result.torch_build,
             "evidence": [evidence.subject for evidence in finding.evidence],
+            **_state_confidence(finding),
         },
     }
+
+
+def _state_confidence(finding: Finding) -> dict[str, str]:
+    return {} if finding.confidence is Confidence.CERTAIN else {"confidence": finding.confidence.value}
 
 
 def _locate_result(result: Result) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Final
 
 import abiscan
+from abiscan.findings import is_address, page_of
 from abiscan.report.marks import CLASSES
 from abiscan.results.survey import LEGEND, SIGNS, SurveyEntry, SurveySummary
 from abiscan.words import clean
@@ -73,9 +74,16 @@ def _list_causes(summary: SurveySummary) -> Iterator[str]:
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     for cause in summary.causes[:_CAUSES_SHOWN]:
         # The name of the example without its folder: the column is narrow, and the page may be published.
-        cells = (str(cause.count), cause.rule or "", cause.says, PurePath(cause.example).name)
-        yield f"<tr>{''.join(f'<td>{_format_text(cell)}</td>' for cell in cells)}</tr>"
+        texts = (cause.says, PurePath(cause.example).name)
+        cells = (str(cause.count), _format_rule(cause.rule), *map(_format_text, texts))
+        yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     yield "</tbody></table></div>"
+
+
+def _format_rule(rule: str | None) -> str:
+    """Return a rule, with a link to its page where that has an address."""
+    name, page = _format_text(rule or ""), page_of(rule or "")
+    return f'<a href="{_format_text(page)}">{name}</a>' if rule and is_address(page) else name
 
 
 def _format_text(text: str) -> str:

@@ -21,7 +21,9 @@ from abiscan.words import first_line
 
 # The shapes of types that are defined below this room, which know nothing of JSON.
 give_shape("subject readable object instead since? until?")(Evidence)
-give_shape("rule effect message evidence fix says symptom page", page=lambda finding: page_of(finding.rule))(Finding)
+give_shape(
+    "rule effect message evidence fix says symptom confidence? page", page=lambda finding: page_of(finding.rule)
+)(Finding)
 
 
 @give_shape("how object message signal? exact?")

@@ -27,9 +27,10 @@ class BackendReport(Document, frozen=True, kw_only=True):
 
     ``paths`` are the extensions of the target, all of which are loaded; ``built_for`` has the releases that they may
     have been built for, oldest first. ``kernels`` counts the kernels that they register for the backend,
-    ``has_fallback`` says whether a fallback of theirs serves all other operators. ``notes`` are for readers; ``gaps``
-    says what could not be read. ``without_code`` has, for each GPU that was asked for, the operators of the target none
-    of whose kernels run on it, the most used first. ``load_error`` says how the target fails to load, None if it loads.
+    ``has_fallback`` says whether a fallback of theirs serves all other operators. ``notes`` has, in words, the dispatch
+    keys that have moved; ``gaps`` says what could not be read. ``without_code`` has, for each GPU that was asked for,
+    the operators of the target none of whose kernels run on it, the most used first. ``load_error`` says how the target
+    fails to load, None if it loads.
     """
 
     target: str
@@ -48,14 +49,20 @@ class BackendReport(Document, frozen=True, kw_only=True):
     without_code: Mapping[Gpu, tuple[str, ...]] = field(default_factory=dict)
     load_error: str | None = None
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether the number of the dispatch key of all its kernels means another key in this torch."""
+        return bool(self.notes) and not self.kernels
+
     def exit_code(self, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> int:
         """Return the exit code.
 
-        1: it does not load; a kernel is missing and ``fail_on`` is at most as severe; with ``strict``, any gap.
+        1: it does not load; its dispatch key has moved; a kernel is missing and ``fail_on`` is at most as severe; with
+        ``strict``, any gap.
         3: a gap.
         """
-        # Nothing can be called on a backend that does not load, whatever ``fail_on`` says.
-        if self.load_error is not None:
+        # Nothing can be called on a backend that does not load or is not there, whatever ``fail_on`` says.
+        if self.load_error is not None or self.is_moved:
             return 1
         fails = bool(self.coverage.missing or self.coverage.ambiguous or any(self.without_code.values()))
         if (fails and fail_on.severity <= Effect.CALL_FAILS.severity) or (self.gaps and strict):

@@ -27,7 +27,7 @@ from typing import Final
 
 from abiscan.cpu.needs import CpuUse, summary
 from abiscan.cpu.processors import Cpu
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.illegal_instruction import MESSAGE
 from abiscan.linkage.linkage import Linkage
 from abiscan.words import listed, plural
@@ -93,6 +93,7 @@ def _operators_finding(name: str, cpu: Cpu, failing: Mapping[str, Sequence[CpuUs
         ),
         fix=f"run it on a processor with {needed}, or install a build for older processors",
         says=MESSAGE,
+        confidence=Confidence.POSSIBLE,  # a call may take another way
     )
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.dispatch.outcomes import OutcomeKind
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.linkage.unknown_torch_data import TorchData
@@ -76,6 +76,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             ),
             evidence=tuple(map(_make_evidence, of_others)),
             fix="no action needed if Python code or another library of the package defines them before they are called",
+            confidence=Confidence.POSSIBLE,
         )
 
     if in_python:

@@ -31,8 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from abiscan.binary.mangling import demangle, demangle_type
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.unknown_torch_data import TorchData
@@ -63,7 +65,8 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         if possible:
             names = ", ".join(type_drift.change.name for type_drift in possible)
             cause = f"may read members of {names} that have moved in"
-            yield _make_finding(linkage, drift, possible, Effect.NOTE, cause)
+            finding = _make_finding(linkage, drift, possible, Effect.NOTE, cause)
+            yield replace(finding, confidence=Confidence.POSSIBLE)
 
 
 def _said_to_hold(linkage: Linkage, drift: LayoutDrift) -> Finding:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from abiscan.binary.mangling import demangle
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
@@ -64,6 +64,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             ),
             evidence=_list_evidence(external),
             fix="install the package that provides it, put it on RPATH or LD_LIBRARY_PATH, or load it first",
+            confidence=Confidence.POSSIBLE,
         )
     # Found by this check since it lies there, and by ``ld.so`` only if something loads it first.
     if linkage.only_beside:
@@ -77,6 +78,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             ),
             evidence=tuple(Evidence(subject=name, object=linkage.name) for name in linkage.only_beside),
             fix="link it with -Wl,-rpath,'$ORIGIN', or load the library first",
+            confidence=Confidence.POSSIBLE,
         )
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.calls import lookup_message
 from abiscan.dispatch.messages import has_message
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
@@ -44,10 +44,11 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     absent = list(dict.fromkeys(name for name in needed if name not in available))
     # In a namespace of torch's, nobody else defines operators; in any other, Python code may.
     namespaces = {*registering.operators.namespaces, *(name.partition("::")[0] for name in of_torch)}
-    for names, effect in (
-        ([name for name in absent if name.partition("::")[0] in namespaces], Effect.CALL_FAILS),
-        ([name for name in absent if name.partition("::")[0] not in namespaces], Effect.NOTE),
+    for of_torch_alone, effect, confidence in (
+        (True, Effect.CALL_FAILS, Confidence.CERTAIN),
+        (False, Effect.NOTE, Confidence.POSSIBLE),
     ):
+        names = [name for name in absent if (name.partition("::")[0] in namespaces) is of_torch_alone]
         if names:
             messages = [lookup_message(registering.release, name, implemented=name in implemented) for name in names]
             yield Finding(
@@ -60,6 +61,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 ),
                 fix=other_build(linkage),
                 says=messages[0].text,
+                confidence=confidence,
             )
 
 

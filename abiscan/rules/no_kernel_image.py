@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import Linkage
@@ -58,6 +58,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                     for name, count in partial.items()
                 ),
                 fix="no action needed if the operator chooses by the GPU at hand",
+                confidence=Confidence.POSSIBLE,
             )
 
 

@@ -29,7 +29,7 @@ from abiscan.dispatch.operators import Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.stable import call_mismatch
 from abiscan.errors import InputError
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Registering
@@ -73,6 +73,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 ),
             ),
             fix=other_build(linkage),
+            confidence=Confidence.CERTAIN if certain else Confidence.POSSIBLE,
         )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.registrations import LOOKUPS
 from abiscan.words import plural
@@ -52,6 +52,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             for name, gap in gaps
         ),
         fix="run abiscan ops to see what was read; the verdict covers only that",
+        confidence=Confidence.POSSIBLE,
     )
 
 

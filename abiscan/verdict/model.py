@@ -12,7 +12,7 @@ from msgspec import Struct
 from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.findings import Effect, Evidence, Finding
+from abiscan.findings import Confidence, Effect, Evidence, Finding
 from abiscan.gpu.compatibility import fits_gpu
 from abiscan.gpu.devices import Hardware
 from abiscan.gpu.model import CodeKind, Entry
@@ -483,6 +483,7 @@ class _Judgement:
                         fix="compile the model on a processor like the one that will run it",
                         says="Illegal instruction (core dumped)" if certain else None,
                         symptom=f"{RUN} ends the process" if certain else None,
+                        confidence=Confidence.CERTAIN if certain else Confidence.POSSIBLE,
                     )
 
     def _of_gpus(self) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -55,6 +56,23 @@ def test_the_action_checks_every_torch_and_keeps_the_worst_code(abiscan: Path, t
     assert len((tmp_path / "calls").read_text("utf-8").splitlines()) == 3  # one for each torch, whatever is written
     for targets, code in (("build/bad.so absent.so", 1), ("absent.so", 2), ("build/good.so absent.so", 2)):
         assert action(abiscan, tmp_path, TARGETS=targets, TORCH=both).returncode == code
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_rules_in_reports_of_the_action_have_the_address_of_its_repository(abiscan: Path, tmp_path: Path) -> None:
+    torch_package(tmp_path)
+    extension(undefined=uses("_ZN2at4goneEv")).write(tmp_path / "bad.so")
+    settings = {"TARGETS": "bad.so", "TORCH": "torch", "SARIF": "reports", "SERVER": "https://example.org"}
+
+    def address(**more: str) -> str | None:
+        action(abiscan, tmp_path, **settings, **more)
+        log = json.loads((tmp_path / "reports" / "abiscan-torch.sarif").read_text("utf-8"))
+        rules = {rule["id"]: rule for rule in log["runs"][0]["tool"]["driver"]["rules"]}
+        return str(rules["undefined-symbol"]["helpUri"]) if "helpUri" in rules["undefined-symbol"] else None
+
+    page = "https://example.org/me/abiscan/blob/v1/docs/rules/undefined-symbol.md"
+    assert address(REPOSITORY="me/abiscan", REF="v1") == page
+    assert address(REPOSITORY="", REF="") is None  # an action of a folder
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -473,6 +473,27 @@ def test_each_finding_names_its_page(bad: Path, torch: Path) -> None:
     assert Path(__file__).resolve().parents[3].joinpath(pages[0]).is_file()
 
 
+def test_findings_have_the_address_of_their_page_where_the_documentation_has_one(
+    bad: Path, torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ABISCAN_DOCS", "https://example.org/docs")
+    address = "https://example.org/docs/rules/undefined-symbol.md"
+    (result,) = json.loads(run(bad, "--torch", torch, "--format", "json").stdout)["results"]
+    assert [finding["page"] for finding in result["findings"]] == [address]
+    page = (
+        click.testing.CliRunner().invoke(main, ["matrix", str(bad), "--torch", str(torch), "--format", "html"]).stdout
+    )
+    assert f'<a href="{address}">{address}</a>' in page
+
+
+def test_findings_that_are_less_than_certain_say_so(bad: Path, torch: Path, tmp_path: Path) -> None:
+    # A library that is not on this machine, which another package may bring along; and a function that torch lacks.
+    vendor = extension(needed=["libtorch_cpu.so", "libabsent_vendor.so.1"]).write(tmp_path / "vendor.so")
+    for path, confidence in ((vendor, "possible"), (bad, None)):
+        (result,) = json.loads(run(path, "--torch", torch, "--format", "json").stdout)["results"]
+        assert [finding.get("confidence") for finding in result["findings"]] == [confidence]
+
+
 def test_a_link_in_a_circle_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a").symlink_to("b")

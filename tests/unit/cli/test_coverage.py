@@ -47,6 +47,12 @@ def test_gaps_that_differ_in_an_operator_alone_are_grouped(capsys: pytest.Captur
         assert lines == [f"gap: {line}" for line in shown]
 
 
+def test_names_are_in_one_line_where_there_is_no_terminal() -> None:
+    lines = run(BACKEND, "--torch", "2.13.0").splitlines()
+    (line,) = (line for line in lines if line.startswith("aten::set_.source_Storage_s"))
+    assert line.split() == ["aten::set_.source_Storage_storage_offset", "essential"]
+
+
 def test_the_backend_of_pytorch_issue_38973() -> None:
     """What torch 1.5.0 raises is recorded: see sample_binaries/registration_conflicts/README.md."""
     document = report(ISSUE, "--torch", "1.5.0", code=1)  # it does not load
@@ -124,6 +130,17 @@ def test_a_target_without_kernels_is_named() -> None:
 
 def test_that_it_does_not_load_is_said_first() -> None:
     lines = run(ISSUE, "--torch", "1.5.0", code=1).splitlines()
-    assert lines[1].startswith("it does not load: Tried to register multiple operators with the same name")
-    assert lines[2].startswith("note: its kernels are for dispatch key 10")
+    start = f"{ISSUE} on torch 1.5.0, backend XLATensorId: does not load - Tried to register multiple operators with "
+    assert lines[0].startswith(start)
+    assert lines[1].startswith("note: its kernels are for dispatch key 10")
     assert report(BACKEND, "--torch", "2.13.0")["load_error"] is None
+
+
+def test_that_its_dispatch_key_has_moved_is_said_first(capsys: pytest.CaptureFixture[str]) -> None:
+    # As above, of an extension that loads all the same.
+    moved = msgspec.structs.replace(abiscan.coverage(ISSUE, "1.5.0"), load_error=None)
+    coverage_text.render_coverage(moved, Console(width=400))
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"{ISSUE} on torch 1.5.0, backend XLATensorId: none of its kernels is for this backend"
+    assert moved.exit_code() == 1
+    assert abiscan.coverage(BACKEND, "2.13.0").exit_code() == 0

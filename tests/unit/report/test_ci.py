@@ -13,7 +13,7 @@ import msgspec.structs
 import pytest
 import xmlschema
 
-from abiscan.findings import Effect
+from abiscan.findings import Confidence, Effect
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
 from abiscan.report import github, junit, markdown, sarif
@@ -56,6 +56,19 @@ def test_every_rule_is_described_once_in_sarif() -> None:
     rules = run_of(FULL)["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [rule.name for rule in RULES]
     assert all("**Fix.**" in rule["help"]["markdown"] for rule in rules)
+
+
+def test_rules_in_sarif_have_addresses_where_the_documentation_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("helpUri" in rule for rule in run_of(FULL)["tool"]["driver"]["rules"])  # a path is no absolute URI
+    monkeypatch.setenv("ABISCAN_DOCS", "https://example.org/docs/")
+    rules = run_of(FULL)["tool"]["driver"]["rules"]
+    assert [rule["helpUri"] for rule in rules] == [f"https://example.org/docs/rules/{rule.name}.md" for rule in RULES]
+
+
+def test_findings_in_sarif_that_are_less_than_certain_say_so() -> None:
+    possible = finding(Effect.NOTE, rule=RULE, confidence=Confidence.POSSIBLE)
+    entries = run_of(Report(results=(failure(findings=(BROKEN, possible)),)))["results"]
+    assert [entry["properties"].get("confidence") for entry in entries] == [None, "possible"]
 
 
 def test_findings_are_results_of_sarif() -> None:
