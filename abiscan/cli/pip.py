@@ -58,8 +58,11 @@ def pip(*, python: str | None, cpus: tuple[str, ...], words: tuple[str, ...]) ->
     line = read_command_line([word for word in words if word not in OWN_OPTIONS], PIP)
     configured = os.environ.pop("PIP_PYTHON", None)  # pip would install for that one, whatever Python runs it
     named = python or next(reversed(arguments.option_values(line.arguments, "--python")), configured)
-    # From here on, ``chosen`` is the interpreter, whatever way it was named in.
-    line = msgspec.structs.replace(line, arguments=tuple(arguments.drop_options(line.arguments, "--python")))
+    # From here on, ``chosen`` is the interpreter, whatever way it was named in. After the command, pip refuses the
+    # option.
+    if arguments.has_option(line.arguments, "--python"):
+        line = msgspec.structs.replace(line, arguments=tuple(arguments.drop_options(line.arguments, "--python")))
+        words = (*line.command, *line.arguments, *(word for word in words if word in OWN_OPTIONS))
     with errors_reported():
         chosen = choose_environment(named)
         program = packages.pip_command(chosen.python)

@@ -73,7 +73,8 @@ def _list_package(report: Report, package: PackageResult) -> Iterator[str]:
     if package.error and package.error.cause:
         yield f"- *cause*: {as_code(first_line(package.error.cause))}"
     for library in package.without:
-        yield f"- *without* {as_code(library.path)}: {as_code(first_line(library.error or ''))}"
+        error = f": {as_code(first_line(library.error))}" if library.error else ""
+        yield f"- *without* {as_code(library.path)}{error}"
     for cause in outcome_:
         yield from _list_finding(cause.finding, cause.files if len(cause.files) > 1 else ())
     yield from suppressed

@@ -89,6 +89,16 @@ def test_options_before_install_and_in_short(
 
 
 @pytest.mark.usefixtures("index")
+@pytest.mark.parametrize("form", ["--python {}", "--python={}"])
+def test_the_python_may_be_named_after_install(environment: Path, form: str) -> None:
+    # An environment with a pip of its own, which refuses the option there.
+    venv.create(environment, with_pip=True)
+    python = form.format(environment).split()
+    done = run("pip", "install", *python, "bad==2.0", "--force", "--no-deps", env={"VIRTUAL_ENV": None})
+    assert (done.code, is_there(environment, "bad")) == (0, True), done.err
+
+
+@pytest.mark.usefixtures("index")
 def test_torch_does_not_change_unless_somebody_wants_it(environment: Path, tmp_path: Path) -> None:
     (tmp_path / "constraints.txt").write_text("torch==9.9.1\n", "utf-8")
     change = "abiscan: torch 9.9.0+cpu -> 9.9.1"

@@ -16,9 +16,10 @@ import xmlschema
 from abiscan.findings import Confidence, Effect
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
+from abiscan.python.model import HowLoaded
 from abiscan.report import github, junit, markdown, sarif
 from abiscan.results.check import Report, Suppressed
-from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -270,6 +271,23 @@ def test_every_view_says_for_which_build_a_verdict_holds() -> None:
     ]
     for rendered in (github.render_annotations(FULL), markdown.render_markdown(FULL), sarif.render_sarif(FULL, RULES)):
         assert "on torch 2.9.1+cu128" not in rendered
+
+
+def test_a_library_without_a_known_error_is_named_alone_in_markdown() -> None:
+    library = UsedLibrary(
+        path="a/_C.so", loaded_at="a/b.py:1", how=HowLoaded.ON_DEMAND, used=None, verdict=Verdict.FAILS
+    )
+    package = PackageResult(
+        target="a.whl",
+        name="a",
+        version="1",
+        torch="2.9.1",
+        torch_build="2.9.1+cpu",
+        module="a",
+        verdict=PackageVerdict.WORKS_WITHOUT,
+        libraries=(library,),
+    )
+    assert "- *without* `a/_C.so`\n" in markdown.render_markdown(Report(results=(), packages=(package,)))
 
 
 def test_nothing_in_a_file_becomes_a_command_of_github() -> None:
