@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -117,18 +116,6 @@ class Rule(Documented, frozen=True, kw_only=True):
 
     check: Callable[[Linkage], Iterator[Finding]]
     needs: frozenset[TorchData] = frozenset()
-
-
-def page_of(rule: str) -> str:
-    """Return the page of a rule: its address where ``ABISCAN_DOCS`` says where the documentation is, else its path from
-    the root of the repository.
-    """
-    return f"{os.environ.get('ABISCAN_DOCS', 'docs').rstrip('/')}/rules/{rule}.md"
-
-
-def is_address(page: str) -> bool:
-    """Whether a browser can follow a page of ``page_of``."""
-    return page.startswith(("https://", "http://"))
 
 
 def rule(

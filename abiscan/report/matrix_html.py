@@ -16,7 +16,7 @@ from typing import Final
 
 import abiscan
 from abiscan.extension.built_for import span
-from abiscan.findings import Confidence, Finding, is_address, page_of
+from abiscan.findings import Confidence, Finding
 from abiscan.report.marks import CLASSES
 from abiscan.report.matrix_text import group_adjacent
 from abiscan.report.sarif import level_of
@@ -35,6 +35,7 @@ from abiscan.results.matrix import (
     format_working,
 )
 from abiscan.results.package import PackageResult
+from abiscan.results.rule_page import is_address, page_of
 from abiscan.results.unchecked import Unchecked
 from abiscan.words import clean, first_line
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import abiscan
-from abiscan.findings import Confidence, Documented, Effect, Finding, is_address, page_of
+from abiscan.findings import Confidence, Documented, Effect, Finding
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.causes import group_causes
 from abiscan.results.check import Report, Result, Suppressed
 from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.rule_page import is_address, page_of
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _FINGERPRINT: Final = "abiscan/v1"

@@ -14,8 +14,8 @@ from pathlib import PurePath
 from typing import Final
 
 import abiscan
-from abiscan.findings import is_address, page_of
 from abiscan.report.marks import CLASSES
+from abiscan.results.rule_page import is_address, page_of
 from abiscan.results.survey import LEGEND, SIGNS, SurveyEntry, SurveySummary
 from abiscan.words import clean
 

@@ -9,12 +9,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.cpu.needs import CpuNeeds
-from abiscan.findings import OF_METADATA, Effect, Evidence, Finding, page_of
+from abiscan.findings import OF_METADATA, Effect, Evidence, Finding
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.cpu import cpu_document
 from abiscan.results.document import Document, encode_plain, give_shape
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
+from abiscan.results.rule_page import page_of
 from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
