@@ -175,6 +175,19 @@ def test_each_row_of_what_to_touch_has_at_most_three_files_that_exist() -> None:
         assert all(PACKAGE.joinpath(file).is_file() for file in files), row
 
 
+def test_a_kind_of_package_takes_its_name_its_reader_and_the_line_that_chooses_it() -> None:
+    """Conda packages show it: no other module knows what they are."""
+    knowing = {
+        module
+        for module, file in MODULES.items()
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if (isinstance(node, ast.Attribute) and node.attr == "CONDA")
+        or (isinstance(node, ast.alias) and node.name == "CondaPackage")
+        or (isinstance(node, ast.Constant) and node.value in {".conda", ".tar.bz2"})
+    }
+    assert knowing == {"abiscan.inputs.kinds", "abiscan.inputs.conda", "abiscan.inputs.sources"}
+
+
 def test_only_the_tables_of_processors_name_one_of_them() -> None:
     """``x86_64`` is the default in places; whoever names another one knows what belongs into a table."""
     tables = {"abiscan.binary.machines", "abiscan.cpu.architectures", "abiscan.cpu.instructions"}

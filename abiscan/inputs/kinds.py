@@ -10,7 +10,9 @@ from abiscan.inputs import observed_fs
 from abiscan.regex import regex
 
 WHEEL_SUFFIX: Final = ".whl"
+_CONDA_SUFFIXES: Final = (".conda", ".tar.bz2")
 _CONDA: Final = regex(r"[^/]+-[^-/]+-[^-/]+(\.conda|\.tar\.bz2)")
+_LIBRARY: Final = regex(r"\.(so(\.[0-9]+)*|pyd|dll|dylib)$")
 _SOURCE_ARCHIVE: Final = regex(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 
 
@@ -53,5 +55,11 @@ def kind_of(path: Path) -> TargetKind:
 
 
 def may_be_package(name: str) -> bool:
-    """Return whether a file is named like a package in one file."""
+    """Whether a file is named like a package in one file."""
     return name.endswith(WHEEL_SUFFIX) or _CONDA.fullmatch(name) is not None
+
+
+def looks_like_file(word: str) -> bool:
+    """Whether a word is the path of a file that is not there, and not the name of a package."""
+    is_path = "/" in word or "\\" in word
+    return is_path or word.endswith((WHEEL_SUFFIX, *_CONDA_SUFFIXES)) or _LIBRARY.search(word) is not None

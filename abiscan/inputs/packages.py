@@ -18,6 +18,7 @@ from abiscan.errors import InputError
 from abiscan.inputs import interpreter, observed_fs, programs
 from abiscan.inputs.files import check_existence, require_regular
 from abiscan.inputs.image_files import IMAGE_NAME
+from abiscan.inputs.kinds import looks_like_file
 from abiscan.regex import regex
 from abiscan.words import did_you_mean
 
@@ -30,7 +31,6 @@ PURE: Final = "-none-any.whl"
 SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = regex(r"[*?\[]")
-_FILE: Final = regex(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
 _SUFFIX: Final = regex(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
 _FETCH_SECONDS: Final = 3_600
 _RETRIES: Final = "2"
@@ -337,7 +337,7 @@ def resolve_target(
 def is_name(word: str) -> bool:
     """Whether a ``TARGET`` stands for a package, and not for a file or folder."""
     path = Path(word)
-    return not check_existence(path) and not path.is_symlink() and not _FILE.search(word)
+    return not check_existence(path) and not path.is_symlink() and not looks_like_file(word)
 
 
 def require_existing(path: Path) -> Path:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from abiscan.binary.elf import Machine
 from abiscan.cache.result_cache import answer
 from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.cpu.variants import admitted_cpu
@@ -32,7 +31,7 @@ from abiscan.results.check import Result
 from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
-from abiscan.torches import embedded, torch_images
+from abiscan.torches.platforms import platform_of
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.hardware import cpu_question, hardware_of
 
@@ -101,37 +100,14 @@ def torches_of_index(index: Index) -> tuple[ReleaseNumber, ...]:
 
     :raises InputError: the index has no torch
     """
-    machine, images = index.system.machine, index.system.images
-    known_releases = set(torch_images.releases(*images) if images else embedded.versions(machine))
+    platform = platform_of(index.system)
+    known_releases = set(platform.releases())
     numbers = [
         TorchVersion(candidate.version.public)
         for candidate in index.candidates(Requirement("torch"))
         if not candidate.unfit
     ]
-    return tuple(release_build(str(number), machine) for number in dict.fromkeys(numbers) if number in known_releases)
-
-
-def release_build(number: str, machine: Machine | None, cuda: str | None = None) -> ReleaseNumber:
-    """Return a release: the build of it for that CUDA, or by default the one with CUDA, which is that of the public
-    index.
-
-    :param cuda: ``12.6``, or ``cpu``
-    :raises InputError: there is no such build
-    """
-    builds = [
-        build for version, own_value, build in embedded.builds() if str(version) == number and own_value is machine
-    ]
-    if cuda is None:
-        return ReleaseNumber(next((build for build in builds if "+cu" in build), number))
-    build = f"{number}+{local_tag(cuda)}"
-    if build not in builds:
-        raise InputError(build, "is not a build that is known here", f"known are {', '.join(builds) or 'none'}")
-    return ReleaseNumber(build)
-
-
-def local_tag(cuda: str) -> str:
-    """Return the local tag of the builds for a CUDA, ``12.6``, or for ``cpu``."""
-    return cuda if cuda == "cpu" else f"cu{cuda.replace('.', '')}"
+    return tuple(platform.build_of(str(number)) for number in dict.fromkeys(numbers) if number in known_releases)
 
 
 def _combine_requirements(

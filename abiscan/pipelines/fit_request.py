@@ -19,9 +19,9 @@ from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import MinorVersion, TorchVersion, number_of
-from abiscan.pipelines.fit import fit_packages, local_tag, release_build, torches_of_index
+from abiscan.pipelines.fit import fit_packages, torches_of_index
 from abiscan.results.fit import FitReport
-from abiscan.torches import embedded
+from abiscan.torches.platforms import platform_of
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf, torch_choices
 
 _FOLDER = "wheels"
@@ -102,9 +102,8 @@ def _other_releases(tried: Sequence[TorchChoice], build: str, index: Index) -> S
     try:
         torches = torches_of_index(index)
     except InputError:  # it has no torch
-        machine = index.system.machine
-        releases = reversed(embedded.versions(machine)) if machine else ()
-        torches = tuple(release_build(str(release), machine) for release in releases)
+        platform = platform_of(index.system)
+        torches = tuple(platform.build_of(str(release)) for release in reversed(platform.releases()))
     numbers = {number_of(choice.number) for choice in tried if isinstance(choice, ReleaseNumber)} | {number_of(build)}
     newest: dict[MinorVersion, TorchChoice] = {}
     for choice in torches:
@@ -136,12 +135,8 @@ def _list_choices(request: Request, index: Index) -> Sequence[TorchChoice]:
         choices = [*reversed(torch_choices(request.torch))]
         if len(choices) == 1 and ("+" in request.torch or check_existence(Path(request.torch))):
             return choices
-    if not choices and (images := index.system.images):
-        problem = f"no release of torch for {images[0].value} on {images[1].value} is embedded and on the index"
-        raise InputError(index.system.platforms[0], problem, "pass the wheel of a torch with --torch")
-    machine = index.system.machine
+    platform = platform_of(index.system)
+    if not choices:
+        platform.require_releases(index.system.platforms[0])
     numbers = [choice.number for choice in choices if isinstance(choice, ReleaseNumber)]
-    if index.system.images:
-        local = f"+{local_tag(request.cuda)}" if request.cuda else ""
-        return [ReleaseNumber(f"{number.partition('+')[0]}{local}") for number in numbers]
-    return [release_build(number.partition("+")[0], machine, request.cuda) for number in numbers]
+    return [platform.build_of(number.partition("+")[0], request.cuda) for number in numbers]

@@ -19,7 +19,8 @@ from abiscan.index.remote import RemoteFile
 from abiscan.index.web import Web
 from abiscan.inputs.session import Session
 from abiscan.pipelines import version_search
-from abiscan.pipelines.fit import fit_packages, release_build
+from abiscan.pipelines.fit import fit_packages
+from abiscan.torches.platforms import LinuxPlatform
 from tests.commands.processes import run
 from tests.hostile.servers import JSON, Answer, Server, content, page, redirect, serving, wheel
 
@@ -176,7 +177,7 @@ def test_a_requirement_that_nobody_can_read_is_none(server: Server, tmp_path: Pa
 
 
 def fitted(server: Server, folder: Path, *names: str) -> object:
-    choices = [release_build("2.13.0", Machine.X86_64)]
+    choices = [LinuxPlatform(Machine.X86_64).build_of("2.13.0")]
     wanted = [Requirement(name) for name in names]
     return fit_packages(wanted, choices, opened(server, folder), Session(folder=folder), installed=False)
 

@@ -20,7 +20,8 @@ from packaging.requirements import Requirement
 from abiscan.binary.elf import Machine
 from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.session import Session
-from abiscan.pipelines.fit import fit_packages, release_build
+from abiscan.pipelines.fit import fit_packages
+from abiscan.torches.platforms import LinuxPlatform
 from tools.fuzz.model import EDGES, SAMPLES, Case, damaged
 from tools.fuzz.texts import changed
 
@@ -157,7 +158,7 @@ def _fit(random: Random, folder: Path) -> None:
     with _serving(random) as url:
         index = Index(Settings(index_urls=(url,)), _SYSTEM, folder / "wheels")
         index.web._pause = 0
-        choices = [release_build("2.13.0", Machine.X86_64, None)]
+        choices = [LinuxPlatform(Machine.X86_64).build_of("2.13.0")]
         fit_packages([Requirement("x")], choices, index, Session(folder=folder), installed=False).to_json()
 
 

@@ -27,10 +27,11 @@ from abiscan.cli import main
 from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
-from abiscan.pipelines.fit import Opinion, _Attempt, fit_packages, release_build, torches_of_index
+from abiscan.pipelines.fit import Opinion, _Attempt, fit_packages, torches_of_index
 from abiscan.report import fit_text
 from abiscan.results.document import read_schema
 from abiscan.results.fit import FitReport, Fitting
+from abiscan.torches.platforms import LinuxPlatform
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 from tests.index_server import LocalIndex, serving
@@ -87,7 +88,7 @@ def server(folder: Path) -> Iterator[LocalIndex]:
 
 def found(server: LocalIndex, cache: Path, names: Sequence[str], torches: Sequence[str] = ()) -> FitReport:
     index = Index(Settings(index_urls=(server.url,)), SYSTEM, cache / "wheels")
-    choices = [release_build(torch, Machine.X86_64, "cpu" if torch == "2.13.0" else None) for torch in torches]
+    choices = [LinuxPlatform(Machine.X86_64).build_of(torch, "cpu" if torch == "2.13.0" else None) for torch in torches]
     requirements = [Requirement(name) for name in names]
     return fit_packages(requirements, choices or torches_of_index(index), index, Session(folder=cache), installed=False)
 
@@ -113,7 +114,7 @@ def test_the_symbols_are_where_the_test_says() -> None:
 
     for symbol, torches in WORKS.items():
         for torch in TORCHES if symbol else ():
-            exported = embedded.exports(str(release_build(torch, Machine.X86_64).number), Machine.X86_64)
+            exported = embedded.exports(str(LinuxPlatform(Machine.X86_64).build_of(torch).number), Machine.X86_64)
             libraries = [names for library, names in exported.items() if "torch_cpu" in library or "c10.so" in library]
             assert any(symbol in names for names in libraries) is (torch in torches), (symbol, torch)
 

@@ -13,8 +13,8 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
-from abiscan.pipelines.fit import release_build
 from abiscan.pipelines.quick_reject import Glance, reject_quickly
+from abiscan.torches.platforms import LinuxPlatform
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, package_wheel
 
@@ -42,7 +42,7 @@ def seen(tmp_path: Path, code: str, objects: Mapping[str, Elf], torch: str = "2.
     libraries = {path if "/" in path else f"eye/{path}": elf for path, elf in objects.items()}
     path = package_wheel(tmp_path, "eye", libraries, files={"eye/__init__.py": LOAD + code})
     wheel = RemoteWheel(path=Path(path.name), stream=lambda: io.BytesIO(path.read_bytes()))
-    choice = release_build(torch, Machine.X86_64)
+    choice = LinuxPlatform(Machine.X86_64).build_of(torch)
     return reject_quickly(wheel, choice, Session(folder=tmp_path / "store"), (3, 11), Machine.X86_64)
 
 
@@ -105,7 +105,7 @@ def test_a_guarded_package_costs_little(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zipfile, "ZipFile", Recorded)
         wheel = RemoteWheel(path=Path(path.name), stream=lambda: io.BytesIO(path.read_bytes()))
-        choice = release_build("2.9.1", Machine.X86_64)
+        choice = LinuxPlatform(Machine.X86_64).build_of("2.9.1")
         found = reject_quickly(wheel, choice, Session(folder=tmp_path / "store"), (3, 11), Machine.X86_64)
     assert found.reason is not None
     assert set(read) == {"eye-1.0.dist-info/METADATA", "eye/__init__.py"}

@@ -12,8 +12,9 @@ from packaging.requirements import Requirement
 from abiscan.binary.elf import Machine
 from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.session import Session
-from abiscan.pipelines.fit import fit_packages, release_build
+from abiscan.pipelines.fit import fit_packages
 from abiscan.results.fit import FitReport
+from abiscan.torches.platforms import LinuxPlatform
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel, variant_wheel
 from tests.index_server import LocalIndex, serving
@@ -40,7 +41,7 @@ def index_of(server: LocalIndex) -> Index:
 
 
 def found(server: LocalIndex, torch: str = "2.13.0", *cpus: str) -> FitReport:
-    choices = [release_build(torch, Machine.X86_64, "cpu" if torch == "2.13.0" else None)]
+    choices = [LinuxPlatform(Machine.X86_64).build_of(torch, "cpu" if torch == "2.13.0" else None)]
     session = Session(folder=server.folder / "kept", cpus=cpus)
     return fit_packages([Requirement("pkg")], choices, index_of(server), session, installed=False)
 
