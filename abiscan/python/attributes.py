@@ -199,7 +199,7 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
         return machine.bound(meta, cls, cls.metaclass)
     attributes = {
         "__name__": cls.name,
-        "__qualname__": cls.name,
+        "__qualname__": cls.qualified or cls.name,
         "__module__": cls.module,
         "__bases__": cls.bases or (object,),
         "__dict__": cls.names,
@@ -285,7 +285,7 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
         return {key: machine.evaluate(node, function.scope) for key, node in nodes.items() if node is not None}
     attributes = {
         "__name__": function.name,
-        "__qualname__": function.name,
+        "__qualname__": function.qualified or function.name,
         "__module__": function.scope.module.name,
         "__doc__": docstring_of(function.node),
         "__dict__": function.attributes,

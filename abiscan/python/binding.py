@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from abiscan.python import attributes, special
 from abiscan.python.expressions import Expressions
-from abiscan.python.values import NotKnown, Scope, known_length, note_change, thrown
+from abiscan.python.values import NotKnown, Scope, Thrown, known_length, note_change, thrown
 
 
 class Binding(Expressions):
@@ -34,7 +34,7 @@ class Binding(Expressions):
             self.set_item(self.evaluate(target.value, scope), self.evaluate(target.slice, scope), value)
 
     def _unpack(self, targets: Sequence[ast.expr], value: object, scope: Scope) -> None:
-        values = self.items(value)
+        values = self._unpacked_items(value)
         starred = next((index for index, element in enumerate(targets) if isinstance(element, ast.Starred)), None)
         # It is not known how many items there are, so neither which target gets which, nor whether there are enough.
         if isinstance(values, list) and known_length(values) is None:
@@ -43,6 +43,10 @@ class Binding(Expressions):
             values = [values.part(f"[{index}]") for index in range(len(targets))]
         elif starred is not None:
             # The targets after the starred one take their items from the end, it takes those that are left.
+            least = len(targets) - 1
+            if len(values) < least:
+                text = f"not enough values to unpack (expected at least {least}, got {len(values)})"
+                raise thrown(ValueError, text)
             end = len(values) - (len(targets) - starred - 1)
             values = [*values[:starred], values[starred:end], *values[end:]]
         if len(values) != len(targets):
@@ -55,6 +59,16 @@ class Binding(Expressions):
             raise thrown(ValueError, text)
         for target, element in zip(targets, values, strict=True):
             self.assign(target, element, scope)
+
+    def _unpacked_items(self, value: object) -> list[object] | NotKnown:
+        """Return the items of a value that is unpacked, which has an error of its own for one that has no items."""
+        try:
+            return self.items(value)
+        except Thrown as error:
+            name = special.type_name(value)
+            if error.failure.args == (f"'{name}' object is not iterable",):
+                raise thrown(TypeError, f"cannot unpack non-iterable {name} object") from None
+            raise
 
     def put(self, owner: object, name: str, value: object) -> None:
         """Execute ``owner.name = value``."""

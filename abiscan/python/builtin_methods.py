@@ -383,7 +383,8 @@ def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kw
             return made
         args = [special.plain_value(args[0]), *args[1:]]
     if is_concrete(args) and is_concrete(kwargs):
-        make = attempt_exactly if not kwargs and cls in {int, float, complex} else attempt_operation
+        has_exact_errors = cls in {int, float, complex} or hasattr(cls, "_fields")
+        make = attempt_exactly if not kwargs and has_exact_errors else attempt_operation
         return make(f"{cls.__name__}()", cls, *args, **kwargs)
     unknown = next((argument for argument in args if isinstance(argument, NotKnown)), None)
     name = f"{cls.__name__}({', '.join(describe_value(argument) for argument in args)})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from abiscan.python import attributes, special
@@ -15,6 +16,7 @@ from abiscan.python.machine import Frame
 from abiscan.python.model import NoResult
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import describe_value
+from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.signals import ReturnSignal
 from abiscan.python.values import (
     Bound,
@@ -178,7 +180,11 @@ class Calls(ClassMaking):
         """Run a function of the package; a generator, or a coroutine, is not run yet."""
         node = function.node
         scope = Scope(
-            self._bind_arguments(function, args, kwargs), function.scope.module, function.scope, function=function
+            self._bind_arguments(function, args, kwargs),
+            function.scope.module,
+            function.scope,
+            function=function,
+            prefix=f"{function.qualified}.<locals>.",
         )
         # Nothing of a generator or a coroutine runs yet, but its arguments are bound, and refused, at the call.
         is_generator = self.library.is_generator(node)
@@ -254,14 +260,16 @@ class Calls(ClassMaking):
         for name in (*positional, *(parameter.arg for parameter in parameters.kwonlyargs)):
             if name in leftover and name not in only_positional:
                 if name in names and not unclear:
-                    raise thrown(TypeError, f"{function.name}() got multiple values for argument '{name}'")
+                    raise thrown(
+                        TypeError, f"{self._name_in_errors(function)}() got multiple values for argument '{name}'"
+                    )
                 names[name] = leftover.pop(name)
             elif name not in names:
                 names[name] = function.defaults.get(name, NotKnown(name, Why.NOT_FOLLOWED))
                 if name not in function.defaults and name in required:
                     lacking.append(name)
         if not unclear:
-            self._refuse_arguments(function, lacking, leftover, len(args))
+            self._refuse_arguments(function, lacking, leftover, len(args), passed=kwargs.keys())
         if parameters.vararg:
             names[parameters.vararg.arg] = tuple(args[len(positional) :])
         if parameters.kwarg:
@@ -269,21 +277,39 @@ class Calls(ClassMaking):
         return names
 
     def _refuse_arguments(
-        self, function: PythonFunction, lacking: list[str], leftover: dict[str, object], count: int
+        self,
+        function: PythonFunction,
+        lacking: list[str],
+        leftover: dict[str, object],
+        count: int,
+        *,
+        passed: AbstractSet[str],
     ) -> None:
-        """Raise what Python raises if a function is called with arguments that it does not take."""
+        """Raise what Python raises if a function is called with arguments that it does not take.
+
+        :param lacking: the required parameters that got none
+        :param leftover: the keywords that are no parameters
+        :param count: the number of arguments that were passed by position
+        :param passed: all keywords
+        """
+        # In the order of initialize_locals (Python/ceval.c).
         parameters = function.node.args
-        most = len(parameters.posonlyargs) + len(parameters.args)
-        name = f"{function.owner.name}.{function.name}" if function.owner else function.name
-        if count > most and not parameters.vararg:
-            takes = "1 positional argument" if most == 1 else f"{most} positional arguments"
-            raise thrown(TypeError, f"{name}() takes {takes} but {count} {'was' if count == 1 else 'were'} given")
+        name = self._name_in_errors(function)
         if leftover and not parameters.kwarg:
+            by_position = [parameter.arg for parameter in parameters.posonlyargs if parameter.arg in leftover]
+            if by_position:
+                text = "got some positional-only arguments passed as keyword arguments"
+                raise thrown(TypeError, f"{name}() {text}: '{', '.join(by_position)}'")
             raise thrown(TypeError, f"{name}() got an unexpected keyword argument '{next(iter(leftover))}'")
+        keyword_only = {parameter.arg for parameter in parameters.kwonlyargs}
+        if count > len(parameters.posonlyargs) + len(parameters.args) and not parameters.vararg:
+            raise thrown(TypeError, too_many_arguments(name, parameters, count, len(passed & keyword_only)))
         if lacking:
-            raise thrown(
-                TypeError, _missing_arguments(name, lacking, {parameter.arg for parameter in parameters.kwonlyargs})
-            )
+            raise thrown(TypeError, missing_arguments(name, lacking, keyword_only))
+
+    def _name_in_errors(self, function: PythonFunction) -> str:
+        """Return how errors about arguments name a function."""
+        return function.name if self.before(3, 10) else function.qualified or function.name
 
     # ---- functions that look at their caller
 
@@ -357,16 +383,6 @@ def _parse_code(code: object) -> ast.Module | SyntaxError | None:
         return error
     except (ValueError, RecursionError, MemoryError):
         return None
-
-
-def _missing_arguments(name: str, lacking: list[str], keywords: set[str]) -> str:
-    kind = "keyword-only" if lacking[0] in keywords else "positional"
-    names = [name_ for name_ in lacking if (name_ in keywords) is (kind == "keyword-only")]
-    quoted = [f"'{name_}'" for name_ in names]
-    listed = (
-        quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' if len(quoted) > 2 else ''} and {quoted[-1]}"
-    )
-    return f"{name}() missing {len(names)} required {kind} argument{'s' if len(names) > 1 else ''}: {listed}"
 
 
 _OF_HOOKS: Final = ("sys.",)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from typing import Final
 
 from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import construct_built_in
 from abiscan.python.models import enum_
 from abiscan.python.models.dataclasses_ import DataField
+from abiscan.python.refusals import missing_arguments
 from abiscan.python.statements import Statements, with_parameters
 from abiscan.python.values import (
     ABSENT,
@@ -25,6 +27,7 @@ from abiscan.python.values import (
     Scope,
     Thrown,
     class_of,
+    order_conflict,
     thrown,
 )
 
@@ -52,10 +55,16 @@ class ClassMaking(Statements):
         passed = {
             keyword.arg: self.evaluate(keyword.value, scope) for keyword in node.keywords if keyword.arg is not None
         }
-        metaclass = self._choose_metaclass(passed.pop("metaclass", None), bases)
+        named = passed.pop("metaclass", None)
+        metaclass = self._choose_metaclass(named, bases)
         # ``names`` is what the body binds. A metaclass may prepare some of them, or watch what is bound; its mapping is
         # copied, so it sees the names only once the body has run.
-        names: dict[str, object] = {"__doc__": attributes.docstring_of(node), "__module__": scope.module.name}
+        qualified = scope.qualify(node.name)
+        names: dict[str, object] = {
+            "__doc__": attributes.docstring_of(node),
+            "__module__": scope.module.name,
+            "__qualname__": qualified,
+        }
         prepare = None if metaclass is None else metaclass.find("__prepare__")
         if prepare is not None:
             prepared = special.plain_value(
@@ -63,7 +72,7 @@ class ClassMaking(Statements):
             )
             if isinstance(prepared, Mapping):
                 names |= {str(key): value for key, value in prepared.items() if isinstance(key, str)}
-        inner = Scope(names, scope.module, scope, is_class=True)
+        inner = Scope(names, scope.module, scope, is_class=True, prefix=f"{qualified}.")
         self.execute(node.body, inner)
         annotated = [
             keyword.target.id
@@ -80,7 +89,9 @@ class ClassMaking(Statements):
             }
         arguments: list[object] = [node.name, bases, names]
         if metaclass is None:
-            return self.make_class(None, arguments, dict(passed))
+            # A metaclass that is not known may take the keywords.
+            is_of_type = named is None or named is type
+            return self.make_class(None, arguments, dict(passed) if is_of_type else {})
         return self.call(metaclass, arguments, dict(passed))
 
     def _evaluate_bases(self, node: ast.ClassDef, scope: Scope) -> list[object]:
@@ -102,13 +113,22 @@ class ClassMaking(Statements):
         return results
 
     def _choose_metaclass(self, named: object, bases: tuple[object, ...]) -> Class | None:
-        """Return the metaclass of a class of the package, None for ``type`` and for one that is not known."""
-        if isinstance(named, Class):
-            return named
-        # Of the metaclasses of the bases, the one that derives from all others (_PyType_CalculateMetaclass in
-        # Objects/typeobject.c). If there is none, Python raises TypeError; here the class then has no metaclass.
+        """Return the metaclass of a class of the package, None for ``type`` and for one that is not known.
+
+        :raises Thrown: none of those that are known derives from all others
+        """
+        # _PyType_CalculateMetaclass in Objects/typeobject.c: of the one that is named and those of the bases, the one
+        # that derives from all others.
         kinds = [base.metaclass for base in bases if isinstance(base, Class) and base.metaclass is not None]
-        return next((kind for kind in kinds if all(rival in kind.ancestry() for rival in kinds)), None)
+        if isinstance(named, Class) and named.host() is type:
+            kinds.insert(0, named)
+        elif isinstance(named, Class):
+            return named  # a function in the place of a metaclass is called as it is
+        chosen = next((kind for kind in kinds if all(rival in kind.ancestry() for rival in kinds)), None)
+        unclear = isinstance(named, NotKnown) or any(kind.is_open() for kind in kinds) or self.perhaps
+        if chosen is None and kinds and not unclear:
+            raise thrown(TypeError, _METACLASS_CONFLICT)
+        return chosen
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
         """Execute ``type.__new__``: return a class, made of its name, bases and names."""
@@ -117,11 +137,14 @@ class ClassMaking(Statements):
             return NotKnown("type.__new__()")
         bases = args[1] if isinstance(args[1], tuple) else ()
         own = {str(name): value for name, value in names.items() if isinstance(name, str)}
-        made = Class(args[0], bases, own, str(own.get("__module__", "")), metaclass=metaclass)
+        qualified = own.pop("__qualname__", args[0])
+        made = Class(args[0], bases, own, str(own.get("__module__", "")), str(qualified), metaclass=metaclass)
         annotations = own.get("__annotations__")
         made.annotated.extend(
             str(name) for name in annotations if isinstance(annotations, dict)
         ) if annotations else None
+        if not self.perhaps and (rivals := order_conflict(bases)):
+            raise thrown(TypeError, f"{_ORDER_CONFLICT} {', '.join(rival.name for rival in rivals)}")
         for base in bases:
             if isinstance(base, Class):
                 base.subclasses.append(made)
@@ -170,6 +193,8 @@ class ClassMaking(Statements):
             # A base that is not known may have the method, and would be asked before those after it.
             if not isinstance(base, (Class, type)):
                 return
+        if kwargs and not self.perhaps and made.host() is None:
+            raise thrown(TypeError, f"{made.qualified}.__init_subclass__() takes no keyword arguments")
 
     # ---- objects
 
@@ -219,16 +244,17 @@ class ClassMaking(Statements):
             return Instance(cls, inner=construct_built_in(self, host, passed, {} if own else kwargs))
         missing = sorted(name for name in self._abstract_methods(cls))
         if missing:
-            raise thrown(
-                TypeError, f"Can't instantiate abstract class {cls.name} with abstract methods {', '.join(missing)}"
-            )
+            # object_new in Objects/typeobject.c, whose words changed in 3.9 and in 3.12.
+            plural = "s" if len(missing) > 1 or self.before(3, 9) else ""
+            text = f"with abstract method{plural} {', '.join(missing)}"
+            if self.since(3, 12):
+                text = f"without an implementation for abstract method{plural} {', '.join(map(repr, missing))}"
+            raise thrown(TypeError, f"Can't instantiate abstract class {cls.name} {text}")
         return Instance(cls)
 
     def _abstract_methods(self, cls: Class) -> set[str]:
         """Return the abstract methods that no derived class has overridden."""
-        if not any(
-            isinstance(ancestor, Class) and "__abiscan_abstract__" in ancestor.names for ancestor in cls.ancestry()
-        ):
+        if not any(map(_is_abstract_base, cls.ancestry())):
             return set()
         names = {name for ancestor in cls.ancestry() if isinstance(ancestor, Class) for name in ancestor.names}
         member = ((name, cls.find(name)) for name in names)
@@ -279,6 +305,26 @@ class ClassMaking(Statements):
         raise NotImplementedError
 
 
+_METACLASS_CONFLICT: Final = (
+    "metaclass conflict: the metaclass of a derived class must be a (non-strict) subclass of the metaclasses of all its"
+    " bases"
+)
+
+
+_ORDER_CONFLICT: Final = "Cannot create a consistent method resolution\norder (MRO) for bases"
+
+
+def _is_abstract_base(ancestor: object) -> bool:
+    """Whether objects of classes that derive from it need all abstract methods: ``ABC``, or one made by ``ABCMeta``."""
+    if not isinstance(ancestor, Class):
+        return False
+    metaclass = ancestor.metaclass
+    makers = () if metaclass is None else metaclass.ancestry()
+    return "__abiscan_abstract__" in ancestor.names or any(
+        isinstance(maker, Class) and (maker.module, maker.name) == ("abc", "ABCMeta") for maker in makers
+    )
+
+
 def _is_field(cls: Class, name: str) -> bool:
     """Whether a name that a dataclass annotates is a field of it."""
     return not _is_annotated(cls, name, "ClassVar", "KW_ONLY")
@@ -307,12 +353,11 @@ def _check_fields(
     second = next((name for name in kwargs if name not in fields), None)
     if unclear or any("InitVar" in str(getattr(argument, "name", "")) for argument in _annotations_of_bases(cls)):
         return
+    name = f"{cls.qualified or cls.name}.__init__"
     if second is not None:
-        raise thrown(TypeError, f"{cls.name}.__init__() got an unexpected keyword argument '{second}'")
+        raise thrown(TypeError, f"{name}() got an unexpected keyword argument '{second}'")
     if lacking:
-        raise thrown(
-            TypeError, f"{cls.name}.__init__() missing {len(lacking)} required positional argument: '{lacking[0]}'"
-        )
+        raise thrown(TypeError, missing_arguments(name, lacking))
 
 
 def _annotations_of_bases(cls: Class) -> list[object]:

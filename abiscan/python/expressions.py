@@ -433,12 +433,14 @@ class Expressions(PythonMachine):
     def _evaluate_dict(self, node: ast.Dict, scope: Scope) -> object:
         made: dict[object, object] = {}
         for key_node, value_node in zip(node.keys, node.values, strict=True):
-            value = self.evaluate(value_node, scope)
             if key_node is None:
-                if not fill_dict(self, made, value):
+                if not fill_dict(self, made, self.evaluate(value_node, scope)):
                     made[NotKnown("**")] = NotKnown("**")
                 continue
-            made[special.hashed_key(self, made, self.evaluate(key_node, scope))] = value
+            # Language reference, 6.2.7: the key is evaluated before the value, and hashed after it.
+            key = self.evaluate(key_node, scope)
+            value = self.evaluate(value_node, scope)
+            made[special.hashed_key(self, made, key)] = value
         return made
 
     def _evaluate_subscript(self, node: ast.Subscript, scope: Scope) -> object:
@@ -489,7 +491,9 @@ class Expressions(PythonMachine):
         return NotKnown(self.source_of(node))
 
     def _evaluate_lambda(self, node: ast.Lambda, scope: Scope) -> object:
-        return PythonFunction("<lambda>", node, scope, self.defaults(node.args, scope))
+        return PythonFunction(
+            "<lambda>", node, scope, self.defaults(node.args, scope), qualified=scope.qualify("<lambda>")
+        )
 
     def defaults(self, args: ast.arguments, scope: Scope) -> dict[str, object]:
         """Return the values of a function's default arguments."""
@@ -516,7 +520,7 @@ class Expressions(PythonMachine):
 
     def _evaluate_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp, scope: Scope) -> object:
         # The first iterable belongs to the scope around (language reference, 6.2.4), everything else to one of its own.
-        inner = Scope({}, scope.module, scope, is_comprehension=True)
+        inner = Scope({}, scope.module, scope, is_comprehension=True, prefix=scope.prefix)
         results: list[object] = []
         element = ast.Tuple([node.key, node.value], ast.Load()) if isinstance(node, ast.DictComp) else node.elt
         try:
@@ -534,7 +538,7 @@ class Expressions(PythonMachine):
 
     def _evaluate_generator(self, node: ast.GeneratorExp, scope: Scope) -> object:
         """Return a generator expression: only what its first ``for`` goes through is evaluated now."""
-        inner = Scope({}, scope.module, scope, is_comprehension=True)
+        inner = Scope({}, scope.module, scope, is_comprehension=True, prefix=scope.prefix)
         first = self._evaluate_first(node, scope)
         if isinstance(first, NotKnown) and not self.library.acts(node):
             return NotKnown(self.source_of(node), first.why)

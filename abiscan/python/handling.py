@@ -122,6 +122,11 @@ class Handling(Binding):
         python = self.world.python
         return isinstance(python, tuple) and python < version
 
+    def since(self, *version: int) -> bool:
+        """Whether the interpreter is certainly this version or a newer one."""
+        python = self.world.python
+        return isinstance(python, tuple) and python >= version
+
     def note_survived(self, failure: PythonError, heard: list[Said], *, again: bool = True) -> None:
         """Note that an exception was caught for good: how users learn of the failed loads that it tells of.
 

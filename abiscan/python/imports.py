@@ -369,8 +369,9 @@ class PythonInterpreter(Calls):
         """Execute ``from MODULE import NAMES``."""
         if node.level == 0 and node.module == "__future__":
             return
-        name = absolute_name(self._package_of(scope.module), "." * node.level + (node.module or ""))
-        if not name:
+        package = self._package_of(scope.module)
+        name = absolute_name(package, "." * node.level + (node.module or ""))
+        if node.level > len(package.split(".")) or not name:
             raise thrown(ImportError, "attempted relative import beyond top-level package")
         module = self.import_module(name)
         for alias in node.names:

@@ -680,9 +680,12 @@ def _of_class(machine: PythonMachine, cls: Class, index: object) -> object:
         return machine.call(Bound(function, cls), [index], {})
     members = machine.members(cls)
     if members is not None:
-        return next(
-            (member for member in members if machine.get_attribute(member, "name") == index), NotKnown(f"{cls.name}[…]")
-        )
+        for member in members:
+            if machine.get_attribute(member, "name") == index:
+                return member
+        if isinstance(index, str):
+            raise thrown(KeyError, index)
+        return NotKnown(f"{cls.name}[…]")
     return cls
 
 

@@ -313,7 +313,13 @@ class Statements(Handling):
         # Language reference, 8.7: decorators and defaults are evaluated before the function is made, and decorators are
         # called from the innermost to the outermost.
         decorators = [(decorator.lineno, self.evaluate(decorator, scope)) for decorator in node.decorator_list]
-        made: object = PythonFunction(node.name, node, with_parameters(node, scope), self.defaults(node.args, scope))
+        made: object = PythonFunction(
+            node.name,
+            node,
+            with_parameters(node, scope),
+            self.defaults(node.args, scope),
+            qualified=scope.qualify(node.name),
+        )
         self._run_annotate(node, scope)
         self.bind(node.name, self._run_decorated(made, decorators), scope)
 
@@ -444,7 +450,7 @@ def likely_value(test: ast.expr) -> bool:
 def with_parameters(node: ast.stmt, scope: Scope) -> Scope:
     """Return the scope around a function or class, with its type parameters: ``def f[T](x: T)``."""
     names = [parameter.name for parameter in getattr(node, "type_params", ())]
-    return Scope({name: NotKnown(name) for name in names}, scope.module, scope) if names else scope
+    return Scope({name: NotKnown(name) for name in names}, scope.module, scope, prefix=scope.prefix) if names else scope
 
 
 def _head_expressions(statement: ast.stmt) -> list[ast.AST]:

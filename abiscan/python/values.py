@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import PurePath
 from typing import Final
 
@@ -182,6 +182,13 @@ class Scope(Opaque, Struct, eq=False):
     """The function whose body this is."""
     outer_names: dict[str, Scope] = field(default_factory=dict)
     """Names declared ``global`` or ``nonlocal``, and where they live."""
+    prefix: str = ""
+    """What the qualified names of the functions and classes defined here begin with (PEP 3155)."""
+
+    def qualify(self, name: str) -> str:
+        """Return the ``__qualname__`` of a function or class that is defined here."""
+        home = self.outer_names.get(name)
+        return name if home is not None and home.around is None else f"{self.prefix}{name}"
 
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -196,6 +203,7 @@ class PythonFunction(Opaque, Struct, eq=False):
     defaults: dict[str, object]
     attributes: dict[str, object] = field(default_factory=dict)
     owner: Class | None = None
+    qualified: str = ""
 
 
 class Bound(Opaque, Struct, frozen=True, eq=False):
@@ -224,6 +232,7 @@ class Class(Opaque, Struct, eq=False):
 
     :ivar names: what its body has bound, and what was set on it
     :ivar module: the name of its module
+    :ivar qualified: its ``__qualname__``
     :ivar annotated: the names that its body annotates, in order: the fields of a dataclass or a named tuple
     :ivar metaclass: the class that it is an object of; None for ``type`` and for one that is not known
     :ivar is_ordered: whether a dataclass compares its objects by their fields
@@ -235,6 +244,7 @@ class Class(Opaque, Struct, eq=False):
     bases: tuple[object, ...]
     names: dict[str, object]
     module: str = ""
+    qualified: str = ""
     annotated: list[str] = field(default_factory=list)
     metaclass: Class | None = None
     is_dataclass: bool = False
@@ -287,8 +297,8 @@ def _ancestry_of(base: object) -> list[object]:
 def _merge_ancestries(lists: list[list[object]], bases: list[object]) -> list[object]:
     """Return the order in which Python looks through the ancestors of several bases (C3)."""
     # mro_implementation and pmerge in Objects/typeobject.c: the next class is the first head of a list that is in no
-    # tail of another. Where there is none, Python raises TypeError; here the first head is taken. ``object`` is always
-    # last.
+    # tail of another. Where there is none, the class statement has raised TypeError, unless some base is not known;
+    # here the first head is taken. ``object`` is always last.
     left = [[candidate for candidate in several if candidate is not object] for several in (*lists, bases)]
     merged: list[object] = []
     while left := [several for several in left if several]:
@@ -299,6 +309,27 @@ def _merge_ancestries(lists: list[list[object]], bases: list[object]) -> list[ob
         merged.append(first)
         left = [[candidate for candidate in several if candidate is not first] for several in left]
     return merged
+
+
+def order_conflict(bases: Sequence[object]) -> list[Class]:
+    """Return the classes that no order of the ancestors of some bases can have first; none if there is an order.
+
+    It is certain for classes of the package alone: those of ``typing`` drop out of the bases at times.
+    """
+    if len(bases) < 2 or not all(isinstance(base, Class) for base in bases):
+        return []
+    left = [[*_ancestry_of(base)] for base in bases] + [[*bases]]
+    if not all(
+        isinstance(candidate, Class) and candidate.module != "typing" for several in left for candidate in several
+    ):
+        return []
+    while left := [several for several in left if several]:
+        heads = [several[0] for several in left]
+        first = next((head for head in heads if not any(head in several[1:] for several in left)), None)
+        if first is None:
+            return [head for head in dict.fromkeys(heads) if isinstance(head, Class)]
+        left = [[candidate for candidate in several if candidate is not first] for several in left]
+    return []
 
 
 class Instance(Opaque, Struct, eq=False):

@@ -98,7 +98,19 @@ def _model_delattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 def _model_isinstance(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) != 2:
         return NotKnown("isinstance()")
-    value, classes = args
+    answer = _is_instance(machine, *args)
+    # A protocol goes by the attributes of the value (_ProtocolMeta in Lib/typing.py), which are not compared.
+    if answer is False and any(map(_is_protocol, _flatten_classes(args[1]))):
+        return NotKnown("isinstance()")
+    return answer
+
+
+def _is_protocol(cls: object) -> bool:
+    bases = cls.bases if isinstance(cls, Class) else ()
+    return any(isinstance(base, Class) and (base.module, base.name) == ("typing", "Protocol") for base in bases)
+
+
+def _is_instance(machine: PythonMachine, value: object, classes: object) -> object:
     # As object_recursive_isinstance (Objects/abstract.c): an ``__instancecheck__`` of the package decides, else the
     # ancestry. No is only what is certain: every class in question must be known.
     requested = _flatten_classes(classes)
@@ -193,11 +205,19 @@ def _zip_sources(sources: list[Iterator[object]], *, strict: bool) -> Iterator[o
             if item is ABSENT:
                 # The lengths differ if a later source ends first, or if the first one ends and another has more
                 # (zip_next in Python/bltinmodule.c).
-                if strict and (number or any(next(entry, ABSENT) is not ABSENT for entry in sources[1:])):
-                    raise thrown(ValueError, "zip() arguments have different lengths")
+                if strict and number:
+                    raise thrown(ValueError, _differing_lengths(number, "shorter"))
+                ends = (place for place, entry in enumerate(sources) if place and next(entry, ABSENT) is not ABSENT)
+                if strict and (place := next(ends, None)) is not None:
+                    raise thrown(ValueError, _differing_lengths(place, "longer"))
                 return
             results.append(item)
         yield tuple(results)
+
+
+def _differing_lengths(place: int, kind: str) -> str:
+    before = "argument 1" if place == 1 else f"arguments 1-{place}"
+    return f"zip() argument {place + 1} is {kind} than {before}"
 
 
 def _model_reversed(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -87,10 +87,17 @@ def _model_replace(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object
     return machine.call(cls, [], {name: values[name] for name in cls.fields() if name in values} | kwargs)
 
 
+def _frozen_instance_error() -> type:
+    from dataclasses import FrozenInstanceError  # its import takes long, and few packages need it
+
+    return FrozenInstanceError
+
+
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "dataclasses": lambda _machine: Namespace(
         "dataclasses",
         {
+            "FrozenInstanceError": _frozen_instance_error(),
             "field": Native("dataclasses.field", _model_field),
             "dataclass": Native("dataclasses.dataclass", _model_dataclass),
             "replace": Native("dataclasses.replace", _model_replace),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace
-from abiscan.python.values import ABSENT, Bound, Class, NotKnown, PythonFunction, Wrapped
+from abiscan.python.values import ABSENT, Bound, Class, NotKnown, PythonFunction, Wrapped, is_concrete, thrown
 
 _PLAIN = ("Enum", "Flag")
 _KINDS = {"IntEnum": int, "IntFlag": int, "StrEnum": str}
@@ -105,8 +105,21 @@ def by_value(cls: Class, args: list[object]) -> object:
         return None
     if candidates is None or len(args) != 1 or isinstance(args[0], NotKnown):
         return NotKnown(f"{cls.name}()")
-    matches = (member for member in candidates if member is args[0] or getattr(member, "value", member) == args[0])
-    return next(matches, NotKnown(f"{cls.name}({args[0]!r})"))
+    for member in candidates:
+        if member is args[0] or getattr(member, "value", member) == args[0]:
+            return member
+    # Flags have members that are combined of others.
+    if cls.find("_missing_") is not None or _is_flag(cls) or not is_concrete([args[0], *map(_value_of, candidates)]):
+        return NotKnown(f"{cls.name}({args[0]!r})")
+    raise thrown(ValueError, f"{args[0]!r} is not a valid {cls.qualified or cls.name}")
+
+
+def _is_flag(cls: Class) -> bool:
+    return any(isinstance(base, EnumBase) and base.name.endswith("Flag") for base in cls.ancestry())
+
+
+def _value_of(member: object) -> object:
+    return getattr(member, "value", member)
 
 
 class _IntMember(int):

@@ -51,6 +51,7 @@ class Environment(Modelled):
             "get": self._model_get,
             "__getitem__": self._model_item,
             "__setitem__": self._model_set,
+            "__delitem__": self._model_delete,
             "__contains__": self._model_has,
             "setdefault": self._model_default,
             "pop": self._model_pop,
@@ -82,6 +83,12 @@ class Environment(Modelled):
     def _model_set(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if isinstance(args[0], str):
             self.values[args[0]] = args[1]
+        return None
+
+    def _model_delete(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        if self._known_variable(args[0]) is False:
+            raise thrown(KeyError, args[0])
+        self.values.pop(str(args[0]), None)
         return None
 
     def _model_has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
