@@ -143,6 +143,12 @@ def index_options(command: _Command) -> _Command:
         no_index: bool,
         **parameters: Any,
     ) -> Any:
+        for option, urls in (("--index-url", filter(None, [index_url])), ("--extra-index-url", extra_index_url)):
+            for url in urls:
+                if "://" not in url and not Path(url).is_dir():
+                    raise click.BadParameter(
+                        f"{url} is no URL, and no folder; pass the URL of an index", param_hint=option
+                    )
         for place in find_links:
             if "://" not in place and not Path(place).exists():
                 raise click.BadParameter(

@@ -305,6 +305,10 @@ class Index:
                 problem = "has no wheel on the index, only source code, in which nothing is compiled yet"
                 fix = f"build a wheel for your torch: pip wheel --no-deps --no-build-isolation {name}"
                 raise InputError(name, problem, fix)
+            if not self.settings.index_urls:
+                raise InputError(
+                    name, "no wheel of it is linked, and no index is asked", "check the name and --find-links"
+                )
             raise InputError(name, "is not on the index", "check the name and the index settings")
         admitted = [version for version in links if specifier.contains(version, prereleases=True)]
         # PEP 440: pre-releases are left out, unless they are all there is.

@@ -42,6 +42,11 @@ def render_matrix(matrix: Matrix, console: Console, *, verbose: bool = False) ->
 
     :param verbose: with the first cause of each failure, and all clues to the torch that a file was built for
     """
+    rows: tuple[Row | PackageRow, ...] = (*matrix.rows, *matrix.packages)
+    names = [clean(_format_name(row)) for row in rows]
+    # Names are wrapped on a terminal only, where they have up to half of its width; elsewhere, they are searched for.
+    if names and not console.is_terminal:
+        console.width = max(console.width, 2 * max(map(len, names)))
     for number, target in enumerate(matrix.targets):
         if number:
             console.print()

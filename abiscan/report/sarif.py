@@ -19,7 +19,7 @@ from abiscan.inputs.kinds import TargetKind
 from abiscan.results.causes import group_causes
 from abiscan.results.check import Report, Result, Suppressed
 from abiscan.results.package import PackageResult, PackageVerdict
-from abiscan.results.rule_page import is_address, page_of
+from abiscan.results.rule_page import is_address, locate_page, page_of
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _FINGERPRINT: Final = "abiscan/v1"
@@ -40,7 +40,10 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
                 "name": "abiscan",
                 "version": abiscan.__version__,
                 "semanticVersion": abiscan.__version__,
-                "rules": [*map(_describe_rule, rules), *([_OF_PACKAGES] if report.packages else [])],
+                "rules": [
+                    *map(_describe_rule, rules),
+                    *([{**_OF_PACKAGES, **_name_page(locate_page("packages.md"))}] if report.packages else []),
+                ],
             }
         },
         "columnKind": "utf16CodeUnits",
@@ -117,17 +120,19 @@ def _list_proofs(finding: Finding) -> list[str]:
 
 
 def _describe_rule(rule: Documented) -> dict[str, Any]:
-    page = page_of(rule.name)
     return {
         "id": rule.name,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.summary},
         "help": {"text": rule.documentation, "markdown": rule.documentation},
-        # SARIF 2.1.0, 3.49.12: an absolute URI, which a path in the repository is not.
-        **({"helpUri": page} if is_address(page) else {}),
-        "properties": {"page": page},
+        **_name_page(page_of(rule.name)),
     }
+
+
+def _name_page(page: str) -> dict[str, Any]:
+    # SARIF 2.1.0, 3.49.12: an absolute URI, which a path in the repository is not.
+    return {**({"helpUri": page} if is_address(page) else {}), "properties": {"page": page}}
 
 
 def _of_package(report: Report, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,9 @@ from abiscan.words import clean, listed, plural
 
 _NOT_CHECKED: Final = "not checked"
 _MOST_COLUMNS: Final = 100
-"""How much of a line is shown: it is in full above."""
+"""How long a line may be: its reason is in full above."""
+_LEAST_REASON: Final = 40
+"""How much of a reason is shown even if the names are long: the verdict, and the beginning of an error."""
 
 
 def list_lines(report: Report) -> Iterator[StyledLine]:
@@ -30,10 +32,10 @@ def list_lines(report: Report) -> Iterator[StyledLine]:
     width = max(map(len, names))
     for verdict, subject, why in rows:
         sign = _SIGNS[verdict]
-        told = f" {subject:{width}}  {why}".rstrip()
-        # So that the table stays one row for each answer.
-        room = _MOST_COLUMNS - len("  ") - len(sign)
-        yield StyledLine("  ", (sign, STYLES[sign]), told if len(told) <= room else f"{told[: room - 1]}…")
+        # So that the table stays one row for each answer, of which the name is whole.
+        room = max(_MOST_COLUMNS - len(f"  {sign} {'':{width}}  "), _LEAST_REASON)
+        reason = why if len(why) <= room else f"{why[: room - 1]}…"
+        yield StyledLine("  ", (sign, STYLES[sign]), f" {subject:{width}}  {reason}".rstrip())
 
 
 _SIGNS: Final = {**SIGNS, _NOT_CHECKED: "!"}

@@ -96,6 +96,16 @@ def _default_of(cls: Any, name: str) -> Any:
 class Document(Struct, frozen=True, kw_only=True):
     """A result that is a JSON document."""
 
+    def __repr__(self) -> str:
+        """Return one line: what has many parts is counted, since a prompt shows this."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        parts = [
+            f"{len(value)} {name}" if isinstance(value, tuple | Mapping) else f"{name}={value!r}"
+            for name, value in fields.items()
+            if value is not None and not isinstance(value, Struct)
+        ]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
     def to_json(self) -> str:
         """Return the JSON document, version 1, as a text that ends in a newline."""
         return json_text(self, indent=1)

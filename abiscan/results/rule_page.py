@@ -9,7 +9,12 @@ def page_of(rule: str) -> str:
     """Return the page of a rule: its address where ``ABISCAN_DOCS`` says where the documentation is, else its path from
     the root of the repository.
     """
-    return f"{os.environ.get('ABISCAN_DOCS', 'docs').rstrip('/')}/rules/{rule}.md"
+    return locate_page(f"rules/{rule}.md")
+
+
+def locate_page(path: str) -> str:
+    """Return a page of the documentation as ``page_of`` does: its address, or else its path."""
+    return f"{os.environ.get('ABISCAN_DOCS', 'docs').rstrip('/')}/{path}"
 
 
 def is_address(page: str) -> bool:

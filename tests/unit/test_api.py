@@ -199,6 +199,14 @@ def test_the_repr_of_a_report_is_one_line(result: object) -> None:
     assert len(repr(result)) < 80
 
 
+def test_the_repr_of_a_large_result_counts_its_parts() -> None:
+    backend = str(SAMPLES / "coverage" / "backend.so")
+    for result in (abiscan.diff("2.8.0", "2.9.1"), abiscan.coverage(backend, "2.13.0"), abiscan.stable(LOADS)):
+        assert len(repr(result).splitlines()) == 1
+        assert len(repr(result)) < 300 + len(backend)  # with all parts, a million
+    assert ", 9 operators_added, " in repr(abiscan.diff("2.8.0", "2.9.1"))  # as docs/commands/diff.md has them
+
+
 @pytest.mark.parametrize(("target", "torch", "answer"), [(LOADS, "2.13.0", True), (SAMPLE, "2.13.0", False)])
 def test_whether_it_works(target: Path, torch: str, *, answer: bool) -> None:
     assert abiscan.works(target, torch) is answer

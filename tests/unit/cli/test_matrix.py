@@ -42,6 +42,14 @@ def package(folder: Path, requires: str | None, *extensions: Elf, name: str = NA
     return wheel(folder / name, {**members, "pkg-1.0.dist-info/METADATA": metadata.encode()})
 
 
+def test_names_are_in_one_line_where_there_is_no_terminal(tmp_path: Path) -> None:
+    path = "a_folder_with_a_name_that_is_rather_long/and_another_one_in_it/_a_library_with_a_long_name.so"
+    extension(undefined=uses("_ZN2at4goneEv")).write(tmp_path / path)
+    extension().write(tmp_path / "short.so")
+    lines = run("matrix", tmp_path, "--torch", "2.9.1").stdout.splitlines()
+    assert [line.split() for line in lines if line.endswith(("✗  ", "✓  "))] == [["short.so", "✓"], [path, "✗"]]
+
+
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """An extension that the old string ties to torch 1.6 to 2.6."""

@@ -292,6 +292,22 @@ def test_wrong_usage_is_2(server: LocalIndex, words: Sequence[str], said: str) -
     assert (printed.exit_code, said in printed.stderr) == (2, True), printed.output
 
 
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("option", ["--index-url", "--extra-index-url"])
+def test_an_index_that_is_no_url_is_named(option: str) -> None:
+    printed = click.testing.CliRunner().invoke(main, ["fit", "eye", "--torch", "2.9.1", option, "no-url"])
+    assert printed.exit_code == 2
+    assert f"Invalid value for {option}: no-url is no URL, and no folder" in printed.stderr
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_links_without_the_package_are_to_blame_if_no_index_is_asked(tmp_path: Path) -> None:
+    words = ["fit", "eye", "--torch", "2.9.1", "--no-index", "--find-links", str(tmp_path)]
+    printed = click.testing.CliRunner().invoke(main, words)
+    assert printed.exit_code == 2
+    assert "eye: no wheel of it is linked, and no index is asked (check the name and --find-links)" in printed.stderr
+
+
 def test_it_is_a_function(server: LocalIndex, tmp_path: Path) -> None:
     answer = abiscan.fit(
         "eye",

@@ -64,6 +64,17 @@ def test_rules_in_sarif_have_addresses_where_the_documentation_has_one(monkeypat
     monkeypatch.setenv("ABISCAN_DOCS", "https://example.org/docs/")
     rules = run_of(FULL)["tool"]["driver"]["rules"]
     assert [rule["helpUri"] for rule in rules] == [f"https://example.org/docs/rules/{rule.name}.md" for rule in RULES]
+    package = PackageResult(
+        target="a.whl",
+        name="a",
+        version="1",
+        torch="2.9.1",
+        torch_build=None,
+        module="a",
+        verdict=PackageVerdict.WORKS,
+    )
+    last = run_of(Report(results=(), packages=(package,)))["tool"]["driver"]["rules"][-1]
+    assert (last["id"], last["helpUri"]) == ("package", "https://example.org/docs/packages.md")
 
 
 def test_findings_in_sarif_that_are_less_than_certain_say_so() -> None:

@@ -144,6 +144,12 @@ def test_several_targets_end_in_a_table_with_counts_the_best_first() -> None:
     ]
 
 
+def test_names_in_the_table_are_whole_and_have_a_verdict() -> None:
+    path = f"{'a' * 60}/{'b' * 60}.so"
+    lines = shown_report(Report(results=(failure(target=path, path=path), result()))).splitlines()
+    assert lines[-1] == f"  ✗ {path} on torch 2.9.1+cpu  fails: _C.so: undefined symbol: f"
+
+
 def test_one_target_has_no_table() -> None:
     assert "answer" not in shown(failure())
     assert "answer" not in shown(failure(), result(), verbosity=-1)
