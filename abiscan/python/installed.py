@@ -98,6 +98,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             for folder in self.folders
         )
 
+    def _is_missing_part(self, module: str) -> bool:
+        """Whether a module would be part of a top-level package without a source, and no folder has that part."""
+        package, _, part = module.partition(".")
+        if not part.isidentifier() or package == "torch" or not self.is_mere_folder(package):
+            return False
+        # A package that is installed in place may have the part elsewhere.
+        names = {name for folder in self.folders for name in observed_fs.list_names(folder)}
+        in_place = any(name.startswith("__editable__") for name in names)
+        return not in_place and not any(is_in(folder / package, part, self.python) for folder in self.folders)
+
     def _path_of_module(self, module: str) -> Path | None:
         """Return the path of a module without its suffix, as its top-level package tells it."""
         top, *below = parts = module.split(".")
@@ -122,6 +132,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             there = observed_fs.is_dir(base) or is_in(base.parent, base.name, self.python)
             around = module.rpartition(".")[0]
             if "." in around and self.has(around, None) is False:
+                return False
+            if self._is_missing_part(module):
                 return False
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*":

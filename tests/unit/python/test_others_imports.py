@@ -106,6 +106,24 @@ def test_a_module_of_torch_needs_what_torch_does_not_require(tmp_path: Path, cod
     assert told == real
 
 
+@pytest.mark.parametrize(("code", "fails"), [("import shared.gone", True), ("import shared.second", False)])
+def test_a_part_of_a_namespace_package_is_absent_if_no_folder_has_it(tmp_path: Path, code: str, fails: bool) -> None:
+    folders = (tmp_path / "a", tmp_path / "b")
+    for folder, part in zip(folders, ("first", "second"), strict=True):
+        (folder / "shared").mkdir(parents=True)
+        (folder / "shared" / f"{part}.py").write_text("")
+    probe = f"import sys\nsys.path += {[str(folder) for folder in folders]}\n"
+    probe += f"try:\n {code}\nexcept ImportError as error:\n print(error)"
+    done = subprocess.run([sys.executable, "-S", "-c", probe], check=True, capture_output=True, text=True)
+    assert bool(done.stdout) is fails
+    python = sys.version_info[:2]
+    surroundings = Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
+    (outcome,) = reading_of(
+        {"pkg/__init__.py": f"{code}\nimport torch\n", "pkg/_C.so": ""}, around=surroundings
+    ).imports
+    assert (outcome.raised.message if isinstance(outcome.raised, Raised) else "") == done.stdout.strip()
+
+
 def test_what_an_installation_may_change_is_not_known(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("import absent\n")
     files = {"pkg/__init__.py": "import other\n", "pkg/_C.so": ""}
