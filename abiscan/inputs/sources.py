@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
 _IOS_TAG: Final = regex(r"-ios[^-]*\.whl$")
+_IMPORTS_TORCH: Final = regex(
+    rb"^[ \t]*(?:from[ \t]+torch\b|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*torch\b)", re.MULTILINE
+)
+_REQUIRES_TORCH: Final = regex(r"\s*torch\s*([\[(<>=!~;@]|$)", re.IGNORECASE)
 _NAMES_TORCH: Final = regex(b"torch|c10", re.IGNORECASE)
 
 
@@ -322,13 +326,17 @@ def uses_torch(distribution: Distribution, files: Files, *, images: bool = False
 
 
 def is_python_for_torch(distribution: Distribution) -> bool:
-    """Return whether an installed package has nothing that is compiled, and requires torch."""
+    """Return whether an installed package has nothing that is compiled, and requires torch.
+
+    Its code is not searched, as that of a target is: many packages in an environment can use torch if it is there.
+    """
     if distribution.objects or distribution.images:
         return False
     from abiscan.inputs.requirement import parse_applying
 
-    requirements = (parse_applying(line) for line in distribution.requires if "torch" in line.lower())
-    return any(requirement is not None and requirement.name.lower() == "torch" for requirement in requirements)
+    # Metadata older than PEP 440 have versions that cannot be read ("torch>=1.7.*"): the name is enough.
+    lines = [line for line in distribution.requires if _REQUIRES_TORCH.match(line)]
+    return any(";" not in line or parse_applying(line) is not None for line in lines)
 
 
 def _may_need_torch(source: ElfSource | None) -> bool:
@@ -435,7 +443,7 @@ def _read_members(
     # A wheel's tag names one system, and the images of another one in it are never loaded.
     if metadata is None or metadata.wheel.endswith("-any.whl"):  # others are for one system
         unreadable += _for_other_systems(images)
-    if not objects and not unreadable and not _is_python_for_torch(metadata, package):
+    if not objects and not unreadable and (metadata is None or package is None or not _imports_torch(package)):
         refusal = InputError if metadata is None else NoExtensionError  # a package may be pure Python: that is fine
         raise refusal(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
     # By file name and by soname, since ld.so knows a loaded library by both (elf/dl-load.c); the first one counts.
@@ -460,10 +468,12 @@ def _read_members(
     )
 
 
-def _is_python_for_torch(metadata: Metadata | None, package: Package | None) -> bool:
-    """Return whether a package is Python code that requires torch."""
-    requires = metadata is not None and metadata.requires_torch is not None
-    return requires and package is not None and any(path.endswith(".py") for path in package.members)
+def _imports_torch(package: Package) -> bool:
+    """Return whether the Python code of a package imports torch, wherever it does."""
+    # The metadata do not tell: torch may be among the extras, or be required in words that cannot be parsed, or not be
+    # mentioned at all since users are to choose its build themselves.
+    sources = (package.read(path) for path in package.members if path.endswith(".py"))
+    return any(b"torch" in source and _IMPORTS_TORCH.search(source) is not None for source in sources)
 
 
 def _no_extension(name: str) -> NoExtensionError:

@@ -15,9 +15,9 @@ from abiscan.findings import Effect
 from abiscan.results.package import PackageVerdict
 
 
-def _wheel(folder: Path, source: str, further: str = "numpy") -> Path:
+def _wheel(folder: Path, source: str, further: str = "numpy", torch: str = "torch") -> Path:
     path = folder / "pure-1.0-py3-none-any.whl"
-    metadata = "Metadata-Version: 2.1\nName: pure\nVersion: 1.0\nRequires-Dist: torch\n"
+    metadata = f"Metadata-Version: 2.1\nName: pure\nVersion: 1.0\nRequires-Dist: {torch}\n"
     metadata += f"Requires-Dist: {further}\n"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("pure/__init__.py", source)
@@ -48,6 +48,25 @@ def test_check(source: str, release: str, code: int, words: str, tmp_path: Path)
 
     assert result.exit_code == code, result.output
     assert words in result.output
+
+
+@pytest.mark.parametrize("requirement", ["torch", "torch>=1.7.*", "torch ; extra == 'torch'", "numpy"])
+@pytest.mark.parametrize("source", ["from torch.amp import custom_bwd\n", "import os, torch as t\nt.amp.custom_bwd\n"])
+def test_code_that_imports_torch_is_checked_whatever_its_metadata_require(
+    source: str, requirement: str, tmp_path: Path
+) -> None:
+    wheel = _wheel(tmp_path, source, torch=requirement)
+    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", "2.3.0"])
+
+    assert result.exit_code == 1, result.output
+    assert "custom_bwd" in result.output
+
+
+def test_code_that_does_not_import_torch_is_nothing_to_check(tmp_path: Path) -> None:
+    source = "import torchlike\nfrom .torch import x\ntext = 'import torch'\n"
+    result = CliRunner().invoke(main, ["check", str(_wheel(tmp_path, source)), "--torch", "2.3.0"])
+
+    assert (result.exit_code, "nothing to check" in result.output) == (0, True), result.output
 
 
 @pytest.mark.parametrize(("package", "code"), [("torchmetrics", 1), ("torchvision", 1), ("torch_npu", 0)])
