@@ -23,7 +23,9 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
             console.print(Text(f"no extensions of torch are installed ({torch})"))
         else:
             everything = "the only extension fits" if count == 1 else f"all {count} extensions fit"
-            console.print(Text(f"{everything} {torch}"))
+            in_part = len(diagnosis.incomplete)
+            partly = "" if not in_part else ", in part" if count == 1 else f", {in_part} of them in part"
+            console.print(Text(f"{everything} {torch}{partly}"))
         _render_incomplete(diagnosis, console)
         return
     # Two columns without lines: what is copied from a terminal or a log has no frame around it.

@@ -76,6 +76,7 @@ def test_what_a_package_works_without_is_listed(site: Path) -> None:
     lost = "partly==1.0 works without partly/_C.so (silently): partly/_C.so: undefined symbol: _ZN2at4goneEv"
     result = run(site)
     assert (result.exit_code, result.stdout.splitlines()[-2:]) == (0, ["in part:", f"  {lost}"])
+    assert "all 2 extensions fit torch 9.9.0+cpu, 1 of them in part" in result.stdout.splitlines()
     document = json.loads(run(site, "--format", "json").stdout)
     assert document["incomplete"] == [lost]
 
