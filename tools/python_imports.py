@@ -10,7 +10,7 @@ one process for each import; comparing asks the same Pythons, and prints each im
     python -m tools.python_imports record record.jsonl packages/* --python torches/2.9.1/bin/python
     python -m tools.python_imports compare record.jsonl packages/* --python torches/2.9.1/bin/python
 
-``tests/oracle/imports.jsonl.gz`` is such a record; ``compare`` and ``count`` read it, too.
+``tests/oracle/imports.jsonl.gz`` is such a record, which ``compare`` reads, too.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import PurePath
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -31,6 +32,7 @@ from abiscan.python.values import (
     is_concrete,
     thrown,
 )
+from abiscan.regex import regex
 
 
 def get(machine: PythonMachine, value: object, name: str) -> object:
@@ -56,6 +58,21 @@ def get(machine: PythonMachine, value: object, name: str) -> object:
     return _of_host(value, name)
 
 
+OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__", "__path__")
+"""What the import system binds in a module (language reference, 5.4.6); ``__path__`` in packages alone."""
+_OF_MODULES: Final = (
+    *("__builtins__", "__cached__", "__class__", "__dir__", "__doc__", "__getattribute__", "__loader__", "__setattr__"),
+    "__spec__",
+)
+"""What every module has, and is not modelled."""
+_BINDS_ANY: Final = regex(rb"\b(?:globals|locals|vars)\(\)\s*(?:\[|\.(?:update|setdefault)\b)")
+
+
+def binds_any(machine: PythonMachine, module: PythonModule) -> bool:
+    """Whether code of a module binds names by their text, in a part of it that may have been passed over."""
+    return module.file is not None and _BINDS_ANY.search(machine.library.source(module.file)) is not None
+
+
 def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object:
     """Return an attribute of a module of the package: a name of its body, a submodule, or what its ``__getattr__``
     gives.
@@ -67,8 +84,7 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     attributes = {
         "__name__": module.name,
         "__dict__": module.names,
-        "__doc__": NotKnown("__doc__"),
-        "__spec__": NotKnown("__spec__"),
+        **{own: NotKnown(own) for own in _OF_MODULES},
     }
     if name in attributes:
         return attributes[name]
@@ -98,7 +114,7 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
             return machine.call(hook, [name], {})
         finally:
             module.asked.discard(name)
-    if module.open_ or hook is not None:
+    if module.open_ or hook is not None or binds_any(machine, module):
         return NotKnown(f"{module.name}.{name}")
     # From here on the name is certainly absent. The words are those of module_getattro while ``__spec__._initializing``
     # is set.

@@ -326,7 +326,12 @@ class Calls(ClassMaking):
             return self.get_attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
         # Whoever has the dictionary of a module may bind any name in it.
         scope.module.open_ = True
-        return scope.module.names if name in {"globals", "vars", "locals"} else NotKnown(f"{name}()")
+        if name not in {"globals", "vars", "locals"}:
+            return NotKnown(f"{name}()")
+        for own in attributes.OWN_NAMES:
+            if own not in scope.module.names and (own != "__path__" or scope.module.folders):
+                scope.module.names[own] = attributes.of_module(self, scope.module, own)
+        return scope.module.names
 
     def _execute_text(self, name: str, args: list[object], scope: Scope) -> object:
         """Execute ``exec`` or ``eval`` of a text, here or with a dict of names, as packages read ``version.py``."""

@@ -434,7 +434,7 @@ class PythonInterpreter(Calls):
                 raise
         if module.folders and self.library.find(name, module.folders) is not None:
             return self.import_module(submodule)
-        if module.open_:
+        if module.open_ or attributes.binds_any(self, module):
             return NotKnown(submodule)
         raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._describe_module(module)}",)))
 

@@ -237,6 +237,7 @@ class Class(Opaque, Struct, eq=False):
     :ivar metaclass: the class that it is an object of; None for ``type`` and for one that is not known
     :ivar is_ordered: whether a dataclass compares its objects by their fields
     :ivar is_frozen: whether the fields of its objects cannot be set
+    :ivar is_hashed: whether the objects of a dataclass may have a hash although they are not frozen
     :ivar subclasses: the classes that derive from it directly
     """
 
@@ -250,6 +251,7 @@ class Class(Opaque, Struct, eq=False):
     is_dataclass: bool = False
     is_ordered: bool = False
     is_frozen: bool = False
+    is_hashed: bool = False
     subclasses: list[Class] = field(default_factory=list)
     _ancestry: list[object] | None = None
 

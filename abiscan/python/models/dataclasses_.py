@@ -9,7 +9,7 @@ from msgspec import Struct
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Namespace
-from abiscan.python.values import ABSENT, Class, NotKnown, thrown
+from abiscan.python.values import ABSENT, Class, Instance, NotKnown, thrown
 
 
 class DataField(Modelled, Struct, frozen=True, eq=False):
@@ -41,8 +41,10 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
         cls = args[0]
         cls.is_dataclass = True
         cls.is_ordered, cls.is_frozen = kwargs.get("order") is True, kwargs.get("frozen") is True
+        # Without ``__eq__``, the hash of ``object`` stays.
+        cls.is_hashed = kwargs.get("unsafe_hash", False) is not False or kwargs.get("eq", True) is not True
         if not machine.perhaps:
-            _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None)
+            _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None, since_3_11=_is_since_3_11(machine))
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         # Code that asks for these looks at objects of ``dataclasses`` that are not modelled.
         for name in ("__dataclass_fields__", "__dataclass_params__"):
@@ -52,7 +54,7 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
     )
 
 
-def _check_fields(cls: Class, *, keyword_only: bool) -> None:
+def _check_fields(cls: Class, *, keyword_only: bool, since_3_11: bool) -> None:
     """Raise what ``dataclass`` raises for a default that can change, and for a field without one after one with it."""
     annotations = cls.names.get("__annotations__")
     kinds = (
@@ -62,8 +64,9 @@ def _check_fields(cls: Class, *, keyword_only: bool) -> None:
     for name in cls.annotated:
         default = cls.names.get(name)
         default = default.default if isinstance(default, DataField) else default
-        if name in fields and isinstance(default, (list, dict, set)):
-            text = f"mutable default {type(default)} for field {name} is not allowed: use default_factory"
+        kind = _mutable_kind(default, since_3_11=since_3_11)
+        if name in fields and kind is not None:
+            text = f"mutable default {kind} for field {name} is not allowed: use default_factory"
             raise thrown(ValueError, text)
     # Among keywords the order does not matter, and a base that is not known may have fields.
     if keyword_only or cls.is_open() or any("KW_ONLY" in kind for kind in kinds.values()):
@@ -77,6 +80,22 @@ def _check_fields(cls: Class, *, keyword_only: bool) -> None:
         if lacks and has_default:
             raise thrown(TypeError, f"non-default argument '{name}' follows default argument")
         has_default = has_default or not lacks
+
+
+def _is_since_3_11(machine: PythonMachine) -> bool:
+    python = machine.world.python
+    return isinstance(python, tuple) and python >= (3, 11)
+
+
+def _mutable_kind(default: object, *, since_3_11: bool) -> str | None:
+    """Return the ``repr`` of the class of a default that can change; None if it cannot."""
+    if isinstance(default, (list, dict, set)):
+        return repr(type(default))
+    # _get_field in Lib/dataclasses.py: since 3.11, what has no hash counts, such as a dataclass that is not frozen.
+    cls = default.cls if since_3_11 and isinstance(default, Instance) else None
+    if cls is None or not cls.is_dataclass or cls.is_frozen or cls.is_hashed or cls.find("__hash__") is not None:
+        return None
+    return f"<class '{cls.module}.{cls.qualified or cls.name}'>"
 
 
 def _model_replace(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
