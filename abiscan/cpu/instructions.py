@@ -63,6 +63,15 @@ class _Parts(NamedTuple):
 
 
 class _Line(NamedTuple):
+    """A line of the table of instructions.
+
+    :ivar prefix: the prefix that it needs; ``*`` for any
+    :ivar opcodes: the opcodes that it is for
+    :ivar conditions: the names of further conditions, in ``_CONDITIONS``
+    :ivar is_scalar: whether the vector length does not count
+    :ivar features: the features that such an instruction needs
+    """
+
     prefix: str
     opcodes: range
     conditions: tuple[str, ...]

@@ -76,6 +76,7 @@ class CpuAtLoad(Struct, frozen=True, kw_only=True):
 class CpuNeeds(Struct, frozen=True, kw_only=True):
     """What a load needs of the processor.
 
+    :ivar machine: the machine that the files are for
     :ivar files: by the base name of each file, in the order in which they are initialised
     :ivar operators: what each operator may use when it is called; None if that was not read
     """
@@ -84,7 +85,7 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
     files: dict[str, CpuAtLoad]
     operators: dict[str, CpuReach] | None = None
 
-    def first(self) -> dict[str, tuple[str, CpuUse]]:
+    def first_uses(self) -> dict[str, tuple[str, CpuUse]]:
         """Return the features, each with the file and the place that use it first."""
         by_name: dict[str, tuple[str, CpuUse]] = {}
         for in_module in (False, True):
@@ -97,7 +98,7 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
     @property
     def features(self) -> tuple[str, ...]:
         """The features, in alphabetical order."""
-        return tuple(sorted(self.first()))
+        return tuple(sorted(self.first_uses()))
 
     @property
     def level(self) -> str | None:
@@ -112,7 +113,7 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
     def lacking(self, cpu: Cpu) -> dict[str, list[CpuUse]]:
         """Return what a processor lacks, by the file that needs it."""
         lacking: dict[str, list[CpuUse]] = {}
-        for name, use in self.first().values():
+        for name, use in self.first_uses().values():
             if cpu.machine is self.machine and cpu.lacks((use.feature,)):
                 lacking.setdefault(name, []).append(use)
         return lacking

@@ -12,6 +12,8 @@ _TABLE: Final = Path(__file__).with_name("torches.txt")
 
 
 class _Line(NamedTuple):
+    """A line of the table: what the releases from ``first`` to ``last``, both included, need on a machine."""
+
     machine: Machine
     first: tuple[int, int]
     last: tuple[int, int]

@@ -160,7 +160,7 @@ class _Object:
         return None if self.image.is_relocated(self.image.base + place) else place
 
     def reads_answer(self, place: int) -> bool:
-        """Whether data tells what the processor has."""
+        """Whether data holds a result of the detection of processor features."""
         name = self._imported(place)
         if name is not None:
             return _TELLS.search(name) is not None

@@ -92,6 +92,9 @@ class Unknown(NamedTuple):
     Every general register, and every word of the frame that lies above the stack pointer, points into an area of its
     own, which is full of pointers to itself: code finds something at the other end of whatever it follows, but neither
     a text nor the size of one. The rest is all ones; zeros would be an empty text.
+
+    :ivar registers: the value of each general register, by name
+    :ivar memory: the areas, by address
     """
 
     registers: dict[str, int]
@@ -513,7 +516,7 @@ class Emulator:
         return is_over
 
     def guard(self, address: int, *, guarded: bool) -> None:
-        """Stop at accesses to a byte, or no longer."""
+        """Set or clear a guard on a byte: an access by code then stops."""
         with contextlib.suppress(AccessError):
             self.vm.guard(address, guarded)
 

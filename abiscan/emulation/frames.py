@@ -107,7 +107,18 @@ class _Row(Struct):
 
 
 class _Common(NamedTuple):
-    """A common information entry."""
+    """A common information entry (Linux Standard Base, ``.eh_frame``; DWARF 5, 6.4.1).
+
+    :ivar code_factor: what advances of the location are multiplied by
+    :ivar data_factor: what offsets of saved registers are multiplied by
+    :ivar return_column: the number of the return address among the registers
+    :ivar has_augmentation: whether entries have augmentation data, with their length before them
+    :ivar pointers: the encoding of addresses (``DW_EH_PE_*``)
+    :ivar data: the encoding of the address of the language-specific data
+    :ivar is_signal: whether the frames are those of signal handlers
+    :ivar start: where its instructions begin
+    :ivar end: where they end
+    """
 
     code_factor: int
     data_factor: int

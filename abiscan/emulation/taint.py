@@ -64,9 +64,9 @@ class AnswerDecision(NamedTuple):
 
 
 class _Suspended(NamedTuple):
-    """A called function runs at full speed.
+    """A called function that runs untraced.
 
-    :ivar address: up to where
+    :ivar address: where tracing resumes
     :ivar stack: the stack pointer there
     :ivar registers: those that it keeps for its caller
     """

@@ -40,7 +40,7 @@ def read_containers(
 
     :param start: the offset of the section in the file
     :param address: its address
-    :raises Damaged: what follows is no container
+    :raises Damaged: what follows is not a container
     """
     # Invariant: ``at`` is where the next container begins, or padding before it; ``left`` is how many containers and
     # pieces of code may still follow, so that a hostile file cannot keep this loop busy.

@@ -18,7 +18,7 @@ class Driver(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Driver | None:
-        """Parse a version; return None if the text is none."""
+        """Parse a version; return None if the text is not a version."""
         parts = text.split(".")
         if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
             return None

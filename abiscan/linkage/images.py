@@ -125,7 +125,10 @@ def load_image(file: ImageFile, torch: TorchImages, siblings: Sequence[ImageFile
 def _meets_import(
     imported: ImportedName, file: ImageFile, torch: TorchImages, own: _TargetImages, absent: set[str]
 ) -> bool | None:
-    """Tell whether an import is met; return None if that is unknown. Imports from an absent library are no news."""
+    """Return whether an import is met, None if that is unknown.
+
+    Imports from an absent library count as met: that is reported already.
+    """
     name, library = imported.name, imported.library
     if library in absent:
         return True

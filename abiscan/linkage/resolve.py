@@ -262,7 +262,7 @@ class Resolver:
                 columns[facts.symbols.table] = columns.get(facts.symbols.table, 0) | 1 << facts.symbols.column
             elif facts:
                 single.append(facts)
-        candidates = self._left_by(module.facts, single)
+        candidates = self._list_unsatisfied(module.facts, single)
         # The list is kept in ``_left`` as long as this object lives, so that its id stays its own.
         key = id(candidates), absent, has_python, tuple(columns)
         if key not in self._split:
@@ -278,7 +278,7 @@ class Resolver:
         masks = tuple(columns.values())
         return _outside(nowhere, masks), _outside(elsewhere, masks)
 
-    def _left_by(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
+    def _list_unsatisfied(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
         """Return the strong references of an object that it does not satisfy itself, and none of the providers does."""
         objects = [facts, *providers]
         key = tuple(map(id, objects))

@@ -117,7 +117,7 @@ class Loader:
         """Map what ``dlopen(path)`` maps in addition to ``process``.
 
         The search goes on after a missing library, to find all problems; ``missing`` has the missing libraries in the
-        order of the search, and ``ld.so`` stops at the first of them. Nothing loads a library before a program does: on
+        order of the search, and ``ld.so`` stops at the first of them. A program starts with no library loaded: on
         this machine, a search path must lead to each.
         """
         closure = self._map_closure(process, path)

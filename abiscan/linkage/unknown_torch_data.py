@@ -44,7 +44,7 @@ class Lack(Struct, frozen=True, kw_only=True):
 
     :ivar data: which of its data
     :ivar reason: a sentence that says what is unknown, and why that matters
-    :ivar decides: whether it depends on them if the load fails
+    :ivar decides: whether the outcome of the load depends on them
     """
 
     data: TorchData

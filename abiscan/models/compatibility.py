@@ -60,11 +60,14 @@ _REQUIRED: Final = frozenset(
 class Refusal(Struct, frozen=True, kw_only=True):
     """Why a loader does not take a model.
 
+    :ivar rule: the rule that reports it
     :ivar call: what the user calls
     :ivar exception: what it raises
-    :ivar message: what that says, exactly unless ``exact`` is false
+    :ivar message: what that says
     :ivar why: the reason, in abiscan's words
     :ivar fix: what to do
+    :ivar exact: whether ``message`` is what torch says, word for word
+    :ivar evidence: what in the model shows it
     """
 
     rule: str

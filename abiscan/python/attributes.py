@@ -480,13 +480,13 @@ def set_attribute(machine: PythonMachine, value: object, name: str, new: object)
     if cls is not None and hook is not None:
         machine.call(machine.bound(hook, value, cls), [name, new], {})
     else:
-        set_plainly(machine, value, name, new, plainly=False)
+        set_plainly(machine, value, name, new, bypass_frozen=False)
 
 
-def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *, plainly: bool = True) -> None:
+def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *, bypass_frozen: bool = True) -> None:
     """Execute ``object.__setattr__``.
 
-    :param plainly: whether what a frozen dataclass forbids is done all the same
+    :param bypass_frozen: whether what a frozen dataclass forbids is done all the same
     """
     # A data descriptor of the class goes before the object's own dictionary: _PyObject_GenericSetAttrWithDict in
     # Objects/object.c.
@@ -503,7 +503,7 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
             return
         # A frozen dataclass forbids it by a ``__setattr__`` of its own (_frozen_get_del_attr in Lib/dataclasses.py),
         # which ``object.__setattr__(self, …)`` bypasses, as ``__post_init__`` often does.
-        if cls is not None and cls.is_frozen and not plainly:
+        if cls is not None and cls.is_frozen and not bypass_frozen:
             from dataclasses import FrozenInstanceError  # its import takes long, and few packages need it
 
             raise thrown(FrozenInstanceError, f"cannot assign to field '{name}'")

@@ -22,11 +22,11 @@ class Explored(Struct, frozen=True, kw_only=True):
 
 
 def explore_import(runs: Runs, module: str) -> Explored:
-    """Import a module in each way that matters."""
+    """Import a module on each path that matters."""
     runs_made = [runs.run(module)]
-    # Each way is a run with some decisions flipped, of those that an earlier run has met. All ways would be two to the
-    # power of the decisions, so the queue begins with the ways that flip a single one: they show everything that
-    # depends on one condition alone. Only what such a way newly meets is combined with it. Those of the target come
+    # Each path is a run with some decisions flipped, of those that an earlier run has met. All paths would be two to
+    # the power of the decisions, so the queue begins with those that flip a single one: they show everything that
+    # depends on one condition alone. Only what such a path newly meets is combined with it. Those of the target come
     # first: none of them must go unnoticed if there are too many.
     decisions = sorted(runs_made[0].trace.decisions.values(), key=lambda decision: decision.why is not Why.TARGET)
     waiting = [{decision.spot: not decision.condition.taken} for decision in decisions]

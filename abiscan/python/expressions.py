@@ -582,7 +582,7 @@ class Expressions(PythonMachine):
         for value in source:
             self.count_steps()
             self.assign(part.target, value, scope)
-            if not all(self._evaluate_holds(node, test, scope) for test in part.ifs):
+            if not all(self._evaluate_condition(node, test, scope) for test in part.ifs):
                 continue
             if depth + 1 == len(node.generators):
                 yield
@@ -591,7 +591,7 @@ class Expressions(PythonMachine):
                     node, self._evaluate_source(node, node.generators[depth + 1], scope), scope, depth + 1
                 )
 
-    def _evaluate_holds(self, node: _Comprehension, test: ast.expr, scope: Scope) -> bool:
+    def _evaluate_condition(self, node: _Comprehension, test: ast.expr, scope: Scope) -> bool:
         value = self.evaluate(test, scope)
         is_true = special.truth_of(self, value)
         if is_true is not None:

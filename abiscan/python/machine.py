@@ -226,11 +226,11 @@ class PythonMachine:
     def decide(
         self, text: str, why: Why, spot: tuple[int, int], *, default: bool, about: NotKnown | None = None
     ) -> bool:
-        """Decide what is not known: the default way, or as this run was told to.
+        """Choose a branch on an unknown condition: the default, or the one that this run was told to take.
 
         :param about: what it depends on; whatever else depends on the same is decided alike
         """
-        # One question has one answer in a run. Without that, runs would follow ways that no machine goes, with a GPU
+        # One question has one answer in a run. Without that, runs would follow paths that no machine takes, with a GPU
         # here and none there.
         taken = None if about is None else self.taken(about)
         if taken is None:

@@ -22,13 +22,15 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     """The names of a module, or of a class.
 
     :ivar there: the names that are bound wherever the body ends
-    :ivar perhaps: those that are bound on some ways; one that ends in ``*`` stands for all that begin so
+    :ivar perhaps: those that are bound on some paths; one that ends in ``*`` stands for all that begin so
     :ivar stars: the modules (of a class, its bases) whose names it has, too
     :ivar loads: the modules that are surely imported
     :ivar is_package: whether other modules are in it
     :ivar is_open: whether it may have any other name
+    :ivar makes_modules: whether it may make submodules without files
     :ivar signatures: the parameters of its functions by name, as ``signature_text`` writes them
     :ivar deprecated: its functions and classes that warn of their removal
+    :ivar patched: the names that its code sets on other modules, or may
     """
 
     there: set[str] = field(default_factory=set)
@@ -38,15 +40,13 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     is_package: bool = False
     is_open: bool = False
     makes_modules: bool = False
-    """Whether it may make submodules without files."""
     signatures: dict[str, str] = field(default_factory=dict)
     deprecated: set[str] = field(default_factory=set)
     patched: set[str] = field(default_factory=set)
-    """The names that its code sets on other modules, or may."""
 
     @cached_property
     def prefixes(self) -> tuple[str, ...]:
-        """What those of ``perhaps`` begin with that stand for many; asked once all are known."""
+        """The prefixes of the wildcard entries in ``perhaps``; asked once all entries are there."""
         return tuple(name[:-1] for name in self.perhaps if name.endswith("*"))
 
 

@@ -37,8 +37,8 @@ class PackageReader:
     """Reads a package for one target after the other: its code is run once for targets that answer alike.
 
     :param modules: the names that it is imported by; if there are none, its metadata or its files say
-    :param built_for: answers for a library by its path, and always alike
-    :param system: the one that it is for
+    :param built_for: returns the torches that a library was built for, by its path; the same each time
+    :param system: the operating system of the target
     """
 
     def __init__(

@@ -346,7 +346,17 @@ class Instance(Opaque, Struct, eq=False):
 
 
 class PythonError(Opaque, Struct, eq=False):
-    """An exception object: of a built-in class, of one of the package, or of one that is not known."""
+    """An exception object: of a built-in class, of one of the package, or of one that is not known.
+
+    :ivar cls: its class
+    :ivar args: its arguments
+    :ivar attributes: what was set on it
+    :ivar cause: its ``__cause__``
+    :ivar context: its ``__context__``
+    :ivar at: where it was raised
+    :ivar loads: the loads, by number, whose failure it reports
+    :ivar of_torch: whether it was raised since torch lacks a name, or a parameter
+    """
 
     cls: object
     args: tuple[object, ...] = ()
@@ -355,9 +365,7 @@ class PythonError(Opaque, Struct, eq=False):
     context: PythonError | None = None
     at: PythonLine | None = None
     loads: set[int] = field(default_factory=set)
-    """The loads, by number, whose failure this tells of."""
     of_torch: bool = False
-    """Whether torch lacks a name, or a parameter."""
 
     def ancestry(self) -> list[object]:
         """Return its class and the bases."""

@@ -18,7 +18,7 @@ def cpu_document(needs: CpuNeeds | None) -> dict[str, Any] | None:
     """Return what a load needs of the processor; None, so ``null``, if that was not read."""
     if needs is None:
         return None
-    at = {feature: f"{name}: {use}" for feature, (name, use) in sorted(needs.first().items())}
+    at = {feature: f"{name}: {use}" for feature, (name, use) in sorted(needs.first_uses().items())}
     # None is "not read", and differs from no operators that need anything.
     operators = None if needs.operators is None else dict(sorted(needs.operators.items()))
     return {"load": needs.features, "level": needs.level, "at": at, "operators": operators}

@@ -53,9 +53,9 @@ class Aarch64:
     return_zero: ClassVar[bytes] = struct.pack("<2I", 0xD2800000, 0xD65F03C0)  # mov x0, #0; ret
 
     def allocator(self, top: int, otherwise: int) -> bytes:
-        """Return the code of a function that takes memory from where the word at ``top`` points, and moves it on.
+        """Return the code of a bump allocator whose heap pointer is the word at ``top``.
 
-        The word before it tells its size. More than 1 MiB at once is left to the function at ``otherwise``.
+        The word before each block has its size. More than 1 MiB at once is left to the function at ``otherwise``.
         """
         code = (
             0xF144001F,  # cmp x0, #0x100, lsl #12

@@ -66,9 +66,9 @@ class X8664:
     return_zero: ClassVar[bytes] = b"\x31\xc0\xc3"  # xor eax, eax; ret
 
     def allocator(self, top: int, otherwise: int) -> bytes:
-        """Return the code of a function that takes memory from where the word at ``top`` points, and moves it on.
+        """Return the code of a bump allocator whose heap pointer is the word at ``top``.
 
-        The word before it tells its size. More than 1 MiB at once is left to the function at ``otherwise``.
+        The word before each block has its size. More than 1 MiB at once is left to the function at ``otherwise``.
         """
         return b"".join(
             (

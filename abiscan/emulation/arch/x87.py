@@ -162,7 +162,11 @@ class Unit:
         return True
 
     def _with_flags(self, vm: Processor, first: int, second: int) -> bool:
-        """Execute those that set flags or registers of the processor, or read them."""
+        """Execute an instruction that sets or reads flags or registers of the processor; False for any other.
+
+        :param first: the first opcode byte
+        :param second: the second one
+        """
         stack, kind, index = self.stack, second >> 3 & 7, -1 - (second & 7)
         if first in (0xDB, 0xDF) and kind in (5, 6):
             order = _order(stack[-1], stack[index])

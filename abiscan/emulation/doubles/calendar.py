@@ -130,7 +130,7 @@ def _seconds_at(call: Call, address: int) -> int:
 
 @CALENDAR.named("gmtime", "localtime", "gmtime_r", "localtime_r")
 def _break_down(call: Call) -> int:
-    """Take (seconds[, result])."""
+    """Break seconds down into a ``tm``. Takes (seconds[, result])."""
     broken = _Broken.of(call, _seconds_at(call, call.argument(0)))
     address = call.argument(1) if call.name.endswith("_r") else call.process.bind(_STATIC)
     broken.store(call, address)
@@ -147,7 +147,9 @@ def _make_time(call: Call) -> int:
 
 @CALENDAR.named("strftime", "strftime_l", "__strftime_l")
 def _emulate_format(call: Call) -> int:
-    """Take (text, its size, format, tm): zero where there is no room for it."""
+    """Format a ``tm`` as ``strftime`` does. Takes (text, its size, format, tm); zero where there is no room for
+    it.
+    """
     form = call.machine.text(call.argument(2)).decode("latin-1")
     text = _Broken.read(call, call.argument(3)).text(form).encode("latin-1")
     if len(text) >= call.argument(1):
@@ -158,7 +160,7 @@ def _emulate_format(call: Call) -> int:
 
 @CALENDAR.named("asctime", "asctime_r", "ctime", "ctime_r")
 def _as_text(call: Call) -> int:
-    """Take (tm or seconds[, text])."""
+    """Return a time as text, as ``asctime`` and ``ctime`` do. Takes (tm or seconds[, text])."""
     passed = call.argument(0)
     is_tm = call.name.startswith("asc")
     broken = _Broken.read(call, passed) if is_tm else _Broken.of(call, _seconds_at(call, passed))

@@ -383,7 +383,7 @@ def _emulate_sequence(call: Call) -> int:
 
 @CPYTHON.named("PyList_Append", "PyList_Insert")
 def _emulate_extend(call: Call) -> int:
-    """Take (list[, position], item)."""
+    """Insert an item into a list, or append it. Takes (list[, position], item)."""
     machine, target = call.machine, call.argument(0)
     count, items = machine.word(target + _HEAD_SIZE), machine.word(target + _ITEMS_AT)
     old = list(machine.words(items, count)) if 0 < count <= _MOST_ITEMS and items else []
@@ -396,7 +396,7 @@ def _emulate_extend(call: Call) -> int:
 
 @CPYTHON.named("PyList_GetItem", "PyTuple_GetItem", "PyList_SetItem", "PyTuple_SetItem")
 def _emulate_item(call: Call) -> int:
-    """Take (list or tuple, position[, item]); a fresh object where code has set none."""
+    """Return or set an item. Takes (list or tuple, position[, item]); a fresh object where code has set none."""
     machine, target, position = call.machine, call.argument(0), call.argument(1)
     if position >= machine.word(target + _HEAD_SIZE):
         return 0 if "Get" in call.name else -1

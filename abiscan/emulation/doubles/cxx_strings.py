@@ -190,7 +190,9 @@ def _construct_repeated(call: Call) -> None:
 
 @_constructor("St16initializer_listIcERKSaIcE")
 def _construct_from_list(call: Call) -> None:
-    """Take (this, list, allocator): a list is a pointer and a length."""
+    """Construct a string from an initialiser list. Takes (this, list, allocator); a list is a pointer and a
+    length.
+    """
     _emulate_set(call, _emulate_range(call, 1, 2))
 
 
@@ -361,7 +363,7 @@ _ITERATOR: Final = r"N9__gnu_cxx17__normal_iteratorIPK?[cw]S4_EE"
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}6insertE{_ITERATOR}[cw]$")
 def _insert_at(call: Call) -> int:
-    """Take (this, iterator, character): the iterator to it."""
+    """Insert a character. Takes (this, iterator, character); the iterator to it."""
     text = _emulate_text(call)
     at = (call.argument(1) - call.machine.word(call.argument(0))) // _emulate_width(call)
     _emulate_set(call, text[:at] + _emulate_unit(call, 2) + text[at:])
@@ -370,7 +372,9 @@ def _insert_at(call: Call) -> int:
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}5eraseE{_ITERATOR}(S\w_)?$")
 def _erase_at(call: Call) -> int:
-    """Take (this, iterator[, iterator]): the iterator behind what was erased."""
+    """Erase a character, or those up to a second iterator. Takes (this, iterator[, iterator]); the iterator behind
+    what was erased.
+    """
     text, begin = _emulate_text(call), call.machine.word(call.argument(0))
     at = (call.argument(1) - begin) // _emulate_width(call)
     end = at + 1 if call.name.endswith("EE") else (call.argument(2) - begin) // _emulate_width(call)
@@ -453,7 +457,9 @@ def _emulate_compare(call: Call) -> int:
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}7compareEmm", r"_ZNKSs7compareEmm")
 def _compare_part(call: Call) -> int:
-    """Take (this, position, length, another text[, position, length]): a string, or characters and their number."""
+    """Compare a part of a string with another text. Takes (this, position, length, another text[, position, length]);
+    a string, or characters and their number.
+    """
     text, at = _emulate_text(call), call.argument(1)
     signature = call.name.rpartition("compareEmm")[2]
     _emulate_check(call, at, text, "basic_string::compare")
@@ -513,7 +519,7 @@ def _emulate_part(call: Call) -> None:
 
 @_member("4copyEPcmm", const=True)
 def _copy_out(call: Call) -> int:
-    """Take (this, target, length, position): without a zero behind."""
+    """Copy a part of a string out. Takes (this, target, length, position); without a zero behind."""
     text = _emulate_text(call)
     part = text[_emulate_check(call, call.argument(3), text, "basic_string::copy") :][: call.argument(2)]
     call.machine.write(call.argument(1), encoded(part, _emulate_width(call)))
@@ -646,7 +652,7 @@ def _copy_part(call: Call) -> None:
 
 @_private("9_S_assignEPcmc")
 def _fill_part(call: Call) -> None:
-    """Take (target, number, character)."""
+    """Fill with copies of a character. Takes (target, number, character)."""
     call.machine.write(call.argument(0), encoded(_emulate_repeated(call, 2, 1), _emulate_width(call)))
 
 
@@ -658,7 +664,7 @@ def _emulate_capacity(call: Call) -> int:
 
 @_private("8_M_checkEmPKc")
 def _check_position(call: Call) -> int:
-    """Take (this, position, where it is checked)."""
+    """Throw ``std::out_of_range`` for a position behind the end. Takes (this, position, where it is checked)."""
     return _emulate_check(
         call, call.argument(1), _emulate_text(call), call.machine.text(call.argument(2)).decode("latin-1")
     )
@@ -686,7 +692,7 @@ def _wrap_view(call: Call) -> None:
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}C[12]ENS4_12__sv_wrapperERKS3_", r"_ZNSsC[12]ENSs12__sv_wrapperERKSaIcE")
 def _construct_from_view(call: Call) -> None:
-    """Take (this, length, characters, allocator)."""
+    """Construct a string from a view. Takes (this, length, characters, allocator)."""
     _emulate_set(call, _emulate_range(call, 2, 1))
 
 

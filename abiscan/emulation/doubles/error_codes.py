@@ -110,7 +110,9 @@ def _emulate_say(call: Call) -> None:
 
 @ERROR_CODES.named("category's condition")
 def _emulate_condition(call: Call) -> int:
-    """Take (category, number): the number, in the generic category where it is one of the system."""
+    """Return the default condition of an error. Takes (category, number); the number, in the generic category where
+    it is one of the system.
+    """
     name = _emulate_name(call, call.argument(0))
     call.give_second(category(call.process, "generic" if name == "system" else name))
     return call.argument(1) & 0xFFFF_FFFF
@@ -126,7 +128,7 @@ def _condition_of_code(call: Call) -> int:
 
 @ERROR_CODES.named("category's equivalent")
 def _is_condition(call: Call) -> int:
-    """Take (category, number, condition)."""
+    """Compare an error with a condition. Takes (category, number, condition)."""
     number, of = call.machine.words(call.argument(2), 2)
     name = _emulate_name(call, call.argument(0))
     generic = category(call.process, "generic" if name == "system" else name)
@@ -135,7 +137,7 @@ def _is_condition(call: Call) -> int:
 
 @ERROR_CODES.named("category's equivalent code")
 def _is_code(call: Call) -> int:
-    """Take (category, code, number)."""
+    """Compare an error code with a number. Takes (category, code, number)."""
     number, of = call.machine.words(call.argument(1), 2)
     return int(number & 0xFFFF_FFFF == call.argument(2) & 0xFFFF_FFFF and of == call.argument(0))
 
@@ -147,7 +149,7 @@ def _emulate_keep(_: Call) -> None:
 
 @ERROR_CODES.named("strerror", "__xpg_strerror_r", "strerror_r")
 def _text_of_number(call: Call) -> int:
-    """Take (number[, buffer, size])."""
+    """Return the text of an error number, as ``strerror`` does. Takes (number[, buffer, size])."""
     text = message(call, call.argument(0) & 0xFFFF_FFFF).encode() + b"\0"
     if call.name.startswith("__xpg"):
         call.machine.write(call.argument(1), text[: call.argument(2)])

@@ -88,8 +88,8 @@ def _emulate_free(_: Call) -> None:
 
 @EXCEPTIONS.named("__cxa_init_primary_exception")
 def _emulate_initialise(call: Call) -> int:
-    """Take (object, type, destructor): the start of the header, which has a count of references before what
-    begins it.
+    """Initialise the header of an exception, and return it. Takes (object, type, destructor); the start of the
+    header, which has a count of references before what begins it.
     """
     exceptions = call.process.exceptions
     exceptions.begin(call.argument(0), call.argument(1), call.argument(2))
@@ -202,7 +202,7 @@ def _regex_error(call: Call) -> None:
 
 @EXCEPTIONS.named("__dynamic_cast")
 def _emulate_cast(call: Call) -> int:
-    """Take (address, static type, wanted type, hint)."""
+    """Emulate ``__dynamic_cast``. Takes (address, static type, wanted type, hint)."""
     cast = call.process.types.cast(*map(call.argument, range(3)))
     if cast is None:  # the class is not in the file: as if it were the wanted one
         call.answer_is_unknown()
@@ -315,7 +315,9 @@ for _name in (*BASES, "St9exception"):
 
 @EXCEPTIONS.matching(r"_ZNSt12system_errorC[12]ESt10error_code")
 def _system_error(call: Call) -> None:
-    """Take (code, category[, text]): the text is followed by what the category says."""
+    """Construct a ``std::system_error``. Takes (code, category[, text]); the text is followed by what the category
+    says.
+    """
     text = b""
     if "__cxx11" in call.name:
         text = CXX11.read(call.process, call.argument(3))
@@ -368,7 +370,9 @@ def _create_torch_error(call: Call, at: int, text: bytes, size: int, type_name: 
 
 @EXCEPTIONS.matching(r"_ZN3c106detail\d+torch(CheckFail|InternalAssertFail)E")
 def _check_failed(call: Call) -> None:
-    """Take (function, file, line[, condition], message): texts, or for the message a string, or nothing."""
+    """Throw what ``TORCH_CHECK`` throws. Takes (function, file, line[, condition], message); texts, or for the
+    message a string, or nothing.
+    """
     internal = "Internal" in call.name
     # The overloads differ in their mangled parameters: a text or a ``std::string`` behind the line
     # (c10/util/Exception.h).
@@ -385,7 +389,9 @@ _CONSTRUCTOR: Final = regex(r"_ZN3c10(\d+\w+?)C(?:I[12]NS_5ErrorEE|[12]E)NS_14So
 
 @EXCEPTIONS.matching(_CONSTRUCTOR.pattern)
 def _construct_torch_error(call: Call) -> None:
-    """Take (this, location, message), the two last by their addresses; of a class that inherits it, too."""
+    """Construct a ``c10::Error``. Takes (this, location, message), the two last by their addresses; of a class that
+    inherits it, too.
+    """
     match = _CONSTRUCTOR.match(call.name)
     assert match is not None
     this_address = call.argument(0)

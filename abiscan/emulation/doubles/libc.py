@@ -575,7 +575,7 @@ def _emulate_errno(call: Call) -> int:
 
 @LIBC.named("getcwd")
 def _emulate_directory(call: Call) -> int:
-    """Take (buffer, size): some folder."""
+    """Emulate ``getcwd``. Takes (buffer, size); some folder."""
     buffer = call.argument(0) or call.process.allocate(2)
     call.machine.write(buffer, b"/\0")
     call.machine.taint.mark(buffer, 2, call.machine.taint.answer(call.name, call.return_address))
@@ -621,7 +621,7 @@ _STATE_OF_STRTOK: Final = "where strtok goes on"
 
 @LIBC.named("strtok", "strtok_r", "__strtok_r")
 def _next_word(call: Call) -> int:
-    """Take (text or null, separators[, where it goes on])."""
+    """Return the next token, as ``strtok`` does. Takes (text or null, separators[, where it goes on])."""
     machine = call.machine
     state = call.process.bind(_STATE_OF_STRTOK) if call.name == "strtok" else call.argument(2)
     start, separators = call.argument(0) or machine.word(state), machine.text(call.argument(1))
@@ -641,7 +641,7 @@ def _next_word(call: Call) -> int:
 
 @LIBC.named("strsep")
 def _emulate_separate(call: Call) -> int:
-    """Take (where the text is, separators)."""
+    """Emulate ``strsep``: cut off the next token, and return it. Takes (where the text is, separators)."""
     machine, holder = call.machine, call.argument(0)
     start = machine.word(holder)
     if not start:
@@ -656,7 +656,7 @@ def _emulate_separate(call: Call) -> int:
 
 @LIBC.named("memmem")
 def _find_bytes(call: Call) -> int:
-    """Take (memory, its size, what is looked for, its size)."""
+    """Emulate ``memmem``. Takes (memory, its size, what is looked for, its size)."""
     start, size, requested = (
         call.argument(0),
         _emulate_checked(call, call.argument(1)),
@@ -669,7 +669,9 @@ def _find_bytes(call: Call) -> int:
 
 @LIBC.named("asprintf", "__asprintf_chk", "vasprintf", "__vasprintf_chk")
 def _print_new(call: Call) -> int:
-    """Take (where the new text goes[, flag], format, arguments)."""
+    """Print into newly allocated memory, as ``asprintf`` does. Takes (where the new text goes[, flag], format,
+    arguments).
+    """
     at = 1 + ("chk" in call.name)
     arguments = Listed(call, call.argument(at + 1)) if "vas" in call.name else Passed(call, at + 1)
     text = format_text(call, call.machine.text(call.argument(at)), arguments)
@@ -801,7 +803,9 @@ def _order_of(call: Call, compare: int) -> Callable[[bytes, bytes], int]:
 
 @LIBC.named("qsort")
 def _emulate_sort(call: Call) -> None:
-    """Take (elements, number, size, comparison); glibc's is a stable one, as long as there is memory."""
+    """Emulate ``qsort``. Takes (elements, number, size, comparison); glibc's is a stable one, as long as there is
+    memory.
+    """
     start, count, size, compare = (call.argument(index) for index in range(4))
     content = call.machine.read(start, _emulate_checked(call, count * size)) if count and size else b""
     elements = [content[at : at + size] for at in range(0, len(content), size or 1)]
@@ -813,7 +817,7 @@ def _emulate_sort(call: Call) -> None:
 
 @LIBC.named("bsearch")
 def _emulate_search(call: Call) -> int:
-    """Take (what is looked for, elements, number, size, comparison)."""
+    """Emulate ``bsearch``. Takes (what is looked for, elements, number, size, comparison)."""
     requested, start, count, size, compare = (call.argument(index) for index in range(5))
     low, high = 0, count
     while low < high:
@@ -851,7 +855,7 @@ def _put_character(call: Call) -> int:
 
 @LIBC.named("fwrite")
 def _put_bytes(call: Call) -> int:
-    """Take (data, size, number, stream): no other stream than those of the console is open."""
+    """Emulate ``fwrite``. Takes (data, size, number, stream); no other stream than those of the console is open."""
     return call.argument(2)
 
 

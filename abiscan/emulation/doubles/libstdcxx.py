@@ -265,8 +265,8 @@ def _classic_locale(process: EmulatedProcess) -> int:
 
 @LIBSTDCXX.matching(r"_ZNSt6localeC[12]E", r"_ZNSt6localeaSERKS_")
 def _construct_locale(call: Call) -> int:
-    """Take (this[, name or another one, ...]): whether a machine has another locale than the classic one is not
-    known.
+    """Construct a ``std::locale``. Takes (this[, name or another one, ...]); whether a machine has another locale
+    than the classic one is not known.
     """
     at = {"_ZNSt6localeC1EPKc": 1, "_ZNSt6localeC2EPKc": 1}.get(call.name, 2 if "PKc" in call.name else 0)
     if at and call.machine.text(call.argument(at)) not in (b"C", b"POSIX"):
@@ -361,7 +361,9 @@ def _format_integer(call: Call) -> None:
 
 @LIBSTDCXX.matching(r"_ZNKSt(7__cxx11)?7collateIcE9transformE")
 def _emulate_collated(call: Call) -> None:
-    """Take (this, begin, end): in the classic locale, texts are ordered by their bytes."""
+    """Return the sort key of a text, as ``std::collate::transform`` does. Takes (this, begin, end); in the classic
+    locale, texts are ordered by their bytes.
+    """
     result, begin, end = call.result, call.argument(1), call.argument(2)
     text = call.machine.read(begin, end - begin) if end > begin else b""
     (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
@@ -413,7 +415,9 @@ def _construct_pool(call: Call) -> None:
 
 @LIBSTDCXX.named("_ZNSt3pmr25monotonic_buffer_resource13_M_new_bufferEmm")
 def _new_buffer(call: Call) -> None:
-    """Take (this, size, alignment): virtual pointer, then where the buffer is, and how much is left."""
+    """Allocate a further buffer of a memory resource. Takes (this, size, alignment); virtual pointer, then where the
+    buffer is, and how much is left.
+    """
     size = max(2 * call.argument(1), 128)
     buffer = call.process.allocate(size, max(call.argument(2), 16))
     call.machine.write(call.argument(0) + 8, struct.pack("<QQ", buffer, size))
@@ -421,7 +425,7 @@ def _new_buffer(call: Call) -> None:
 
 @LIBSTDCXX.named("pmr allocate")
 def _allocate_from(call: Call) -> int:
-    """Take (this, size, alignment)."""
+    """Allocate from a memory resource. Takes (this, size, alignment)."""
     return call.process.allocate(call.argument(1), max(call.argument(2), 16))
 
 

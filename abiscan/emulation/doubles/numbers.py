@@ -277,7 +277,7 @@ _FLOAT_DIGITS, _DOUBLE_DIGITS = 9, 17  # that tell any value from all others
 
 @NUMBERS.matching(r"_ZSt10from_charsPKcS0_R[df]St12chars_format")
 def _from_characters(call: Call) -> int:
-    """Take (begin, end, target, format): nothing is stored where there is no number."""
+    """Emulate ``std::from_chars``. Takes (begin, end, target, format); nothing is stored where there is no number."""
     begin, end, target, form = (call.argument(index) for index in range(4))
     text = call.machine.read(begin, end - begin) if end > begin else b""
     call.decide_by_what_was_read()
@@ -306,7 +306,7 @@ def _from_characters(call: Call) -> int:
 
 @NUMBERS.matching(r"_ZSt8to_charsPcS_[df](St12chars_formati?)?$")
 def _to_characters(call: Call) -> int:
-    """Take (begin, end, number[, format[, precision]])."""
+    """Emulate ``std::to_chars``. Takes (begin, end, number[, format[, precision]])."""
     begin, end = call.argument(0), call.argument(1)
     is_float = "PcS_f" in call.name
     value = call.number(0, 32 if is_float else 64)

@@ -105,7 +105,9 @@ def _emulate_delete(call: Call) -> None:
 
 @PATHS.named(f"_Z{_CONST}17_M_find_extensionEv")
 def _find_extension(call: Call) -> int:
-    """Take (the text of the last component, where its extension begins), in two registers."""
+    """Find the extension of a path. Takes (the text of the last component, where its extension begins), in two
+    registers.
+    """
     this_address, text = call.argument(0), _emulate_read(call, 0)
     parts = _list_components(text)
     if not parts or parts[-1][2] != _FILE or not parts[-1][0]:
@@ -166,7 +168,7 @@ def _emulate_append(call: Call) -> int:
 
 @PATHS.matching(rf"_Z{_PATH}9_M_appendESt17basic_string_view")
 def _append_text(call: Call) -> None:
-    """Take (this, length, text): ``operator/=`` with a text."""
+    """Append to a path. Takes (this, length, text); ``operator/=`` with a text."""
     this_address, text = call.argument(0), _emulate_read(call, 0)
     second = call.machine.read(call.argument(2), call.argument(1)) if call.argument(1) else b""
     joined = second if second.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + second
@@ -285,7 +287,7 @@ def _emulate_fail(call: Call, text: str, path: bytes) -> NoReturn:
 
 @PATHS.matching(*(rf"_ZNSt10filesystem{len(name)}{name}ERK" for name in _OPERATIONS))
 def _emulate_operate(call: Call) -> int:
-    """Take (path, …[, error code])."""
+    """Answer an operation of ``std::filesystem``. Takes (path, …[, error code])."""
     match = _OPERATION.match(call.name)
     assert match is not None
     name = match[1]
@@ -305,7 +307,9 @@ def _emulate_operate(call: Call) -> int:
 
 @PATHS.matching(r"_ZNSt10filesystem(6remove|10remove_all)ERK")
 def _emulate_remove(call: Call) -> int:
-    """Take (path[, error code]): there is nothing to remove, which is no error."""
+    """Emulate ``std::filesystem::remove``. Takes (path[, error code]); there is nothing to remove, which is no
+    error.
+    """
     if call.name.endswith("RSt10error_code"):
         call.machine.write(call.argument(1), bytes(4))
         call.machine.set_word(call.argument(1) + 8, category(call.process, "system"))
@@ -316,7 +320,7 @@ def _emulate_remove(call: Call) -> int:
 
 @PATHS.matching(r"_ZNSt10filesystem19temp_directory_pathB5cxx11E")
 def _folder_of_temporary_files(call: Call) -> None:
-    """Take ([error code])."""
+    """Return the folder of temporary files. Takes ([error code])."""
     result = call.result
     if call.name.endswith("RSt10error_code"):
         call.machine.write(call.argument(0), bytes(4))
@@ -328,7 +332,7 @@ def _folder_of_temporary_files(call: Call) -> None:
 
 @PATHS.matching(_ITERATOR)
 def _open_directory(call: Call) -> None:
-    """Take (this, path, options, error code): an iterator at the end."""
+    """Construct a directory iterator. Takes (this, path, options, error code); an iterator at the end."""
     error, path = call.argument(3), _emulate_read(call, 1)
     if may_exist(path):
         call.outcome_is_unknown("an exception" if not error else "a branch")

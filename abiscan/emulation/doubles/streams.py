@@ -85,7 +85,7 @@ def _emulate_point(call: Call, stream: int, layout: StreamLayout) -> None:
 
 @STREAMS.matching(rf"_ZN{_STRING_STREAM}C[12]E")
 def _emulate_construct(call: Call) -> None:
-    """Take (this[, text][, mode])."""
+    """Construct a string stream. Takes (this[, text][, mode])."""
     this_address, layout = call.argument(0), _make_layout(call.name)
     abi = CXX11 if "__cxx11" in call.name else COW
     passed = re.search(r"C[12]E(RKNS_12basic_string|RKSs|RKNSt7__cxx11|.*KNS_12basic|ONS_12|OSs)", call.name)
@@ -108,7 +108,9 @@ def _emulate_destroy(_: Call) -> None:
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEEC[12]E")
 def _construct_file(call: Call) -> None:
-    """Take (this[, path, mode]): no file exists, and none can be made, where the system has no folder."""
+    """Construct a file stream. Takes (this[, path, mode]); no file exists, and none can be made, where the system has
+    no folder.
+    """
     this_address, layout = call.argument(0), _make_layout(call.name)
     _emulate_point(call, this_address, layout)
     is_closed = call.name.endswith("Ev")
@@ -133,7 +135,7 @@ def _leave_unknown(call: Call, ios: int) -> None:
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE4openE")
 def _emulate_open(call: Call) -> None:
-    """Take (this, path, mode)."""
+    """Open a file. Takes (this, path, mode)."""
     ios = _emulate_ios(call, call.argument(0))
     call.machine.write(ios + _STATE, struct.pack("<I", _FAIL))
     _leave_unknown(call, ios)
@@ -196,7 +198,9 @@ def fill_console(process: EmulatedProcess, name: str, slot: int) -> None:
 
 @STREAMS.matching(r"_ZNSo6sentryC[12]ERSo", r"_ZNSi6sentryC[12]ERSib")
 def _emulate_enter(call: Call) -> None:
-    """Take (this, stream[, whether blanks are left]): a flag, and for output the stream."""
+    """Construct the sentry of a stream. Takes (this, stream[, whether blanks are left]); a flag, and for output the
+    stream.
+    """
     this_address, stream = call.argument(0), call.argument(1)
     good = bytes((call.machine.read(_emulate_ios(call, stream) + _STATE, 4) == bytes(4),))
     if call.name.startswith("_ZNSo"):
@@ -207,7 +211,7 @@ def _emulate_enter(call: Call) -> None:
 
 @STREAMS.matching(r"_ZNS[oi]C[12]EPSt15basic_streambufIcSt11char_traitsIcEE")
 def _construct_around(call: Call) -> None:
-    """Take (this, buffer): a stream of a buffer that is elsewhere."""
+    """Construct a stream around a buffer. Takes (this, buffer); a stream of a buffer that is elsewhere."""
     this_address, buffer, (table, ios) = call.argument(0), call.argument(1), _CONSOLES[_PLAIN[call.name[3:5]]]
     words = call.process.bind(table) + 24
     call.machine.set_word(this_address, words)
@@ -234,7 +238,9 @@ def _buffer_inside(call: Call) -> int:
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E5rdbufEPSt15basic_streambuf")
 def _emulate_redirect(call: Call) -> int:
-    """Take (``std::basic_ios``, buffer): the buffer that it had; nothing has failed with the new one yet."""
+    """Replace the buffer of a stream. Takes (``std::basic_ios``, buffer); the buffer that it had; nothing has failed
+    with the new one yet.
+    """
     ios, buffer = call.argument(0), call.argument(1)
     old = call.machine.word(ios + _BUFFER)
     call.machine.set_word(ios + _BUFFER, buffer)
@@ -268,7 +274,9 @@ def _time_facet(call: Call) -> int:
 
 @STREAMS.matching(rf"_ZNK{_TIME_PUT}3putES3_RSt8ios_basecPK2tmPKcSB_")
 def _put_time(call: Call) -> int:
-    """Take (this, an iterator in two registers, stream, filler, tm, format, its end): an iterator as it was."""
+    """Write a time, as ``std::time_put`` does. Takes (this, an iterator in two registers, stream, filler, tm, format,
+    its end); an iterator as it was.
+    """
     buffer, begin, end = call.argument(1), call.argument(6), call.argument(7)
     form = call.machine.read(begin, end - begin).decode("latin-1") if end > begin else ""
     text = broken_down(call, call.argument(5), form)
@@ -373,7 +381,9 @@ def _append_to(call: Call, buffer: int, text: bytes) -> None:
 
 @STREAMS.named("_ZNSt15basic_streambufIcSt11char_traitsIcEE6xsputnEPKcl")
 def _put_into(call: Call) -> int:
-    """Take (buffer, characters, their number): what the class of the object does with each."""
+    """Write characters into a buffer. Takes (buffer, characters, their number); what the class of the object does
+    with each.
+    """
     buffer, size = call.argument(0), call.argument(2)
     overflow = call.machine.word(call.machine.word(buffer) + _OVERFLOW)
     for character in call.machine.read(call.argument(1), size) if size else b"":
@@ -449,7 +459,7 @@ def _get_from_area(call: Call) -> int:
 
 @STREAMS.named("stringbuf overflow")
 def _emulate_overflow(call: Call) -> int:
-    """Take (buffer, character or EOF)."""
+    """Emulate ``overflow`` of a string buffer. Takes (buffer, character or EOF)."""
     code = call.argument(1) & 0xFFFF_FFFF
     if code == _NO_CHARACTER:
         return 0
@@ -459,7 +469,7 @@ def _emulate_overflow(call: Call) -> int:
 
 @STREAMS.named("stringbuf xsputn")
 def _put_many(call: Call) -> int:
-    """Take (buffer, characters, their number)."""
+    """Emulate ``xsputn``. Takes (buffer, characters, their number)."""
     if call.argument(2):
         _append_to(call, call.argument(0), call.machine.read(call.argument(1), call.argument(2)))
     return call.argument(2)
@@ -482,7 +492,7 @@ def _emulate_refill(call: Call) -> int:
 
 @STREAMS.named("stringbuf xsgetn")
 def _get_many(call: Call) -> int:
-    """Take (buffer, target, number)."""
+    """Emulate ``xsgetn``. Takes (buffer, target, number)."""
     begin, at, end = call.machine.words(call.argument(0) + _GET_AREA, 3)
     end = max(end, call.machine.word(call.argument(0) + _PUT_AREA + 8)) if begin else at
     size = min(call.argument(2), end - at)
@@ -660,13 +670,15 @@ def _emulate_replace(call: Call) -> None:
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE7_M_syncEPcmm")
 def _emulate_synchronise(call: Call) -> None:
-    """Take (this, characters, read position, write position): sets the areas as the mode says (bits/sstream.tcc)."""
+    """Set the read and write areas of a string buffer. Takes (this, characters, read position, write position); sets
+    the areas as the mode says (bits/sstream.tcc).
+    """
     _set_areas(call, *map(call.argument, range(4)))
 
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE17_M_stringbuf_initESt13_Ios_Openmode")
 def _begin_anew(call: Call) -> None:
-    """Take (this, mode): with the text in the buffer's own string."""
+    """Construct a string buffer. Takes (this, mode); with the text in the buffer's own string."""
     buffer, mode = call.argument(0), call.argument(1) & 0xFFFF_FFFF
     call.machine.write(buffer + _MODE, struct.pack("<I", mode))
     text = _emulate_abi(call).read(call.process, buffer + _STRING)
@@ -810,7 +822,7 @@ class _Input:
     r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_PS3_$",
 )
 def _read_word(call: Call) -> int:
-    """Take (stream, string), or characters, which end with a zero."""
+    """Read a word. Takes (stream, string), or characters, which end with a zero."""
     reader = _Input(call, call.argument(0))
     if reader.state:
         reader.become(_FAIL)
@@ -857,7 +869,9 @@ def _read_line(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNSi(7getlineEPcl|3getEPcl)c?$")
 def _read_line_into(call: Call) -> int:
-    """Take (stream, target, room[, delimiter]): ``getline`` takes the delimiter, too, ``get`` leaves it."""
+    """Read a line. Takes (stream, target, room[, delimiter]); ``getline`` takes the delimiter, too, ``get`` leaves
+    it.
+    """
     reader, target, room = _Input(call, call.argument(0), counts=True), call.argument(1), call.argument(2)
     end = bytes((call.argument(3) & 0xFF,)) if call.name.endswith("c") else b"\n"
     if reader.state or room <= 0:
@@ -977,7 +991,7 @@ def _emulate_get(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNSi4readEPcl$", r"_ZNSi8readsomeEPcl$")
 def _read_bytes(call: Call) -> int:
-    """Take (stream, target, number)."""
+    """Read bytes. Takes (stream, target, number)."""
     reader, size = _Input(call, call.argument(0), counts=True), call.argument(2)
     if reader.state:
         reader.become(_FAIL)
@@ -993,7 +1007,7 @@ def _read_bytes(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNSi6ignoreE(v|l|li)$")
 def _emulate_ignore(call: Call) -> int:
-    """Take (stream[, number[, delimiter]])."""
+    """Skip characters. Takes (stream[, number[, delimiter]])."""
     reader = _Input(call, call.argument(0), counts=True)
     if reader.state:
         reader.become(_FAIL)
@@ -1044,7 +1058,9 @@ def _emulate_tell(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNSi5seekgE", r"_ZNSo5seekpE")
 def _emulate_seek(call: Call) -> int:
-    """Take (stream, position), or an offset and what it counts from: the beginning, where it is, or the end."""
+    """Set the position of a stream. Takes (stream, position), or an offset and what it counts from: the beginning,
+    where it is, or the end.
+    """
     stream, offset = call.argument(0), call.argument(1)
     offset -= offset >> 63 << 64
     from_where = call.argument(2) & 0xFFFF_FFFF if call.name.endswith("Seekdir") else 0

@@ -95,7 +95,7 @@ def _clear_variables(call: Call) -> int:
     *("stat", "stat64", "lstat", "lstat64", "truncate"),
 )
 def _no_file(call: Call) -> int:
-    """Take (path, ...)."""
+    """Fail as for a file that does not exist. Takes (path, ...)."""
     return _find_unknown(call, 0)
 
 
@@ -104,7 +104,7 @@ def _no_file(call: Call) -> int:
     *("__xstat", "__xstat64", "__lxstat", "__lxstat64", "readlinkat"),
 )
 def _no_file_behind(call: Call) -> int:
-    """Take (folder or version, path, ...)."""
+    """Fail as for a file that does not exist. Takes (folder or version, path, ...)."""
     return _find_unknown(call, 1)
 
 
@@ -126,7 +126,7 @@ def _no_object(call: Call) -> int:
 
 @SYSTEM.matching(r"_ZNSt10filesystem6statusERKNS_7__cxx114pathE", r"_ZNSt10filesystem14symlink_statusERKNS_7__cxx114")
 def _emulate_status(call: Call) -> int:
-    """Take (path[, error code])."""
+    """Fail as ``std::filesystem::status`` of a file that does not exist. Takes (path[, error code])."""
     if call.name.endswith("RSt10error_code"):
         set_error(call, call.argument(1))
     if may_exist(CXX11.read(call.process, call.argument(0))):
@@ -139,7 +139,7 @@ def _emulate_status(call: Call) -> int:
 
 @SYSTEM.named("dlopen", "dlmopen")
 def _open_library(call: Call) -> int:
-    """Take (name, ...), or (namespace, name, ...)."""
+    """Emulate ``dlopen`` and ``dlmopen``. Takes (name, ...), or (namespace, name, ...)."""
     name = call.argument(int(call.name == "dlmopen"))
     if not name:
         return call.process.bind("handle of the program")
@@ -150,8 +150,8 @@ def _open_library(call: Call) -> int:
 
 @SYSTEM.named("dlsym", "dlvsym")
 def _find_symbol(call: Call) -> int:
-    """Take (handle, name): what is modelled of the libraries that every process has is there; of others nobody
-    knows.
+    """Emulate ``dlsym``. Takes (handle, name); what is modelled of the libraries that every process has is there; of
+    others nobody knows.
     """
     name = call.machine.text(call.argument(1)).decode(*_TEXT)
     if call.process.has_double(name):
@@ -168,7 +168,9 @@ def _close_library(_: Call) -> int:
 
 @SYSTEM.named("setlocale")
 def _set_locale(call: Call) -> int:
-    """Take (category, name): Python has set the one of characters to that of the environment, and none else."""
+    """Emulate ``setlocale``. Takes (category, name); Python has set the one of characters to that of the environment,
+    and none else.
+    """
     category, name = call.argument(0) & 0xFFFF_FFFF, call.argument(1)
     requested = call.machine.text(name) if name else None
     if requested in (b"C", b"POSIX") or (requested is None and category not in (_LC_CTYPE, _LC_ALL)):
@@ -187,7 +189,9 @@ def _emulate_why(call: Call) -> int:
 
 @SYSTEM.named("dladdr")
 def _which_library(call: Call) -> int:
-    """Take (address, Dl_info): every function is in some file, at some address, which nobody knows before."""
+    """Emulate ``dladdr``. Takes (address, Dl_info); every function is in some file, at some address, which nobody
+    knows before.
+    """
     call.answer_is_unknown()
     name = call.process.store(b"/library.so\0")
     call.machine.write(call.argument(1), struct.pack("<4Q", name, call.process.image.base, 0, 0))
@@ -219,7 +223,7 @@ def _no_terminal(_: Call) -> int:
 
 @SYSTEM.matching(r"_ZNSt6thread15_M_start_threadE")
 def _start_thread(call: Call) -> None:
-    """Take (this, a ``unique_ptr<_State>`` by its address, …)."""
+    """Start a ``std::thread``. Takes (this, a ``unique_ptr<_State>`` by its address, …)."""
     this_address, holder = call.argument(0), call.argument(1)
     state = call.machine.word(holder)
     call.machine.set_word(holder, 0)
@@ -230,7 +234,7 @@ def _start_thread(call: Call) -> None:
 
 @SYSTEM.named("pthread_create")
 def _create_thread(call: Call) -> int:
-    """Take (thread, attributes, function, argument)."""
+    """Emulate ``pthread_create``. Takes (thread, attributes, function, argument)."""
     number = call.process.new_thread()
     call.machine.set_word(call.argument(0), number)
     call.process.run_thread(number, call.argument(2), call.argument(3))
@@ -239,7 +243,7 @@ def _create_thread(call: Call) -> int:
 
 @SYSTEM.named("pthread_join")
 def _emulate_join(call: Call) -> int:
-    """Take (thread, where its result goes)."""
+    """Emulate ``pthread_join``. Takes (thread, where its result goes)."""
     if call.argument(1):
         call.machine.set_word(call.argument(1), call.process.thread_results.get(call.argument(0), 0))
     return 0
@@ -262,21 +266,23 @@ def _emulate_fork(call: Call) -> int:
 
 @SYSTEM.named("pthread_mutexattr_init")
 def _prepare_attributes(call: Call) -> int:
-    """Take (attributes)."""
+    """Initialise the attributes of a mutex. Takes (attributes)."""
     call.machine.write(call.argument(0), bytes(4))
     return 0
 
 
 @SYSTEM.named("pthread_mutexattr_settype")
 def _set_kind(call: Call) -> int:
-    """Take (attributes, kind): the kind is in their lowest bits (nptl/pthread_mutexattr_settype.c)."""
+    """Set the kind of a mutex in its attributes. Takes (attributes, kind); the kind is in their lowest bits
+    (nptl/pthread_mutexattr_settype.c).
+    """
     call.machine.write(call.argument(0), struct.pack("<I", call.argument(1) & _KINDS))
     return 0
 
 
 @SYSTEM.named("pthread_mutex_init")
 def _prepare_mutex(call: Call) -> int:
-    """Take (mutex, attributes): all zero but for the kind (nptl/pthread_mutex_init.c)."""
+    """Initialise a mutex. Takes (mutex, attributes); all zero but for the kind (nptl/pthread_mutex_init.c)."""
     mutex, attributes = call.argument(0), call.argument(1)
     call.machine.write(mutex, bytes(_MUTEX_SIZE))
     if attributes:
@@ -354,7 +360,7 @@ def _emulate_wait(call: Call) -> None:
 
 @SYSTEM.named("__cxa_demangle")
 def _emulate_demangle(call: Call) -> int:
-    """Take (mangled, buffer, length, status): status -2 for a name that is none."""
+    """Emulate ``__cxa_demangle``. Takes (mangled, buffer, length, status); status -2 for a name that is none."""
     name = call.machine.text(call.argument(0)).decode("utf-8", "backslashreplace")
     text = demangle_fully(name)
     if call.argument(3):

@@ -82,7 +82,9 @@ def _emulate_map(classes: Classes, _: Call) -> int:
 
 @TORCH_CLASSES.matching(api.OPEN_CLASS)
 def _emulate_open(classes: Classes, call: Call) -> None:
-    """Take (this, namespace, name, documentation, type_info of the holder, type_info of the capsule)."""
+    """Begin a custom class. Takes (this, namespace, name, documentation, type_info of the holder, type_info of the
+    capsule).
+    """
     state = classes.state
     if not state.string(call.argument(2)):
         raise Stop("a class without a name", call.return_address)
@@ -141,7 +143,9 @@ def _register_class(classes: Classes, call: Call) -> None:
 
 @TORCH_CLASSES.matching(r"_ZN3c109ClassType6createE")
 def _create_class(classes: Classes, call: Call) -> None:
-    """Take (optional<QualifiedName>, ...): the whole name follows its parts, and the flag is before or behind."""
+    """Make the type of a custom class. Takes (optional<QualifiedName>, ...); the whole name follows its parts, and
+    the flag is before or behind.
+    """
     state, result = classes.state, call.result
     name = call.argument(0)
     at = next((at for at in (name + 24, name + 32) if state.is_name_at(at)), None)

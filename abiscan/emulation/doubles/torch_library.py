@@ -95,7 +95,9 @@ def _end_of_library(state: TorchState, call: Call) -> None:
 
 @TORCH_LIBRARY.named(_HANDLE_MANAGER)
 def _manage_handle(_: TorchState, call: Call) -> int:
-    """Take (target, source, operation) of a ``std::function``: 2 clones, and 3 destroys (bits/std_function.h)."""
+    """Clone or destroy the handle of a registration, as the manager. Takes (target, source, operation) of a
+    ``std::function``: 2 clones, and 3 destroys (bits/std_function.h).
+    """
     target, source, operation = call.argument(0), call.argument(1), call.argument(2) & 0xFFFF_FFFF
     if operation == _CLONE:
         call.machine.write(target, call.machine.read(source, 16))

@@ -82,7 +82,9 @@ def _no_device(_: TorchState, __: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
 def _find_or_throw(state: TorchState, call: Call) -> int:
-    """Take (this, name, overload), after the place of the result where that is an argument."""
+    """Find an operator, or throw. Takes (this, name, overload), after the place of the result where that is an
+    argument.
+    """
     # A handle that is returned in memory shifts the arguments by one: where both are texts, they are the right ones.
     if not _note_pair(state, call, 1) and not call.process.arch.hidden_result:
         _note_pair(state, call, 2)
@@ -91,8 +93,8 @@ def _find_or_throw(state: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.named("aoti_torch_call_dispatcher", "torch_call_dispatcher")
 def _call_dispatcher(state: TorchState, call: Call) -> int:
-    """Take (name, overload, stack of values), and for ``torch_call_dispatcher`` the version of the extension's
-    headers.
+    """Call an operator through the stable ABI. Takes (name, overload, stack of values), and for
+    ``torch_call_dispatcher`` the version of the extension's headers.
     """
     version = call.argument(3) if call.name == "torch_call_dispatcher" else 0
     # Code that is run in isolation may not have set it.
@@ -128,7 +130,7 @@ def _find_literal(state: TorchState, call: Call) -> None:
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit11OperatorSetC[12]E")
 def _make_set(state: TorchState, call: Call) -> None:
-    """Take (this, the literals, their number)."""
+    """Construct a set from literals. Takes (this, the literals, their number)."""
     count = min(call.argument(2), _MAX_NAMES)
     for address in call.machine.words(call.argument(1), count) if count else ():
         _emulate_note(state, call, operator_name(_emulate_text(call, address) or ""))

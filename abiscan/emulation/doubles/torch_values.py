@@ -38,7 +38,9 @@ def _create_string(state: TorchState, call: Call) -> None:
 
 @TORCH_VALUES.matching(r"_ZN3c106detail8ListImplC[12]E")
 def _construct_list(state: TorchState, call: Call) -> None:
-    """Take (this, a ``std::vector<IValue>``, a ``TypePtr``), both by value: their addresses."""
+    """Construct a ``c10::List``. Takes (this, a ``std::vector<IValue>``, a ``TypePtr``), both by value: their
+    addresses.
+    """
     element = call.machine.words(call.argument(2), 2)
     state.values.make_list(call.argument(0), call.argument(1), element)
 

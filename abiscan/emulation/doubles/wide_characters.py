@@ -45,7 +45,7 @@ def _emulate_write(call: Call, address: int, text: str) -> None:
 
 @WIDE_CHARACTERS.named("wmemcpy", "wmemmove", "__wmemcpy_chk", "__wmemmove_chk")
 def _emulate_copy(call: Call) -> int:
-    """Take (target, source, number); what is copied need not be characters."""
+    """Copy wide characters. Takes (target, source, number); what is copied need not be characters."""
     count = call.argument(2)
     if count > _MOST:
         raise Stop(f"{count} wide characters", call.return_address)
@@ -56,7 +56,7 @@ def _emulate_copy(call: Call) -> int:
 
 @WIDE_CHARACTERS.named("wmemset", "__wmemset_chk")
 def _emulate_fill(call: Call) -> int:
-    """Take (target, character, number)."""
+    """Fill with a wide character. Takes (target, character, number)."""
     count = call.argument(2)
     if count > _MOST:
         raise Stop(f"{count} wide characters", call.return_address)
@@ -164,7 +164,7 @@ def _same_code(call: Call) -> int:
 
 @WIDE_CHARACTERS.named("wcstombs", "__wcstombs_chk", "mbstowcs", "__mbstowcs_chk")
 def _convert_text(call: Call) -> int:
-    """Take (target or null, text, the most that is written)."""
+    """Convert a text of bytes to wide characters, or back. Takes (target or null, text, the most that is written)."""
     target, to_wide = call.argument(0), "mbstowcs" in call.name
     text = decoded(call.machine.text(call.argument(1)), 1) if to_wide else _emulate_text(call, 1)
     if not text.isascii():
@@ -178,7 +178,7 @@ def _convert_text(call: Call) -> int:
 
 @WIDE_CHARACTERS.named("mbrtowc", "mbtowc")
 def _convert_to_wide(call: Call) -> int:
-    """Take (target or null, text or null, its length, ...)."""
+    """Convert one character to a wide one. Takes (target or null, text or null, its length, ...)."""
     target, text = call.argument(0), call.argument(1)
     if not text:
         return 0
@@ -194,7 +194,7 @@ def _convert_to_wide(call: Call) -> int:
 
 @WIDE_CHARACTERS.named("wcrtomb", "wctomb")
 def _convert_from_wide(call: Call) -> int:
-    """Take (target or null, character, ...)."""
+    """Convert one wide character to bytes. Takes (target or null, character, ...)."""
     code = call.argument(1) & 0xFFFF_FFFF
     if not call.argument(0):
         return int(call.name == "wcrtomb")
@@ -212,7 +212,9 @@ _OK, _PARTIAL = 0, 1  # std::codecvt_base::result
     rf"{_UTF8}(6do_outER11__mbstate_tPKwS4_RS4_PcS6_RS6_|5do_inER11__mbstate_tPKcS4_RS4_PwS6_RS6_)"
 )
 def _emulate_recode(call: Call) -> int:
-    """Take (this, state, text, its end, where it was left, target, its end, where that was left)."""
+    """Convert between encodings, as ``std::codecvt`` does. Takes (this, state, text, its end, where it was left,
+    target, its end, where that was left).
+    """
     begin, end, target, room = (call.argument(index) for index in (2, 3, 5, 6))
     from_wide = "do_out" in call.name
     content = call.machine.read(begin, end - begin) if end > begin else b""
@@ -258,7 +260,9 @@ def _parse_number(call: Call) -> None:
 
 @WIDE_CHARACTERS.named("swprintf", "__swprintf_chk", "vswprintf", "__vswprintf_chk")
 def _emulate_print(call: Call) -> int:
-    """Take (target, room[, flag, room], format, arguments): a text that does not fit is an error."""
+    """Print wide characters, as ``swprintf`` does. Takes (target, room[, flag, room], format, arguments); a text that
+    does not fit is an error.
+    """
     shift = 2 if "chk" in call.name else 0
     target, room = call.argument(0), call.argument(1)
     form = _emulate_text(call, 2 + shift).encode("ascii")
