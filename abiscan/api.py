@@ -177,7 +177,7 @@ def model_operators(target: str | os.PathLike[str], *, session: Session | None =
     """List what a saved model needs: operators, the packages that bring them, classes, devices, instruction sets.
 
     :param target: the path of a file of ``torch.jit.save``, ``torch.export.save``, ``torch.save`` or AOTInductor
-    :raises AbiscanError: it cannot be read, or is no saved model
+    :raises AbiscanError: it cannot be read, or is not a saved model
     """
     from abiscan.inputs.packages import require_existing
     from abiscan.pipelines import operators as pipeline

@@ -223,7 +223,7 @@ def record(unpacked: Unpacked, library: Path, torch: Torch) -> tuple[dict[str, A
     if not reports:
         raise SystemExit(f"import torch failed:\n{errors}")
     if reports[0]["package"] != str(torch.package):
-        raise SystemExit(f"{torch.package} is no torch package: {reports[0]['package']} was imported instead")
+        raise SystemExit(f"{torch.package} is not a torch package: {reports[0]['package']} was imported instead")
     build = reports[0]["torch"]
     row: dict[str, Any] = {
         "package": unpacked.package,

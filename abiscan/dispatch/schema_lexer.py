@@ -103,7 +103,7 @@ class Tokens:
         try:
             self._text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
-            problem = "the schema is no text"
+            problem = "the schema is not a text"
             raise SchemaError(problem, problem=problem, position=error.start) from None
 
     def _split_tokens(self) -> None:

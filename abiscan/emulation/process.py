@@ -467,8 +467,8 @@ class EmulatedProcess:
 
     def _call_out(self, address: int) -> None:
         # Slots are found by their address: most calls are of few functions, and looking a double up takes patterns.
-        outcome_ = self._doubles.get(address)
-        if outcome_ is None:
+        named = self._doubles.get(address)
+        if named is None:
             # Only the first byte of a slot is a function; the others are members of a datum whose content nobody filled
             # in.
             if address % IMPORT_SLOT:
@@ -479,8 +479,8 @@ class EmulatedProcess:
                 self._jump_to_chosen(int(name[6:], 16))
                 return
             name = name.removeprefix(_DOUBLE_OF)
-            outcome_ = self._doubles[address] = (name, self._find_double(name))
-        name, double = outcome_
+            named = self._doubles[address] = (name, self._find_double(name))
+        name, double = named
         self.called[name] = None
         call = Call(self, name)
         self.answered_with_zero = name if double is None else None

@@ -136,7 +136,7 @@ class ExaminedTarget:
 
 
 class ExaminedExtension:
-    """Hold one extension of a target, and what is known of it.
+    """One extension of a target, and what is known of it.
 
     :param twin: the same extension of the same target, next to another torch
     """

@@ -238,7 +238,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 class Index:
-    """Ask the user's indexes.
+    """The user's indexes.
 
     :param folder: of the cache
     """
@@ -537,7 +537,7 @@ class _Variants:
 
 
 class _Pages:
-    """Give unearth the pages of indexes: nothing beyond the limits of ``index_page``."""
+    """The pages of indexes as unearth asks for them, within the limits of ``index_page``."""
 
     def __init__(self, web: Web) -> None:
         self.iter_secure_origins, self.head, self.get_stream = web.iter_secure_origins, web.head, web.get_stream

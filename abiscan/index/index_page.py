@@ -53,7 +53,7 @@ def bound_page(url: str, kind: str, content: bytes) -> bytes:
             raise _too_many_error(url)
         document = json.loads(content)
         if not isinstance(document, dict) or not isinstance(document.get("files", []), list):
-            raise ValueError("it is no page of files")
+            raise ValueError("it is not a page of files")
     else:
         # Latin-1 has a character for each byte; what states nothing is taken as UTF-8.
         text = content.decode("latin-1" if _CHARSET.search(kind) else "utf-8")

@@ -127,12 +127,12 @@ class _Branch(Generic[_Item, _Found]):
         :raises InputError: (or MemoryError) what it found is an error
         """
         # What the branch looked at belongs to the record of this process: the result depends on it here, too.
-        is_final, seen, outcome_, error = json.loads(self._received)
+        is_final, seen, text, error = json.loads(self._received)
         observed_fs.add_observations(seen)
         if is_final:
             observed_fs.look_once()
         if error is None:
-            result: _Found = result_codec.decode_result(outcome_)
+            result: _Found = result_codec.decode_result(text)
             return result
         kind, *words = error
         if kind == _NO_MEMORY:

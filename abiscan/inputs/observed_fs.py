@@ -144,7 +144,7 @@ def read_file(path: StrPath) -> bytes:
 def open_file(path: StrPath, *, buffering: int = -1) -> BinaryIO:
     """Return a regular file, open for reading.
 
-    :raises OSError: it cannot be opened, or is no regular file
+    :raises OSError: it cannot be opened, or is not a regular file
     """
     _add_observation("file", path)
     return regular.open_regular(path, buffering=buffering)

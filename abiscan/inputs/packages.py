@@ -299,9 +299,11 @@ def resolve_target(
     :raises InputError: there is no such package
     """
     if not word:
-        raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
+        raise InputError(
+            '""', "is not a target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package"
+        )
     if word == "-":
-        raise InputError(word, "the standard input is no target", "write it to a file, and pass that")
+        raise InputError(word, "the standard input is not a target", "write it to a file, and pass that")
     # What lies there counts first, so that a file is never taken for a package of the same name.
     path = Path(word)
     if not is_name(word):

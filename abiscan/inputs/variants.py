@@ -187,7 +187,7 @@ def _make_variant(label: str, namespaces: Any) -> WheelVariant:
     if label == NULL and properties:
         problems.append("the variant null has properties: the label is for one without")
     problems += (
-        f"{stated} is no release of torch of up to three numbers"
+        f"{stated} is not a release of torch of up to three numbers"
         for stated in properties
         if stated[:2] == (_ABI, _TORCH) and not _RELEASE.fullmatch(stated.value)
     )

@@ -88,7 +88,7 @@ def _read_number(archive: ModelArchive, inside: dict[str, str], *names: str) -> 
         if name in inside:
             text = archive.read_head(inside[name], 16).decode("ascii", "replace").strip()
             if not text.isdecimal():
-                raise InputError(f"{archive.path}!{inside[name]}", f"is no version: {text!r}", _DAMAGED)
+                raise InputError(f"{archive.path}!{inside[name]}", f"is not a version: {text!r}", _DAMAGED)
             return int(text)
     return None
 

@@ -60,7 +60,7 @@ def model_operators(source: Source, session: Session) -> ModelOperators:
     isolation.begin_target(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
     if not target.is_model:
-        raise InputError(target.name, "is no saved model", "pass a file of torch.jit.save, torch.export.save, …")
+        raise InputError(target.name, "is not a saved model", "pass a file of torch.jit.save, torch.export.save, …")
     model = saved_model(ExaminedTarget(target))
     calls: dict[str, dict[str, None]] = {}
     for call in model.operators:

@@ -187,7 +187,7 @@ class _Sources(Struct, frozen=True):
 
 
 class _Lacking:
-    """Which symbol of torch each library of a package needs, and the torch does not have.
+    """The first symbol that each library of a package needs of torch, and the torch lacks.
 
     :param members: the libraries by path
     :param torch: the libraries of the torch

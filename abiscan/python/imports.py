@@ -324,7 +324,7 @@ class PythonInterpreter(Calls):
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
     def _installed_module(self, name: str) -> object:
-        _log.debug("%s: imports %s, which is no module of the package", self.place(), name)
+        _log.debug("%s: imports %s, which is not a module of the package", self.place(), name)
         # In this order: what the system lacks, the standard library, what is installed, and what the metadata requires,
         # which an installer brings. Anything else is optional: there if the code insists on it.
         absent = _absent_module(name)

@@ -294,7 +294,7 @@ def _make_origins(body: ast.AST) -> Origins:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
             by_name.setdefault(node.id, set()).add(None)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None:
-            continue  # in place of what cannot be imported: then there is no torch
+            continue  # in place of what cannot be imported: then there is not a torch
         elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             by_name.setdefault(node.name, set()).add(None)
         waiting.extend(child_nodes(node))

@@ -381,7 +381,7 @@ class PythonCode(Struct, dict=True):
         if key not in self._used_at_import:
             outline = self.outline(path)
             imported = (
-                name in {line.module, *(f"{line.module}.{name_}" for name_ in line.names)} for line in outline.imports
+                name in {line.module, *(f"{line.module}.{taken}" for taken in line.names)} for line in outline.imports
             )
             self._used_at_import[key] = any(imported) or outline.mentions([name.rpartition(".")[2].encode()])
         return self._used_at_import[key]
@@ -427,7 +427,7 @@ class PythonCode(Struct, dict=True):
     def acts(self, node: ast.AST) -> bool:
         """Whether running this code may load or register something, or import a module of the package."""
         if node not in self._mattering:
-            self._mattering[node] = any(self._acts_itself(node_) for node_ in walk(node))
+            self._mattering[node] = any(self._acts_itself(inner) for inner in walk(node))
         return self._mattering[node]
 
     def bindings(self, body: ast.AST) -> Bindings:

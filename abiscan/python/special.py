@@ -149,8 +149,8 @@ def size_of(machine: PythonMachine, value: object) -> object:
         return length_of
     value = plain_value(value)
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
-        length_ = operations.attempt_operation("len()", known_length, value)
-        return NotKnown(f"len({describe_value(value)})") if length_ is None else length_
+        count = operations.attempt_operation("len()", known_length, value)
+        return NotKnown(f"len({describe_value(value)})") if count is None else count
     if isinstance(value, NotKnown):
         return NotKnown(f"len({value.name})", value.why)
     if is_own(value) or isinstance(value, (int, float, PythonFunction, Lazy, type(None))):

@@ -183,7 +183,7 @@ def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]
     in_functions: list[Attempt] = []
     library = machine.library
     with suppress(Exhausted):
-        for path in [path_ for path_ in library.sources if _may_load(library, path_)][:_MOST_MODULES]:
+        for path in [source for source in library.sources if _may_load(library, source)][:_MOST_MODULES]:
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
             for name in accumulate(parts, "{}.{}".format):  # each package is imported before what is in it
                 before = len(machine.trace.attempts)

@@ -100,15 +100,15 @@ def _of_findings(report: Report) -> Iterator[_Annotation]:
         yield _Annotation(command=command, target=target, title=rule, text="\n".join(_list_lines(item)))
 
 
-def _list_lines(outcome_: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
+def _list_lines(reported: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
     """Yield what several results have to say about one rule, each thing once."""
     errors = (
         str(result.predicted_error)
-        for result, finding in outcome_
+        for result, finding in reported
         if result.predicted_error and finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS)
     )
-    yield from _shorten_texts(f"{result.path}: {finding.message}" for result, finding in outcome_)
-    yield from _shorten_texts(f"fix: {finding.fix}" for _, finding in outcome_)
+    yield from _shorten_texts(f"{result.path}: {finding.message}" for result, finding in reported)
+    yield from _shorten_texts(f"fix: {finding.fix}" for _, finding in reported)
     yield from _shorten_texts(errors)
 
 

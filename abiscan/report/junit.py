@@ -55,9 +55,9 @@ def _suite_name(build: str | None) -> str:
 
 def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, strict: bool) -> _Case:
     outcome = "error" if package.verdict is PackageVerdict.UNKNOWN else None
-    outcome_ = group_causes(report, package)
+    causes = group_causes(report, package)
     # A package is one case, whatever the number of its files: servers count cases, and users install packages.
-    lines = [*_list_elsewhere(package), *(_format_finding(cause.finding, cause.files) for cause in outcome_)]
+    lines = [*_list_elsewhere(package), *(_format_finding(cause.finding, cause.files) for cause in causes)]
     lines += [line for _, result in report.files(package) for line in _list_suppressed(result)]
     lines += [f"gap[python]: {gap}" for gap in package.gaps]
     if package.error and package.error.cause:
@@ -66,7 +66,7 @@ def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, stri
         name=f"{package.name} {package.version}" if package.version else package.name,
         target=package.target,
         outcome="failure" if report.is_failure(package, fail_on, strict=strict) else outcome,
-        kind=next((cause.finding.rule for cause in outcome_), package.verdict.value),
+        kind=next((cause.finding.rule for cause in causes), package.verdict.value),
         message=package.summary,
         lines=lines,
     )

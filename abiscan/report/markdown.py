@@ -63,9 +63,9 @@ def _list_lines(report: Report) -> Iterator[str]:
 
 
 def _list_package(report: Report, package: PackageResult) -> Iterator[str]:
-    outcome_ = group_causes(report, package)
+    causes = group_causes(report, package)
     suppressed = [line for _, result in report.files(package) for line in _list_suppressed(result)]
-    if not outcome_ and not suppressed and not package.without:
+    if not causes and not suppressed and not package.without:
         return
     yield ""
     yield f"#### {as_code(package.subject)}"
@@ -75,7 +75,7 @@ def _list_package(report: Report, package: PackageResult) -> Iterator[str]:
     for library in package.without:
         error = f": {as_code(first_line(library.error))}" if library.error else ""
         yield f"- *without* {as_code(library.path)}{error}"
-    for cause in outcome_:
+    for cause in causes:
         yield from _list_finding(cause.finding, cause.files if len(cause.files) > 1 else ())
     yield from suppressed
 

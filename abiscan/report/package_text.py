@@ -60,10 +60,10 @@ def list_lines(report: Report, package: PackageResult, verbosity: int) -> Iterat
     beginning = [format_headline(package, verbose=verbose), *_explain_verdict(package, verbose=verbose)]
     yield from beginning
     # Sorted by what the import fails with, so that the first one shown is the one that users see.
-    outcome_ = group_causes(report, package, unused=verbose)
+    causes = group_causes(report, package, unused=verbose)
     if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
-        outcome_ = tuple(cause for cause in outcome_ if cause.finding.effect is not Effect.NOTE)
-    listed_causes = outcome_ if verbose else outcome_[:_CAUSES_SHOWN]
+        causes = tuple(cause for cause in causes if cause.finding.effect is not Effect.NOTE)
+    listed_causes = causes if verbose else causes[:_CAUSES_SHOWN]
     # Of what is shown: a fix that only hidden findings share would stand below nothing.
     shared = shared_fixes(cause.finding for cause in listed_causes if _is_whole(cause, verbose=verbose))
     blocks = [list(_list_cause(cause, shared, verbose=verbose)) for cause in listed_causes]
@@ -71,7 +71,7 @@ def list_lines(report: Report, package: PackageResult, verbosity: int) -> Iterat
     shown = blocks if verbose else _on_one_screen(blocks, _count_rows([*beginning, *fix_lines(shared)]))
     yield from (line for block in shown for line in block)
     yield from fix_lines(shared)
-    if hidden := len(outcome_) - len(shown):
+    if hidden := len(causes) - len(shown):
         yield StyledLine(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
     for result in (result for library, result in report.files(package) if verbose or library.used is not False):
         for suppressed in result.suppressed:

@@ -42,11 +42,11 @@ def group_causes(report: Report, package: PackageResult, *, unused: bool = False
     fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
     failure = package.error
     error = (failure.cause or failure.message or "") if failure else ""
-    outcome_ = [_make_cause(group, error, fails=fails) for group in grouped.values()]
+    causes = [_make_cause(group, error, fails=fails) for group in grouped.values()]
     # What the error names comes first, even if something worse is wrong, too: it is what users see.
     return tuple(
         sorted(
-            outcome_, key=lambda cause: (is_named_by(cause.finding, error), cause.finding.effect.severity), reverse=True
+            causes, key=lambda cause: (is_named_by(cause.finding, error), cause.finding.effect.severity), reverse=True
         )
     )
 

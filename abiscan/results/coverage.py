@@ -25,12 +25,15 @@ give_shape("operator message exact essential core general reached_from")(Missing
 class BackendReport(Document, frozen=True, kw_only=True):
     """What one backend can do on one torch.
 
-    ``paths`` are the extensions of the target, all of which are loaded; ``built_for`` has the releases that they may
-    have been built for, oldest first. ``kernels`` counts the kernels that they register for the backend,
-    ``has_fallback`` says whether a fallback of theirs serves all other operators. ``notes`` has, in words, the dispatch
-    keys that have moved; ``gaps`` says what could not be read. ``without_code`` has, for each GPU that was asked for,
-    the operators of the target none of whose kernels run on it, the most used first. ``load_error`` says how the target
-    fails to load, None if it loads.
+    :ivar paths: the extensions of the target, all of which are loaded
+    :ivar built_for: the releases that they may have been built for, oldest first
+    :ivar kernels: the number of kernels that they register for the backend
+    :ivar has_fallback: whether a fallback of theirs serves all other operators
+    :ivar notes: the dispatch keys that have moved, in words
+    :ivar gaps: what could not be read
+    :ivar without_code: for each GPU that was asked for, the operators of the target none of whose kernels run on it,
+        the most used first
+    :ivar load_error: how the target fails to load, None if it loads
     """
 
     target: str

@@ -72,8 +72,8 @@ class SurveyResult(Struct, frozen=True, kw_only=True):
             return NO_EXTENSION if target.readable else UNREADABLE
         for package in self.report.packages:
             return package.verdict.value
-        outcome_ = {result.verdict for result in self.report.results}
-        return next((verdict.value for verdict in _WORST_FIRST if verdict in outcome_), NO_EXTENSION)
+        verdicts = {result.verdict for result in self.report.results}
+        return next((verdict.value for verdict in _WORST_FIRST if verdict in verdicts), NO_EXTENSION)
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
                 cpu=_find_cpu(fields),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("it is no line of a survey") from error
+            raise ValueError("it is not a line of a survey") from error
 
 
 def _quote_first(fields: Mapping[str, Any]) -> str | None:

@@ -46,7 +46,7 @@ def _lock_file(stream: IO[bytes]) -> None:
 def _open_appending(path: Path) -> IO[bytes]:
     """Open a file for reading and appending, or make one.
 
-    :raises InputError: it is no regular file, which could not be read again
+    :raises InputError: it is not a regular file, which could not be read again
     :raises OSError: it cannot be written
     """
     # O_APPEND: answers go to the end, whatever was read in between, and a killed survey cuts off the last line alone.
@@ -54,7 +54,7 @@ def _open_appending(path: Path) -> IO[bytes]:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "a+b")
     os.close(descriptor)
-    raise InputError(str(path), "is no regular file, and a survey reads its answers again", _FIX)
+    raise InputError(str(path), "is not a regular file, and a survey reads its answers again", _FIX)
 
 
 class SurveyFile:

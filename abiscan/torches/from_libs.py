@@ -56,7 +56,7 @@ def from_path(path: Path, files: Files) -> TorchRelease:
     """Return the torch at ``path``.
 
     :param files: the torch is mounted there if it is a wheel
-    :raises InputError: there is no torch there
+    :raises InputError: there is not a torch there
     """
     kind = kind_of(path)
     if kind is TargetKind.FOLDER:

@@ -43,7 +43,7 @@ def history(name: str) -> NameHistory:
     :raises InputError: it is not the name of something below ``torch``
     """
     if not name.startswith("torch.") or not all(part.isidentifier() for part in name.split(".")):
-        raise InputError(name, "is no name below torch", "pass one such as torch.amp.custom_bwd")
+        raise InputError(name, "is not a name below torch", "pass one such as torch.amp.custom_bwd")
     releases = tuple(embedded_names.table().releases)
     answers = {
         release: _has_name(attributes, name) for release in releases if (attributes := embedded_names.names(release))

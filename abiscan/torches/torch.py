@@ -391,7 +391,7 @@ def torch_choice(spec: str) -> TorchChoice:
     :raises InputError: it is nothing of that kind, or no path can have that name
     """
     if not spec:
-        raise InputError('""', "is no torch", _FIX)
+        raise InputError('""', "is not a torch", _FIX)
     path = Path(spec)
     # A path first: a folder may be called ``2.6.0``.
     if check_existence(path):

@@ -138,7 +138,8 @@ def find_images(path: Path) -> TorchImageFiles | None:
 class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
     """A torch for Windows or macOS in files.
 
-    :ivar package: as the user named it
+    :ivar package: the torch, as the user named it
+    :ivar build: its full version, None if that is unknown
     :ivar python: the Python that its module is for, None if that is unknown
     :ivar sources: its libraries
     """

@@ -121,13 +121,13 @@ class _Judgement:
         model, loaders = self._model, self._loaders
         call = load_call(model, loaders)
         # In the order of the loader: layouts and versions, operators, classes. The first refusal is what torch says.
-        outcome_ = [*self._list_refusals()]
+        refusals = [*self._list_refusals()]
         operators = tuple(self._list_operators())
-        outcome_ += [*self._of_operators(operators, call), *self._of_classes(call)]
+        refusals += [*self._of_operators(operators, call), *self._of_classes(call)]
         failing = [result for result in self._results if result.verdict is Verdict.FAILS]
-        error, fails_at = self._find_error(outcome_, failing, call)
+        error, fails_at = self._find_error(refusals, failing, call)
         processors = list(self._of_processors())
-        findings = [*map(self._make_finding, outcome_), *processors, *self._of_gpus()]
+        findings = [*map(self._make_finding, refusals), *processors, *self._of_gpus()]
         if error is None and any(finding.effect is Effect.ABORTS for finding in processors):
             error, fails_at = _ILLEGAL_INSTRUCTION, RUN
         warnings = tuple(self._list_warnings())

@@ -189,7 +189,7 @@ def test_a_baseline_may_be_brought_up_to_date(folder: Path) -> None:
 def test_a_survey_takes_only_its_own_file(folder: Path) -> None:
     (folder / "notes.txt").write_text("one line, without an end")
     os.mkfifo(folder / "pipe")
-    for name, problem in (("notes.txt", "line 1 is not an answer"), ("pipe", "is no regular file")):
+    for name, problem in (("notes.txt", "line 1 is not an answer"), ("pipe", "is not a regular file")):
         done = run("survey", "x.so", "--torch", "2.13.0", "--output", name, cwd=folder)
         assert (done.code, problem in done.err) == (2, True), done
     assert (folder / "notes.txt").read_text() == "one line, without an end"

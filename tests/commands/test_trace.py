@@ -71,7 +71,7 @@ def test_a_package(package: str, tmp_path: Path) -> None:
     first = [
         "python: imports eye",
         "python: enters eye, eye/__init__.py",
-        "python: eye/__init__.py:4: imports absent_package, which is no module of the package",
+        "python: eye/__init__.py:4: imports absent_package, which is not a module of the package",
         "python: ModuleNotFoundError, raised at eye/__init__.py:4, is caught at line 5",
         "python: eye/__init__.py:7: torch.__version__ >= '2.9' is True",
         "python: asks the target: load eye/_C.so import: it loads",

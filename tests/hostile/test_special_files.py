@@ -68,7 +68,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path, way: str, kind: str) -> N
 def test_a_list_of_targets_and_the_standard_input(tmp_path: Path) -> None:
     done = run("check", "-", "--torch", "2.13.0", cwd=tmp_path)
     assert done.code == 2
-    assert "-: the standard input is no target (write it to a file, and pass that)" in done.err
+    assert "-: the standard input is not a target (write it to a file, and pass that)" in done.err
 
 
 def test_in_a_folder_they_are_passed_over(tmp_path: Path) -> None:

@@ -116,5 +116,5 @@ def test_libraries_of_wheels_beside_it_are_on_the_search_path(tmp_path: Path) ->
 @needs_recorded_torch
 def test_a_folder_without_torch_is_an_error_and_not_another_torch(tmp_path: Path) -> None:
     elsewhere = record_loads.Torch(package=tmp_path / "torch", stubs=None)
-    with pytest.raises(SystemExit, match="is no torch package"):
+    with pytest.raises(SystemExit, match="is not a torch package"):
         record_loads.record(unpacked("tensordict", tmp_path), tmp_path / "tensordict/_C.so", elsewhere)

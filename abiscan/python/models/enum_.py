@@ -62,9 +62,9 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
     mixed = base.kind or cls.host()
     made = []
     earlier: list[object] = []
-    for name, value_ in cls.names.items():
-        is_auto = isinstance(value_, NotKnown) and value_.name == "enum.auto()"
-        value = _generate_value(machine, cls, base, name, earlier) or value_ if is_auto else value_
+    for name, bound_value in cls.names.items():
+        is_auto = isinstance(bound_value, NotKnown) and bound_value.name == "enum.auto()"
+        value = _generate_value(machine, cls, base, name, earlier) or bound_value if is_auto else bound_value
         if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped, Member)):
             # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
             member = Member(cls, name, value) if mixed is None else _mix_in(mixed, name, value)

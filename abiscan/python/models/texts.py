@@ -37,8 +37,8 @@ def _make_version(text: str) -> PlainVersion:
 def _version_class(name: str) -> dict[str, object]:
     return {
         **{
-            name_: Native(f"{name}.{name_}", _parse_version, computes=_make_version)
-            for name_ in ("Version", "parse", "LooseVersion")
+            member: Native(f"{name}.{member}", _parse_version, computes=_make_version)
+            for member in ("Version", "parse", "LooseVersion")
         },
         "InvalidVersion": ValueError,
     }

@@ -208,5 +208,5 @@ def test_a_link_that_leads_nowhere_says_where_it_leads(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_no_target(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the standard input is no target"):
+    with pytest.raises(InputError, match="the standard input is not a target"):
         resolve_target("-", tmp_path, None)

@@ -107,7 +107,7 @@ def test_which_torch_is_meant(values: list[str], admitted: list[str], excluded: 
         ("v", '{"variants": {"v": {"n": {"f": [3]}}}}', "no list of values for n :: f"),
         ("v", '{"variants": {"v": {"n": {"f": []}}}}', "no list of values for n :: f"),
         ("null", '{"variants": {"null": {"n": {"f": ["a"]}}}}', "the variant null has properties"),
-        ("v", '{"variants": {"v": {"abi_dependency": {"torch": ["2.9.0.1"]}}}}', "is no release of torch"),
+        ("v", '{"variants": {"v": {"abi_dependency": {"torch": ["2.9.0.1"]}}}}', "is not a release of torch"),
     ],
 )
 def test_what_does_not_follow_the_format_is_told(label: str, text: str | None, problem: str) -> None:

@@ -230,7 +230,7 @@ def test_ops_lists_what_a_model_needs() -> None:
     code, said = run("ops", DETECTOR, "--namespace", "torchvision")
     assert code == 0
     assert "aten::cat" not in said
-    with pytest.raises(abiscan.InputError, match="is no saved model"):
+    with pytest.raises(abiscan.InputError, match="is not a saved model"):
         abiscan.model_operators(LOADS)
 
 
