@@ -295,7 +295,7 @@ def test_other_limits() -> None:
         parse(f"a::b(Union({', '.join(f't{i}' for i in range(60))}) x) -> ()")
     with pytest.raises(SchemaError, match="cannot create std::vector"):
         parse("a::b(int[2000000000] x=1) -> ()")
-    with pytest.raises(SchemaError, match="no text"):
+    with pytest.raises(SchemaError, match="the schema is not a text"):
         parse("a::b(str x='\ud800') -> ()")
 
 
