@@ -317,7 +317,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--keep", action="store_true", help=f"write the table into {PAGE.name}")
-    what.add_argument("--compare", action="store_true", help="fail if a ratio is 20 % worse than in that table")
+    what.add_argument("--compare", action="store_true", help="fail if a ratio is 20 %% worse than in that table")
     return parser.parse_args(words)
 
 

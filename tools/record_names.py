@@ -18,6 +18,7 @@ import hashlib
 import multiprocessing
 import sys
 import tempfile
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -56,6 +57,9 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     names = {module: {".", "?", "+"} for module in _without_source(members)}
     names |= {module: marks_of(of_module) for module, of_module in known.items()}
     names[embedded_names.PATCHED] = set().union(*(of_module.patched for of_module in known.values()))
+    names[embedded_names.SOURCES] = {
+        embedded_names.digest_of((path, len(data), zlib.crc32(data)) for path, data in files.items())
+    }
     stubs = {path: ast.parse(data) for path, data in files.items() if path.startswith("torch/_C/")}
     declared = {name for tree in stubs.values() for name in _declared(tree)}
     names |= embedded_names.by_ending(text for text in declared | texts_in(library) if text.isidentifier())

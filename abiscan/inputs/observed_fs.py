@@ -26,6 +26,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 _OF_PYTHON: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
 _BLOCK: Final = 1 << 20
+_SOURCES: Final = (".py", ".pyi")
 _SIZE: Final = 1  # where ``status_of`` has it
 _HASHES: Final[dict[tuple[int, ...], str]] = {}  # by the versions of files: the same one is asked for by several rooms
 _CLOCK_TICK: Final = 20_000_000  # nanoseconds: two changes of a file in one tick of the system's clock look like one
@@ -60,7 +61,8 @@ class Record:
         """Whether a change from now on would show."""
         # The last number of a status is the time of its last change. A file that changed as the run began, or later,
         # may have changed twice within a tick of the clock, after it was read and before: its status would be the same.
-        changed = (seen[-1] for seen in self.seen["file"].values() if isinstance(seen, list) and len(seen) > 1)
+        statuses = (*self.seen["file"].values(), *self.seen["sources"].values())
+        changed = (status[-1] for status in statuses if isinstance(status, list) and len(status) > 1)
         return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK and still_stands(self.seen)
 
 
@@ -191,6 +193,27 @@ def observe_packages(site: str) -> None:
     _add_observation("packages", site)
 
 
+def observe_sources(folder: StrPath) -> Seen:
+    """Look at which Python files are below a folder, and return what tells their versions apart."""
+    name = os.fspath(folder)
+    if record := _record.get():
+        record.add_observation("sources", name)
+        return record.seen["sources"][name]
+    return _see_sources(name)
+
+
+def list_sources(folder: StrPath) -> Iterator[os.DirEntry[str]]:
+    """Yield the Python files and stubs below a folder, in no order; what it looks at is in ``observe_sources``."""
+    waiting = [os.fspath(folder)]
+    while waiting:
+        with contextlib.suppress(OSError, ValueError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(_SOURCES):
+                    yield entry
+                elif entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+
+
 def resolve_links(path: StrPath) -> str:
     """Return the path without links."""
     _add_observation("real", path)
@@ -272,6 +295,18 @@ def _see_path_files(folder: str) -> Seen:
     return _hash_texts(f"{name} {status_of(os.path.join(folder, name))}" for name in files)  # noqa: PTH118
 
 
+def _see_sources(folder: str) -> Seen:
+    """Return a number for all paths and statuses, and the time of the last change."""
+    digest, changed = hashlib.sha256(), 0
+    for entry in sorted(list_sources(folder), key=lambda entry: entry.path):
+        with contextlib.suppress(OSError):
+            status = entry.stat()
+            numbers = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+            digest.update(f"{entry.path}\0{numbers}\0".encode("utf-8", "surrogateescape"))
+            changed = max(changed, status.st_ctime_ns)
+    return [int.from_bytes(digest.digest()[:6], "big"), changed]
+
+
 def _hash_texts(texts: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
@@ -281,6 +316,7 @@ _SENSES: Final[dict[str, Callable[[str], Seen]]] = {
     "names": _see_names,
     "packages": _see_packages,
     "path files": _see_path_files,
+    "sources": _see_sources,
     "real": os.path.realpath,
     "which": _search_programs,
     "variable": os.environ.get,

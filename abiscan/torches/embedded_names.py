@@ -6,25 +6,34 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Iterable
 from importlib import resources
 from typing import Final
 
 from abiscan.python.module_names import ModuleNames
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, TorchNames, is_core, of_marks
+from abiscan.python.torch_names import CLASS, NameSource, TorchNames, is_core, of_marks
 from abiscan.torches.python_table import PythonTable
 
 PATCHED: Final = "=patched"
 """The entry that has the names which code of torch sets on what it imports."""
+SOURCES: Final = "=sources"
+"""The entry that has the digest of all Python files of a release: see ``digest_of``."""
 COMPILED: Final = "=compiled"
 """What the entries begin with that have the names which compiled code may give to what it makes: see ``by_ending``."""
+_OF_BUILD: Final = "torch/version.py"
 
 
 @functools.lru_cache(maxsize=4)
 def names(release: str) -> TorchNames | None:
     """Return the names of an embedded release (``2.13.0``); None if it is not embedded."""
-    return TorchNames(_Release(release), was_there) if release in table().releases else None
+    return TorchNames(source_of(release), was_there) if release in table().releases else None
+
+
+def source_of(release: str) -> NameSource:
+    """Return what the table says of an embedded release."""
+    return _Release(release)
 
 
 def was_there(name: str) -> bool:
@@ -38,6 +47,23 @@ def was_there(name: str) -> bool:
     # Of the stars, only those of what is compiled bring names for certain.
     stars = (mark[1:] for mark in marks if mark[0] == "*" and is_core(mark[1:]))
     return any(was_there(f"{star}.{last}") for star in stars)
+
+
+def digest_of(files: Iterable[tuple[str, int, int]]) -> str:
+    """Return what tells the Python files of a release from those of others.
+
+    The builds of a release differ in ``torch/version.py`` alone, which is left out.
+
+    :param files: for each file its path from the folder of packages, its size, and its CRC-32 as in a zip archive
+    """
+    lines = sorted(f"{path} {size} {checksum:08x}\n" for path, size, checksum in files if path != _OF_BUILD)
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def release_with(digest: str) -> str | None:
+    """Return the embedded release whose Python files have a digest; None if no release has it."""
+    bits = table().releases_of(SOURCES).get(digest, 0)
+    return table().releases[bits.bit_length() - 1] if bits else None
 
 
 class _Release:

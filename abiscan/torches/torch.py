@@ -17,14 +17,15 @@ from abiscan.binary.image import ImageSystem
 from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter as python
-from abiscan.inputs import system
+from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files, check_existence
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
+from abiscan.python.torch_names import TorchNames
 from abiscan.regex import regex
-from abiscan.torches import embedded, embedded_operators, torch_layouts
+from abiscan.torches import embedded, embedded_names, embedded_operators, torch_layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch_layouts import TorchLayouts
 from abiscan.words import did_you_mean
@@ -116,6 +117,12 @@ class LinuxTorch(Torch, Protocol):
         :param release: the result of ``release_for``
         """
 
+    def python_names(self, release: TorchRelease) -> TorchNames | None:
+        """Return the names of its Python modules; None if nothing is known of them.
+
+        :param release: the result of ``release_for``
+        """
+
 
 class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     """An embedded release, on no particular system.
@@ -173,6 +180,10 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     def layouts(self, release: TorchRelease) -> TorchLayouts:
         """Return the memory layouts of its classes, from the embedded data."""
         return torch_layouts.of_release(str(release.version), release.machine)
+
+    def python_names(self, release: TorchRelease) -> TorchNames | None:
+        """Return the names of its Python modules, from the embedded data."""
+        return embedded_names.names(release.version) if release.version else None
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:
         """Whether the release is embedded for another system than Linux."""
@@ -235,9 +246,17 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
 
         return operators_of(self.release, self.files, self.session)
 
-    def operator_names(self, release: TorchRelease) -> frozenset[str]:
+    def operator_names(self, release: TorchRelease) -> frozenset[str]:  # noqa: ARG002 - it is itself
         """Return the names of all operators in its dispatcher."""
-        return frozenset(self.operators_of(release).operators)
+        return self._operator_names
+
+    @cached_property
+    def _operator_names(self) -> frozenset[str]:
+        """The names, from the embedded data if its build is embedded: there they are a table of their own."""
+        from abiscan.torches.operator_store import embedded_names_of
+
+        names = embedded_names_of(self.release, self.files)
+        return frozenset(self._operators.operators) if names is None else names
 
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
         """Return the namespaces of the operators in its dispatcher."""
@@ -256,6 +275,15 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
     def _layouts(self) -> TorchLayouts:
         """The layouts, which are read once for all extensions: there are thousands of headers."""
         return torch_layouts.of_installed(self.release, self.files, self.session)
+
+    def python_names(self, release: TorchRelease) -> TorchNames | None:
+        """Return the names of its Python modules, from its files if they are on the disk of a machine like its own."""
+        folder = Path(self.package)
+        if self.here and observed_fs.is_dir(folder):
+            from abiscan.torches import unlisted_torch_names
+
+            return unlisted_torch_names.names(folder, self.session.folder)
+        return embedded_names.names(release.version) if release.version else None
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
         """Return False: it is for Linux."""

@@ -1,15 +1,21 @@
-"""The Python names of a torch on disk, read from its own files as they are asked for."""
+"""The Python names of a torch on disk.
+
+They are those of an embedded release if its Python files are the release's, byte for byte; otherwise they are read from
+the files, as they are asked for.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from abiscan.binary.elf import ElfFile
+from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.python.installed import is_in
@@ -18,7 +24,7 @@ from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
 from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.regex import regex
-from abiscan.torches.embedded_names import was_there
+from abiscan.torches.embedded_names import digest_of, release_with, source_of, was_there
 
 _STUBS: Final = "_C"
 _LIBRARY: Final = "lib/libtorch_python.so"
@@ -27,9 +33,35 @@ _MOST_PARSED: Final = 50
 _FUNCTION: Final = regex(rb"^def (\w+)\(", re.MULTILINE)
 
 
-def names(folder: Path) -> TorchNames:
-    """Return the names of the torch in a folder (``…/torch``)."""
-    return TorchNames(_Folder(folder), was_there)
+KIND: Final = KeptKind[str](suffix=".sources", version=1, encode=str.encode, decode=bytes.decode)
+
+
+def names(folder: Path, cache: Path) -> TorchNames:
+    """Return the names of the torch in a folder (``…/torch``).
+
+    :param cache: the folder in which the digest of its files is kept between runs
+    """
+    own, release = _Folder(folder), _release_of(folder, cache)
+    return TorchNames(own if release is None else _ReleaseFiles(own, release), was_there)
+
+
+def _release_of(folder: Path, cache: Path) -> str | None:
+    """Return the embedded release that has exactly the Python files of a torch on disk; None if none has."""
+    versions = observed_fs.observe_sources(folder)
+    return release_with(get_or_compute(cache, KIND, f"{folder} {versions}", lambda: _digest(folder)))
+
+
+def _digest(folder: Path) -> str:
+    """Return the digest of the Python files of a torch; an empty one if a file cannot be read."""
+    files = []
+    try:
+        for entry in observed_fs.list_sources(folder):
+            content = Path(entry.path).read_bytes()
+            path = entry.path[len(str(folder)) :].replace("\\", "/")
+            files.append((f"torch{path}", len(content), zlib.crc32(content)))
+    except OSError:
+        return ""
+    return digest_of(files)
 
 
 class _Folder:
@@ -40,6 +72,7 @@ class _Folder:
         self._modules: dict[str, ModuleNames | None] = {}
         self._sources: dict[str, bytes | None] = {}
         self._patched: dict[str, bool] = {}
+        self._stems: dict[str, frozenset[str]] = {}
 
     def module(self, name: str) -> ModuleNames | None:
         """Return what the source of a module or a class says of its names."""
@@ -49,8 +82,18 @@ class _Folder:
 
     def is_module(self, name: str) -> bool:
         """Whether it is a file, or a folder."""
+        owner, _, last = name.rpartition(".")
+        if not owner:
+            return name == "torch"
+        # Most names that are asked for are not modules: what is in a folder is read once for all of them.
+        if owner not in self._stems:
+            base = self._module_path(owner)
+            files = observed_fs.list_names(base) if base is not None else []
+            self._stems[owner] = frozenset(file.partition(".")[0] for file in files)
+        if last not in self._stems[owner]:
+            return False
         base = self._module_path(name)
-        return base is not None and (base == self._folder or is_in(base.parent, base.name, Answer.UNKNOWN))
+        return base is not None and is_in(base.parent, base.name, Answer.UNKNOWN)
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""
@@ -144,6 +187,41 @@ class _Folder:
         return ModuleNames(there={match.decode() for match in _FUNCTION.findall(observed_fs.read_file(path))})
 
 
+class _ReleaseFiles:
+    """The files of a torch that are those of an embedded release.
+
+    What its sources say is in the embedded table, which is quicker to look up. Its folders may have other files, too,
+    and its library is that of a build.
+    """
+
+    def __init__(self, own: _Folder, release: str) -> None:
+        self._own, self._release = own, source_of(release)
+
+    def module(self, name: str) -> ModuleNames | None:
+        """Return what the source of a module or a class says of its names."""
+        return self._release.module(name) or self._own.module(name)
+
+    def is_module(self, name: str) -> bool:
+        """Whether it is a file, or a folder."""
+        return self._release.is_module(name) or self._own.is_module(name)
+
+    def is_package(self, name: str) -> bool:
+        """Whether it is a folder."""
+        return self._release.is_package(name) or self._own.is_package(name)
+
+    def is_compiled(self, name: str) -> bool:
+        """Whether a text in the library of this build ends in it, or a stub has it."""
+        return self._own.is_compiled(name)
+
+    def mentions(self, owner: str, name: str) -> bool:
+        """Whether a module has a name itself."""
+        return self._release.mentions(owner, name)
+
+    def is_patched(self, name: str) -> bool:
+        """Whether code of torch sets an attribute of that name."""
+        return self._release.is_patched(name)
+
+
 def _source_paths(base: Path) -> tuple[Path, Path]:
     """Return the files that a module may be."""
     return base / "__init__.py", base.with_name(f"{base.name}.py")
@@ -157,6 +235,16 @@ def _read_all(folder: Path, suffix: str) -> Iterator[bytes]:
 
 def _has_word(text: bytes, name: str) -> bool:
     """Whether a name is a word of a text."""
+    # Names are looked for by the hundred, each once: a pattern would have to be compiled for each.
     word = name.encode()
-    first = text.find(word)  # a pattern that begins with no letter is slow to search for
-    return first >= 0 and re.compile(rb"\b%b\b" % re.escape(word)).search(text, first) is not None
+    start = text.find(word)
+    while start >= 0:
+        end = start + len(word)
+        if not (_is_of_word(text[start - 1 : start]) or _is_of_word(text[end : end + 1])):
+            return True
+        start = text.find(word, end)
+    return False
+
+
+def _is_of_word(character: bytes) -> bool:
+    return character.isalnum() or character == b"_"

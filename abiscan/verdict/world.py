@@ -7,7 +7,6 @@ import copy
 import functools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec.structs
@@ -19,7 +18,7 @@ from abiscan.binary.registration_api import registers_anything
 from abiscan.dispatch import torchscript
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
-from abiscan.inputs import observed_fs, system
+from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
@@ -31,7 +30,7 @@ from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Pr
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve_load, symbol_message, version_message
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
-from abiscan.torches import embedded_names, embedded_operators, embedded_python
+from abiscan.torches import embedded_operators, embedded_python
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge, Setting
@@ -131,9 +130,8 @@ class PackageWorld:
         self.python = _python(judge, target)
         self.machine = setting.release.machine.value
         self.cpu = judge.cpu
+        self._linux_torch = judge.torch.for_linux()
         self._files = files
-        folder = Path(judge.torch.package)
-        self._folder = folder if judge.torch.here and observed_fs.is_dir(folder) else None
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
         self._loads = _Loads(judge, target, package, files, setting)
@@ -148,11 +146,7 @@ class PackageWorld:
     @functools.cached_property
     def torch_names(self) -> TorchNames | None:
         """The Python names of torch: of its own files, or of its release."""
-        if self._folder is None:
-            return embedded_names.names(self.release_number) if self.release_number else None
-        from abiscan.torches import unlisted_torch_names
-
-        return unlisted_torch_names.names(self._folder)
+        return self._linux_torch.python_names(self.torch)
 
     def fresh(self) -> PackageWorld:
         """Return the same world, with nothing of the package loaded yet; what came of a load is remembered."""

@@ -68,7 +68,7 @@ def test_no_name_is_lacking_that_is_there(modules: dict[str, list[str]], names: 
 def test_the_files_on_disk_say_the_same(modules: dict[str, list[str]]) -> None:
     folder = interpreter.installed_torch()
     assert folder
-    own = unlisted_torch_names.names(folder)
+    own = TorchNames(unlisted_torch_names._Folder(folder), embedded_names.was_there)
     some = ("torch", "torch.library", "torch.nn", "torch.nn.functional", "torch.cuda", "torch._C", "torch.amp")
 
     assert not [(module, name) for module in some for name in modules[module] if own.lacks(module, name)]
@@ -86,15 +86,26 @@ print(json.dumps({name: [*dir(resolve(name)), *dir(type(resolve(name)))] for nam
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_no_attribute_of_a_class_is_lacking_that_is_there(*, on_disk: bool, names: TorchNames) -> None:
+def test_no_attribute_of_a_class_is_lacking_that_is_there(tmp_path: Path, *, on_disk: bool, names: TorchNames) -> None:
     folder = interpreter.installed_torch()
     assert folder
-    known = unlisted_torch_names.names(folder) if on_disk else names
+    known = unlisted_torch_names.names(folder, tmp_path) if on_disk else names
     real: dict[str, list[str]] = json.loads(live_torch.run(_ATTRIBUTES, *sorted(CLASSES), check=True).stdout)
 
     assert sum(map(len, real.values())) > 1000
     assert not [(cls, name) for cls, bound in real.items() for name in bound if known.lacks(cls, name)]
     assert all(known.lacks(cls, "abiscan_nope") for cls in CLASSES - {"torch.jit.ScriptModule"})
+
+
+def test_the_files_of_the_installed_torch_are_those_of_its_release(tmp_path: Path) -> None:
+    folder = interpreter.installed_torch()
+    assert folder
+    assert isinstance(unlisted_torch_names.names(folder, tmp_path).source, unlisted_torch_names._ReleaseFiles)
+
+
+def test_every_release_has_the_digest_of_its_files() -> None:
+    bits = embedded_names.table().releases_of(embedded_names.SOURCES).values()
+    assert sum(bit.bit_count() for bit in bits) == len(embedded_names.table().releases)
 
 
 def test_most_names_are_certain(modules: dict[str, list[str]], names: TorchNames) -> None:
@@ -158,7 +169,9 @@ def test_raises_what_python_raises(name: str, tmp_path: Path, *, on_disk: bool, 
     folder = interpreter.installed_torch()
     assert folder
     operators = frozenset({"aten::add", "aten::add.str", "aten::len"})
-    world = FakeWorld(torch_names=unlisted_torch_names.names(folder) if on_disk else names, operators=operators)
+    world = FakeWorld(
+        torch_names=unlisted_torch_names.names(folder, tmp_path) if on_disk else names, operators=operators
+    )
     around = Surroundings(torch_folder=folder) if on_disk else None
 
     raised = reading_of({"pack/__init__.py": CASES[name] + "\n"}, world, around).imports[0].raised
@@ -190,7 +203,7 @@ def test_a_keyword_that_a_function_does_not_take(
 
     folder = interpreter.installed_torch()
     assert folder
-    world = FakeWorld(torch_names=unlisted_torch_names.names(folder) if on_disk else names)
+    world = FakeWorld(torch_names=unlisted_torch_names.names(folder, tmp_path) if on_disk else names)
 
     raised = reading_of({"pack/__init__.py": KEYWORDS[name] + "\n"}, world).imports[0].raised
 

@@ -122,3 +122,10 @@ def test_the_imports_of_a_command_are_imported_alone(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "True\n"
+
+
+def test_its_help_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run.parsed(["--help"])
+    assert ended.value.code == 0
+    assert "20 % worse" in capsys.readouterr().out

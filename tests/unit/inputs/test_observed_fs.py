@@ -51,3 +51,20 @@ def test_a_walk_goes_by_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         for name in names
     ]
     assert found == ["c", "a/3", "a/4", "b/1", "b/2"]
+
+
+@pytest.mark.parametrize("change", ["other content", "a new file", "a stub"])
+def test_a_record_of_python_files_no_longer_stands_once_one_changes(tmp_path: Path, change: str) -> None:
+    source = tmp_path / "package" / "module.py"
+    source.parent.mkdir()
+    source.write_text("a = 1", encoding="utf-8")
+    (tmp_path / "package" / "data.txt").touch()
+    with observed_fs.record_observations() as record:
+        observed_fs.observe_sources(tmp_path)
+    (tmp_path / "package" / "data.txt").write_text("is no source", encoding="utf-8")
+    assert observed_fs.still_stands(record.seen)
+    if change == "other content":
+        source.write_text("a = 2", encoding="utf-8")
+    else:
+        source.with_suffix(".pyi" if change == "a stub" else ".x.py").touch()
+    assert not observed_fs.still_stands(record.seen)

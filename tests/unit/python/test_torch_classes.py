@@ -138,7 +138,7 @@ def test_the_files_of_a_torch_tell_the_same(tmp_path: Path) -> None:
         path = path / "__init__.py" if is_package else path.with_suffix(".py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
-    names = unlisted_torch_names.names(tmp_path / "torch")
+    names = unlisted_torch_names.names(tmp_path / "torch", tmp_path)
 
     assert names.has("torch.nn.Module", "forward") is True
     assert names.lacks("torch.nn.Module", "nope")
