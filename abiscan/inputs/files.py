@@ -25,7 +25,7 @@ from abiscan import regular
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
-from abiscan.inputs.inflation import inflate_deflated
+from abiscan.inputs.inflation import NotAsPromisedError, inflate_blocks, inflate_deflated
 from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trim_library
 from abiscan.regex import regex
 
@@ -369,12 +369,16 @@ class Wheel:
 
     def _inflate_member(self, info: zipfile.ZipInfo) -> bytes | None:
         """Return all bytes of a member on disk whose header zipfile has accepted; None if zipfile is to inflate it."""
-        # Only a file on disk: bytes that come from a server are announced and read in steps, see ``announce_reads``.
         stream = self._archive.fp
-        is_plain = info.compress_type == zipfile.ZIP_DEFLATED and 0 < info.compress_size <= info.file_size
-        if self._stream is not None or stream is None or not is_plain:
+        if stream is None or not self._is_plain(info):
             return None
         return inflate_deflated(_read_packed_end(stream, info, info.compress_size), info.file_size, info.CRC)
+
+    def _is_plain(self, info: zipfile.ZipInfo) -> bool:
+        """Whether a member on disk is deflated, and of a size that can be true."""
+        # Only a file on disk: bytes that come from a server are announced and read in steps, see ``announce_reads``.
+        is_deflated = info.compress_type == zipfile.ZIP_DEFLATED and 0 < info.compress_size <= info.file_size
+        return self._stream is None and is_deflated
 
     def announce_reads(self, names: Iterable[str]) -> None:
         """Say that all of these members will be read: together, they take few requests."""
@@ -405,19 +409,15 @@ class Wheel:
         :return: their SHA-256, in hexadecimal
         :raises InputError: as for ``read_member``, and if the disk is full
         """
-        digest = hashlib.sha256()
         self.announce_reads([info.filename])
         with self._member_errors(info), self._archive.open(info) as stream:
-            while block := stream.read(len(_ZEROS)):
-                digest.update(block)
-                # lseek(2): what is skipped at the end of a file becomes a hole. ``truncate`` makes one at the very end,
-                # too.
-                if block == _ZEROS:
-                    to.seek(len(block), os.SEEK_CUR)
-                else:
-                    to.write(block)
-            to.truncate()
-        return digest.hexdigest()
+            if self._is_plain(info) and self._archive.fp is not None:
+                packed = _find_packed(self._archive.fp, info)
+                with contextlib.suppress(NotAsPromisedError):
+                    return _copy_blocks(inflate_blocks(*packed, info.file_size, info.CRC, len(_ZEROS)), to)
+                to.seek(0)
+                to.truncate()
+            return _copy_blocks(iter(functools.partial(stream.read, len(_ZEROS)), b""), to)
 
     @contextlib.contextmanager
     def _member_errors(self, info: zipfile.ZipInfo) -> Iterator[None]:
@@ -433,13 +433,33 @@ class Wheel:
             raise InputError(subject, "does not fit in memory", "unpack the wheel and pass the folder") from error
 
 
-def _read_packed_end(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
-    """Return the last bytes of the contents of a member, as they are in the archive."""
+def _find_packed(stream: IO[bytes], info: zipfile.ZipInfo) -> tuple[IO[bytes], int]:
+    """Return an archive at the first byte of the contents of a member, and how many bytes these have there."""
     stream.seek(info.header_offset)
     # APPNOTE.TXT 4.3.7: the local header has lengths of its own, and its extra field need not be that of the directory.
     name, extra = _LENGTHS.unpack(stream.read(_LOCAL_HEADER))
-    stream.seek(info.header_offset + _LOCAL_HEADER + name + extra + info.compress_size - size)
+    stream.seek(info.header_offset + _LOCAL_HEADER + name + extra)
+    return stream, info.compress_size
+
+
+def _read_packed_end(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
+    """Return the last bytes of the contents of a member, as they are in the archive."""
+    _find_packed(stream, info)[0].seek(info.compress_size - size, os.SEEK_CUR)
     return stream.read(size)
+
+
+def _copy_blocks(blocks: Iterable[bytes], to: IO[bytes]) -> str:
+    """Write blocks to a file, and return their SHA-256."""
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(block)
+        # lseek(2): what is skipped at the end of a file becomes a hole. ``truncate`` makes one at the very end, too.
+        if block == _ZEROS:
+            to.seek(len(block), os.SEEK_CUR)
+        else:
+            to.write(block)
+    to.truncate()
+    return digest.hexdigest()
 
 
 def _find_extent(info: zipfile.ZipInfo) -> tuple[int, int]:

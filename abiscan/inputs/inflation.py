@@ -1,9 +1,19 @@
-"""Inflate what is deflated and in memory as a whole with ISA-L, which takes half of the time of zlib."""
+"""Inflate what is deflated with ISA-L, which takes half of the time of zlib."""
 
 from __future__ import annotations
 
-_RAW = -15
+from collections.abc import Iterator
+from typing import IO, Final
+
+_RAW: Final = -15
 """A stream without a header of its own, as in zip archives."""
+_STEP: Final = 1 << 18  # bytes that are read at once
+
+
+class NotAsPromisedError(Exception):
+    """Raised where ISA-L is not installed, or contents are not what was promised: zipfile is to inflate, and to say
+    what is wrong.
+    """
 
 
 def inflate_deflated(packed: bytes, size: int, checksum: int) -> bytes | None:
@@ -21,3 +31,41 @@ def inflate_deflated(packed: bytes, size: int, checksum: int) -> bytes | None:
     except isal_zlib.IsalError:
         return None
     return content if len(content) == size and isal_zlib.crc32(content) == checksum else None
+
+
+def inflate_blocks(stream: IO[bytes], packed: int, size: int, checksum: int, block: int) -> Iterator[bytes]:
+    """Yield the contents of what is next in a file, in blocks of one length; the last one may be shorter.
+
+    :param packed: how many bytes it has there
+    :param size: of the contents, in bytes
+    :param checksum: their CRC-32, which is known to be true only after the last block
+    :raises NotAsPromisedError: after any block
+    """
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        raise NotAsPromisedError from None
+    inflater, left, done, actual, rest = isal_zlib.decompressobj(_RAW), packed, 0, 0, b""
+    while done < size:
+        wanted, parts = min(block, size - done), []
+        while wanted and not inflater.eof:
+            if not rest:
+                rest = stream.read(min(left, _STEP))
+                left -= len(rest)
+            try:
+                part = inflater.decompress(rest, wanted)
+            except isal_zlib.IsalError:
+                raise NotAsPromisedError from None
+            if not part and not rest:  # it is truncated
+                break
+            rest = inflater.unconsumed_tail
+            wanted -= len(part)
+            parts.append(part)
+        content = b"".join(parts)
+        actual = isal_zlib.crc32(content, actual)
+        done += len(content)
+        if wanted:
+            raise NotAsPromisedError
+        yield content
+    if actual != checksum:
+        raise NotAsPromisedError

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import sys
 import zipfile
 import zlib
@@ -11,7 +13,7 @@ import pytest
 
 from abiscan.errors import InputError
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.inflation import inflate_deflated
+from abiscan.inputs.inflation import NotAsPromisedError, inflate_blocks, inflate_deflated
 
 TEXT = b"what is repeated is repeated is repeated" * 5000
 
@@ -25,19 +27,36 @@ def test_what_was_deflated_is_what_comes_back() -> None:
     assert inflate_deflated(deflated(TEXT), len(TEXT), zlib.crc32(TEXT)) == TEXT
 
 
-@pytest.mark.parametrize(
-    ("packed", "size", "checksum"),
-    [
-        (deflated(TEXT), len(TEXT), zlib.crc32(b"other")),
-        (deflated(TEXT), len(TEXT) + 1, zlib.crc32(TEXT)),
-        (deflated(TEXT), len(TEXT) - 1, zlib.crc32(TEXT)),
-        (deflated(TEXT)[:-9], len(TEXT), zlib.crc32(TEXT)),
-        (b"\xff" * 99, len(TEXT), zlib.crc32(TEXT)),
-        (b"", 1, 0),
-    ],
-)
+NOT_PROMISED = [
+    (deflated(TEXT), len(TEXT), zlib.crc32(b"other")),
+    (deflated(TEXT), len(TEXT) + 1, zlib.crc32(TEXT)),
+    (deflated(TEXT), len(TEXT) - 1, zlib.crc32(TEXT)),
+    (deflated(TEXT)[:-9], len(TEXT), zlib.crc32(TEXT)),
+    (b"\xff" * 99, len(TEXT), zlib.crc32(TEXT)),
+    (b"", 1, 0),
+]
+
+
+@pytest.mark.parametrize(("packed", "size", "checksum"), NOT_PROMISED)
 def test_what_is_not_as_promised_is_left_to_others(packed: bytes, size: int, checksum: int) -> None:
     assert inflate_deflated(packed, size, checksum) is None
+
+
+@pytest.mark.parametrize("block", [1000, len(TEXT), 1 << 20, len(TEXT) - 1])
+def test_blocks_are_of_one_length_and_only_the_last_is_shorter(block: int) -> None:
+    packed = deflated(TEXT)
+    stream = io.BytesIO(b"before" + packed + b"after")
+    stream.seek(6)
+    blocks = list(inflate_blocks(stream, len(packed), len(TEXT), zlib.crc32(TEXT), block))
+    assert b"".join(blocks) == TEXT
+    assert {len(part) for part in blocks[:-1]} <= {block}
+    assert 0 < len(blocks[-1]) <= block
+
+
+@pytest.mark.parametrize(("packed", "size", "checksum"), NOT_PROMISED)
+def test_blocks_that_are_not_as_promised_are_left_to_others(packed: bytes, size: int, checksum: int) -> None:
+    with pytest.raises(NotAsPromisedError):
+        list(inflate_blocks(io.BytesIO(packed), len(packed), size, checksum, 1 << 14))
 
 
 def wheel(folder: Path) -> Path:
@@ -70,3 +89,28 @@ def test_zipfile_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         Wheel(path).read_content("p/__init__.py")
     assert str(with_isal.value) == str(without.value)
     assert "cannot be unpacked" in str(without.value)
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_a_copy_of_a_member_is_the_same_with_isal_and_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_installed: bool
+) -> None:
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "isal", None)
+    opened = Wheel(wheel(tmp_path))
+    (info,) = (info for info in opened._archive.infolist() if info.file_size)
+    with (tmp_path / "copy").open("w+b") as copy:
+        assert opened.copy_member(info, copy) == hashlib.sha256(TEXT).hexdigest()
+        copy.seek(0)
+        assert copy.read() == TEXT
+
+
+def test_a_damaged_member_is_named_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = wheel(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"p/__init__.py") + 60] ^= 0xFF
+    path.write_bytes(content)
+    opened = Wheel(path)
+    (info,) = (info for info in opened._archive.infolist() if info.file_size)
+    with (tmp_path / "copy").open("w+b") as copy, pytest.raises(InputError, match="cannot be unpacked"):
+        opened.copy_member(info, copy)
