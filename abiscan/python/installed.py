@@ -81,13 +81,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def source(self, module: str) -> Path | None:
         """Return the source file of an installed module; None if there is none."""
-        base = self._path_of_module(module)
-        if base is None:
-            return None
-        return next(
-            (path for path in (base / "__init__.py", base.with_name(base.name + ".py")) if observed_fs.is_file(path)),
-            None,
-        )
+        if module not in self._sources:
+            base = self._path_of_module(module)
+            paths = () if base is None else (base / "__init__.py", base.with_name(base.name + ".py"))
+            self._sources[module] = next(filter(observed_fs.is_file, paths), None)
+        return self._sources[module]
+
+    @functools.cached_property
+    def _sources(self) -> dict[str, Path | None]:
+        """What ``source`` has answered: those who follow the imports of a package ask for the same modules again."""
+        return {}
 
     def is_mere_folder(self, package: str) -> bool:
         """Whether a top-level package is known to be a mere folder of modules in whatever is installed."""

@@ -9,6 +9,7 @@ itself imports is there, or there would be no question.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -51,6 +52,18 @@ class BrokenImport(NamedTuple):
 
 class _NotKnown(Exception):  # noqa: N818 - it ends a search, it is no error
     """What modules there are is not known from here on."""
+
+
+class _Source(NamedTuple):
+    """A source file.
+
+    :ivar finds_others: whether its code may change which modules are found
+    :ivar imports: what looks like an import outside of blocks, with its position in the text
+    """
+
+    text: bytes
+    finds_others: bool
+    imports: tuple[tuple[int, _Import], ...]
 
 
 def find_broken_import(module: str, installed: Installed) -> BrokenImport | None:
@@ -126,17 +139,15 @@ class _Walk:
             yield from self._follow(name, source)
             self._running.pop()
 
-    def _follow(self, module: str, source: Path) -> Iterator[BrokenImport]:
-        text = observed_fs.read_file(source)
-        if not is_of_torch(module) and _FINDS_OTHERS.search(text):
+    def _follow(self, module: str, path: Path) -> Iterator[BrokenImport]:
+        source = _read_source(path)
+        if source.finds_others and not is_of_torch(module):
             raise _NotKnown
-        package = module if source.name == "__init__.py" else module.rpartition(".")[0]
-        for match in _STATEMENT.finditer(text):
-            for statement in _imports_in(match[0]):
-                line = text.count(b"\n", 0, match.start()) + 1
-                for broken in self._import(statement, package):
-                    if _always_runs(text, line):
-                        yield broken
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        for start, statement in source.imports:
+            for broken in self._import(statement, package):
+                if _always_runs(source.text, source.text.count(b"\n", 0, start) + 1):
+                    yield broken
 
     def _import(self, statement: _Import, package: str) -> Iterator[BrokenImport]:
         if isinstance(statement, ast.Import):
@@ -154,7 +165,7 @@ class _Walk:
         source = self._installed.source(base)
         if source is None:
             return
-        text = observed_fs.read_file(source)
+        text = _read_source(source).text
         for alias in statement.names:
             # Where a package binds the name, its module of that name need not be meant.
             if alias.name == "*" or text.count(alias.name.encode()) > (base == self._running[-1]):
@@ -164,6 +175,20 @@ class _Walk:
             elif base not in self._running and self._installed.has(base, alias.name) is False:
                 words = f"cannot import name '{alias.name}' from '{base}' ({source})"
                 yield BrokenImport(ImportError, words, base)
+
+
+def _read_source(path: Path) -> _Source:
+    status = observed_fs.stat_file(path)
+    version = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if status else ()
+    return _parse_version(path, version)
+
+
+# Most modules of torch lead to the same ones, and so do the packages of an environment.
+@functools.lru_cache(maxsize=2048)
+def _parse_version(path: Path, _version: tuple[int, ...]) -> _Source:
+    text = observed_fs.read_file(path)
+    imports = ((match.start(), statement) for match in _STATEMENT.finditer(text) for statement in _imports_in(match[0]))
+    return _Source(text, _FINDS_OTHERS.search(text) is not None, tuple(imports))
 
 
 def _imports_in(text: bytes) -> Iterator[_Import]:
