@@ -120,9 +120,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return self.torch_folder.joinpath(*below) if self.torch_folder else None
         if standard.has_module(top, self.python) is not False:
             return None
+        if top not in self._tops:
+            self._tops[top] = next((folder / top for folder in self.folders if is_in(folder, top, self.python)), None)
         # The first folder that has the top-level package decides, even if it lacks the module: Python looks no further.
-        folder = next((folder for folder in self.folders if is_in(folder, top, self.python)), None)
-        return folder.joinpath(top, *below) if folder else None
+        base = self._tops[top]
+        return base.joinpath(*below) if base else None
+
+    @functools.cached_property
+    def _tops(self) -> dict[str, Path | None]:
+        """The paths of the top-level packages that were asked for, without their suffixes."""
+        return {}
 
     def _source_has(self, module: str, name: str | None) -> bool | None:
         # The answer is no only if every file that could provide the name was looked at, and none of them may.
@@ -187,6 +194,11 @@ def version_in(names: Iterable[str], distribution: str) -> str | None:
     return None
 
 
+def list_stems(folder: Path) -> frozenset[str]:
+    """Return the names in a folder up to their first dots: Python finds no module there with another name."""
+    return frozenset(name.partition(".")[0] for name in observed_fs.list_names(folder))
+
+
 def is_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:
     """Whether Python finds a module or a package of that name in a folder."""
     return observed_fs.is_dir(folder / name) or is_module_in(folder, name, python)
@@ -209,11 +221,12 @@ def installed_in(
     folders: tuple[Path, ...], python: tuple[int, int] | Answer = Answer.UNKNOWN
 ) -> Callable[[str], bool | Answer]:
     """Return a function that answers whether a top-level module is installed for a version of Python."""
+    stems_in = functools.cache(list_stems)  # folders of hundreds of packages, for dozens of modules
 
     def answer(name: str) -> bool | Answer:
         if not name.isidentifier():
             return Answer.UNKNOWN
-        if any(is_in(folder, name, python) for folder in folders):
+        if any(name in stems_in(folder) and is_in(folder, name, python) for folder in folders):
             return True
         if any(observed_fs.is_file(folder) for folder in folders):  # an archive
             return Answer.UNKNOWN

@@ -90,6 +90,7 @@ class _Walk:
         self._installed = installed
         self._most = most
         self._seen: set[str] = set()
+        self._entered: set[str] = set()  # names in torch, modules or not
         self._running: list[str] = []
 
     def enter(self, module: str) -> Iterator[BrokenImport]:
@@ -126,6 +127,9 @@ class _Walk:
             if broken is not None:
                 yield broken
             return
+        if module in self._entered:
+            return
+        self._entered.add(module)
         parts = module.split(".")
         for count in range(2, len(parts) + 1):
             name = ".".join(parts[:count])

@@ -18,7 +18,7 @@ from abiscan.binary.elf import ElfFile
 from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
-from abiscan.python.installed import is_in
+from abiscan.python.installed import is_in, list_stems
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
@@ -88,8 +88,7 @@ class _Folder:
         # Most names that are asked for are not modules: what is in a folder is read once for all of them.
         if owner not in self._stems:
             base = self._module_path(owner)
-            files = observed_fs.list_names(base) if base is not None else []
-            self._stems[owner] = frozenset(file.partition(".")[0] for file in files)
+            self._stems[owner] = frozenset() if base is None else list_stems(base)
         if last not in self._stems[owner]:
             return False
         base = self._module_path(name)
@@ -143,8 +142,10 @@ class _Folder:
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library ends in it, or a stub has it; also if there is no library to be read."""
-        if _has_word(self._stubs, name):
-            return True
+        return _has_word(self._stubs, name) or self.is_in_library(name)
+
+    def is_in_library(self, name: str) -> bool:
+        """Whether a text in the library ends in it, or there is no library to be read."""
         try:
             library = ElfFile.open(self._folder / _LIBRARY)
         except InputError:
@@ -210,8 +211,8 @@ class _ReleaseFiles:
         return self._release.is_package(name) or self._own.is_package(name)
 
     def is_compiled(self, name: str) -> bool:
-        """Whether a text in the library of this build ends in it, or a stub has it."""
-        return self._own.is_compiled(name)
+        """Whether a text in the library of this build ends in it, or a build of the release has it."""
+        return self._release.is_compiled(name) or self._own.is_in_library(name)
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether a module has a name itself."""
