@@ -42,11 +42,14 @@ def test_a_module_that_came_later() -> None:
 def test_setuptools_brings_distutils_back(tmp_path: Path) -> None:
     # Seen with Python 3.12.1, with setuptools 81.0.0 and without. torch requires setuptools.
     assert error_of("from distutils.version import LooseVersion", (3, 12)) is None
-    without = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,), python=(3, 12))
-    assert error_of("import distutils.version", (3, 12), without) == "No module named 'distutils'"
+
+    def around() -> Surroundings:
+        return Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,), python=(3, 12))
+
+    assert error_of("import distutils.version", (3, 12), around()) == "No module named 'distutils'"
     (tmp_path / "setuptools").mkdir()
     (tmp_path / "setuptools" / "__init__.py").touch()
-    assert error_of("import distutils.version", (3, 12), without) is None
+    assert error_of("import distutils.version", (3, 12), around()) is None
 
 
 def test_a_copy_that_the_package_requires() -> None:
