@@ -144,11 +144,17 @@ def registers_anything(names: Iterable[str]) -> bool:
     return any(map(_TRIGGER.match, names))
 
 
+# A library calls few functions in thousands of places.
+_remembered: Final = functools.lru_cache(maxsize=4096)
+
+
+@_remembered
 def is_registration(name: str) -> bool:
     """Whether a registration may be missed if a call of the function is not executed."""
     return _TRIGGER.match(name) is not None and _CALLS.match(name)
 
 
+@_remembered
 def registered_by(name: str) -> str | None:
     """Return what a call of the function registers, in a word; None if it registers nothing by itself."""
     if _TRIGGER.match(name) is None or not (_CALLS.match(name) or _INLINED.match(name)):
@@ -156,6 +162,7 @@ def registered_by(name: str) -> str | None:
     return next((subject for subject, patterns in _REGISTERED.items() if patterns.match(name)), "registry")
 
 
+@_remembered
 def opens_registration(name: str) -> bool:
     """Whether the function opens what others register in: a library or a class."""
     return _TRIGGER.match(name) is not None and _OPENING.match(name)
