@@ -332,7 +332,8 @@ class EmulatedProcess:
 
     def is_code(self, address: int) -> bool:
         """Whether ``address`` lies in an executable segment of an object."""
-        return any(image.is_code(address) for image in self.images)
+        image = self.image_at(address)
+        return image is not None and image.is_code(address)
 
     def plant(self, address: int, name: str) -> None:
         """Put the double of ``name`` in the place of the function at ``address``, which an object defines itself."""

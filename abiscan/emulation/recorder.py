@@ -39,7 +39,9 @@ def name_as_read(text: str) -> str:
 
     Blanks inside a word stay, for torch refuses them (``torch/csrc/jit/frontend/function_schema_parser.cpp``).
     """
-    return _BLANKS.sub(r"\1", text.strip())
+    name = text.strip()
+    # Hardly any name has a blank.
+    return name if len(name.split()) == 1 else _BLANKS.sub(r"\1", name)
 
 
 def operator_name(schema: str) -> str:

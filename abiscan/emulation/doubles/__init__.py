@@ -32,6 +32,7 @@ class _ByName(Generic[_D]):
     def __init__(self) -> None:
         self.by_name: Final[dict[str, _D]] = {}
         self.by_pattern: Final[list[tuple[str, str, _D]]] = []
+        self._beginnings: tuple[str, ...] = ()
 
     def named(self, *names: str) -> Callable[[_D], _D]:
         """Return the double of the functions with these mangled names."""
@@ -47,6 +48,7 @@ class _ByName(Generic[_D]):
 
         def register(double: _D) -> _D:
             self.by_pattern.extend((beginning(pattern), pattern, double) for pattern in patterns)
+            self._beginnings += tuple(map(beginning, patterns))
             return double
 
         return register
@@ -55,6 +57,9 @@ class _ByName(Generic[_D]):
         exact = self.by_name.get(name)
         if exact is not None:
             return exact
+        # Most names are no double of a library: one comparison for all expressions tells.
+        if not name.startswith(self._beginnings):
+            return None
         for start, pattern, double in self.by_pattern:
             # Few of the expressions are ever needed, and compiling one takes longer than comparing its beginning.
             if name.startswith(start) and re.match(pattern, name):
