@@ -107,12 +107,9 @@ class Target(Struct, frozen=True, kw_only=True):
                 yield library
 
     @property
-    def built_on(self) -> str:
-        """What it is built for, in words: ``aarch64``, ``Windows on x86_64``."""
-        if self.images:
-            first = next(iter((*users_of_torch(self.images), *self.images)))
-            return f"{first.system.value} on {' and '.join(machine.value for machine in first.images)}"
-        return self.extensions[0].facts.machine.value
+    def uses_torch(self) -> bool:
+        """Whether any of its libraries uses torch."""
+        return bool(self.extensions or users_of_torch(self.images))
 
     @property
     def is_python(self) -> bool:
@@ -129,7 +126,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
         :raises NoExtensionError: there is nothing that uses torch, or that could not be read
         """
-        if not self.extensions and not self.unreadable and not users_of_torch(self.images):
+        if not self.uses_torch and not self.unreadable:
             raise _no_extension(self.name)
 
     def require_readable(self) -> None:
@@ -311,18 +308,18 @@ def _walk_libraries(path: Path) -> Iterator[str]:
                 yield file.relative_to(path).as_posix()
 
 
-def uses_torch(distribution: Distribution, files: Files, *, images: bool = False) -> bool:
-    """Return whether an installed package has an extension of torch.
-
-    :param images: whether that torch is for Windows or macOS
-    """
-    if images:
-        members = (member for member in _files_of(distribution) if is_image(member[2].read_head(len(MAGIC))))
-        result, _ = read_image_files(members)
-        return bool(users_of_torch(result))
+def uses_torch(distribution: Distribution, files: Files) -> bool:
+    """Return whether an installed package has an extension of torch for Linux."""
     # A search for two names in the file's bytes decides for most libraries, and costs less than reading ELF.
     objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.find_source(path)))
     return any(facts is not None and needs_torch(facts) for facts in objects)
+
+
+def images_use_torch(distribution: Distribution) -> bool:
+    """Return whether an installed package has an extension of torch for Windows or macOS."""
+    members = (member for member in _files_of(distribution) if is_image(member[2].read_head(len(MAGIC))))
+    images, _ = read_image_files(members)
+    return bool(users_of_torch(images))
 
 
 def is_python_for_torch(distribution: Distribution) -> bool:

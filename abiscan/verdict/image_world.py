@@ -15,7 +15,7 @@ from typing import Final
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.cpu.processors import Cpu
-from abiscan.inputs.image_files import ImageFile, users_of_torch
+from abiscan.inputs.image_files import ImageFile, main_image
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import TorchVersion, number_of
@@ -49,8 +49,7 @@ class ImageWorld:
 
     def __init__(self, torch: Torch, target: Target, package: Package) -> None:
         self._target = target
-        # All libraries of a wheel are for one system. One that uses torch tells the machine best.
-        first = next(iter((*users_of_torch(target.images), *target.images)))
+        first = main_image(target.images)
         self._system = SYSTEMS[first.system]
         self._torch = torch.images(first.system, machine_of(first, torch))
         self.build = self._torch.build
