@@ -19,11 +19,12 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks.judgement import Fitness, Judgement, judge_package
 from abiscan.inputs import interpreter, packages
-from abiscan.inputs.packages import PURE, Distribution, FetchedWheel
+from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, is_python_for_torch
 from abiscan.inputs.version import TorchVersion
+from abiscan.inputs.wheel_tag import is_pure
 from abiscan.regex import regex
 from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
@@ -331,7 +332,7 @@ def _may_depend_on_build(plan: Plan, planned: Planned) -> bool:
     package = canonicalize_name(planned.name)
     return (
         planned.wheel
-        and (not name.endswith(PURE) or any(map(_names_torch, planned.requires)))
+        and (not is_pure(name) or any(map(_names_torch, planned.requires)))
         and package not in _below_torch(plan)
         and not _OF_TORCH.match(package)
     )

@@ -12,10 +12,11 @@ from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
-from abiscan.inputs.packages import PURE, Distribution, FetchedWheel
+from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
+from abiscan.inputs.wheel_tag import is_pure
 from abiscan.pipelines.check import check_targets
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -124,7 +125,7 @@ def _may_be_python(source: Source) -> bool:
     """Whether a package is Python code alone, by the names of its files, or by its own."""
     if isinstance(source, Distribution):
         return not source.objects and not source.images
-    return isinstance(source, FetchedWheel) and source.path.name.endswith(PURE)
+    return isinstance(source, FetchedWheel) and is_pure(source.path.name)
 
 
 def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:

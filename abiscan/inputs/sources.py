@@ -18,10 +18,11 @@ from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import observed_fs, package_files, variants
 from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, check_existence, installed_path
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
-from abiscan.inputs.kinds import WHEEL_SUFFIX, TargetKind, kind_of, may_be_package
+from abiscan.inputs.kinds import TargetKind, is_wheel_name, kind_of, may_be_package
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
+from abiscan.inputs.wheel_tag import is_for_any_system
 from abiscan.regex import regex
 from abiscan.words import plural
 
@@ -161,7 +162,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     kind = kind_of(path) if check_existence(path) else None
     if kind is TargetKind.FOLDER:
         return _read_folder(path, files, torch_package)
-    if path.suffix == WHEEL_SUFFIX:
+    if is_wheel_name(path.name):  # one that is not there, too
         return _read_wheel(path, files, site, name=str(path))
     if not observed_fs.is_file(path):
         raise InputError(str(path), "does not exist", FIX)
@@ -438,7 +439,7 @@ def _read_members(
     if not objects and images:
         return _of_images(name, kind, root, images, metadata, package)
     # A wheel's tag names one system, and the images of another one in it are never loaded.
-    if metadata is None or metadata.wheel.endswith("-any.whl"):  # others are for one system
+    if metadata is None or is_for_any_system(metadata.wheel):  # others are for one system
         unreadable += _for_other_systems(images)
     if not objects and not unreadable and (metadata is None or package is None or not _imports_torch(package)):
         refusal = InputError if metadata is None else NoExtensionError  # a package may be pure Python: that is fine
