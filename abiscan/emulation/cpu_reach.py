@@ -21,7 +21,8 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.cpu.needs import CpuReach, CpuUse
 from abiscan.emulation import native
-from abiscan.emulation.arch import ARCHITECTURES
+from abiscan.emulation.arch import ARCHITECTURES, CODE
+from abiscan.emulation.arch.values import Swept
 from abiscan.emulation.call_graph import CalledFunctions
 from abiscan.emulation.call_sites import Functions, callers_of, code_in
 from abiscan.emulation.loader import Image
@@ -82,7 +83,7 @@ class _Object:
         """Return what the code of a function tells."""
         if start not in self._code:
             code = self._functions.code_of(start)
-            extensions, questions, calls, content, end = _swept(code, start)
+            extensions, questions, calls, content, end = _sweep(self._machine, code, start)
             features: dict[str, int] = {}
             for at in extensions:
                 for feature in features_of(self._machine, code[at : at + _LONGEST]):
@@ -347,7 +348,7 @@ def reached_features(
     :param roots: where the functions of each group start, in the object's own space
     """
     groups = [list(group) for group in roots]
-    if machine is not Machine.X86_64:
+    if not CODE[machine].IS_SWEPT:
         return [None] * len(groups)
     try:
         reach = Reach(files, machine)
@@ -358,7 +359,7 @@ def reached_features(
 
 def features_in(file: ElfFile, machine: Machine) -> frozenset[str] | None:
     """Return the features that any code of an object uses; None if that is not known."""
-    if machine is not Machine.X86_64:
+    if not CODE[machine].IS_SWEPT:
         return None
     try:
         return Reach([file], machine).everything()
@@ -366,39 +367,9 @@ def features_in(file: ElfFile, machine: Machine) -> frozenset[str] | None:
         return None
 
 
-_Swept = tuple[list[int], list[int], list[tuple[int, int]], list[tuple[int, int]], int]
-
-
-def _swept(code: bytes, address: int) -> _Swept:
-    """Return where instructions need an extension or ask for one, the calls, the data, and how much was read."""
-    if native.is_available():
+def _sweep(machine: Machine, code: bytes, address: int) -> Swept:
+    if machine.value == native.ARCHITECTURE and native.is_available():
         from abiscan.emulation.native._core import sweep
 
         return sweep(code, address)
-    return _swept_in_python(code, address)
-
-
-def _swept_in_python(code: bytes, address: int) -> _Swept:
-    import capstone  # type: ignore[import-untyped]
-    from capstone import x86
-
-    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    decoder.detail = True
-    extensions: list[int] = []
-    questions: list[int] = []
-    calls: list[tuple[int, int]] = []
-    content: list[tuple[int, int]] = []
-    end = 0
-    for instruction in decoder.disasm(code, address):
-        at = instruction.address - address
-        end = at + instruction.size
-        if features_of(Machine.X86_64, bytes(instruction.bytes) + bytes(_LONGEST)):
-            extensions.append(at)
-        if instruction.mnemonic == "cpuid":
-            questions.append(at)
-        for operand in instruction.operands:
-            if operand.type == x86.X86_OP_IMM and instruction.opcode[0] in (0xE8, 0xE9):
-                calls.append((at, operand.imm))
-            if operand.type == x86.X86_OP_MEM and operand.mem.base == x86.X86_REG_RIP:
-                content.append((at, address + end + operand.mem.disp))
-    return extensions, questions, calls, content, end
+    return CODE[machine].sweep(code, address)
