@@ -23,7 +23,7 @@ from abiscan.cpu.needs import CpuReach, CpuUse
 from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, CODE
 from abiscan.emulation.arch.values import Swept
-from abiscan.emulation.call_graph import CalledFunctions
+from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import Functions, callers_of, code_in
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
@@ -194,10 +194,10 @@ class Reach:
 
     def __init__(self, files: Sequence[ElfFile], machine: Machine) -> None:
         self._objects = [_Object(file, machine) for file in files]
+        self._graph = CallGraph([object_.calls for object_ in self._objects])
         self._steps = _MOST_STEPS
         self._after: dict[Place, tuple[Place, ...]] = {}
         self._names = [posixpath.basename(file.subject) for file in files]
-        self._defined: dict[str, Place | None] = {}
         self._questions: dict[Place, int | None] = {}
         self._tells: dict[tuple[Place, int], bool] = {}
 
@@ -277,17 +277,8 @@ class Reach:
 
     def _next(self, place: Place) -> tuple[Place, ...]:
         if place not in self._after:
-            number, start = place
-            functions, imports = self._objects[number].calls.led_to(start)
-            own = ((number, target) for target in sorted(functions))
-            self._after[place] = (*own, *filter(None, map(self._find_definition, sorted(imports))))
+            self._after[place] = self._graph.next_places(place)
         return self._after[place]
-
-    def _find_definition(self, name: str) -> Place | None:
-        if name not in self._defined:
-            result = ((number, object_.calls.defined(name)) for number, object_ in enumerate(self._objects))
-            self._defined[name] = next(((number, start) for number, start in result if start is not None), None)
-        return self._defined[name]
 
     def _find_question(self, place: Place) -> int | None:
         """Return where a function first asks what the processor has; None if it does not."""
@@ -326,7 +317,7 @@ class Reach:
     def _find_callee(self, number: int, target: int) -> Place | None:
         callee = self._objects[number].callee(target)
         if isinstance(callee, str):
-            return self._find_definition(callee)
+            return self._graph.find_definition(callee)
         return None if callee is None else (number, callee)
 
     def _only_tells(self, place: Place, depth: int) -> bool:

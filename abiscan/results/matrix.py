@@ -320,6 +320,13 @@ def _fits_rows(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> 
     return any(all(verdict_mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
 
 
+def name_of_row(row: Row | PackageRow) -> str:
+    """Return what tables call a row."""
+    if isinstance(row, Row):
+        return row.path
+    return f"{row.name} {row.version}" if row.version else row.name
+
+
 def mark_of(row: Row | PackageRow, column: Column) -> str:
     """Return the symbol for the best of the builds of a release."""
     return format_cell(row, column)[0]
