@@ -10,7 +10,7 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem, LibraryImage
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol, without_version
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.extension.inventory import Inventory
+from abiscan.extension.inventory import Inventory, used_keys
 from abiscan.inputs.image_files import is_torch_image, users_of_torch
 from abiscan.inputs.sources import Extension, Target
 from abiscan.torches.torch import LinuxTorch, Torch
@@ -94,17 +94,8 @@ def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
 
 
 def _list_keys(inventory: Inventory) -> list[tuple[str, int]]:
-    numbers = {
-        registration.dispatch_key
-        for registered in (
-            inventory.registrations.libraries,
-            inventory.registrations.kernels,
-            inventory.registrations.fallbacks,
-        )
-        for registration in registered
-        if isinstance(registration.dispatch_key, int)
-    }
-    return [(inventory.keys.name(number), number) for number in sorted(numbers) if inventory.keys.can_register(number)]
+    keys, numbers = inventory.keys, used_keys(inventory.registrations)
+    return [(keys.name(number), number) for number in numbers if keys.can_register(number)]
 
 
 def _foreign_operators(inventory: Inventory) -> set[str]:

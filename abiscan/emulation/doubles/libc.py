@@ -190,10 +190,10 @@ def _copy_text_bounded(call: Call) -> int:
     return call.argument(0)
 
 
-@LIBC.named("strcat", "__strcat_chk")
+@LIBC.named("strcat", "__strcat_chk", "strncat", "__strncat_chk")
 def _append_text(call: Call) -> int:
-    end = call.argument(0) + len(call.machine.text(call.argument(0)))
-    call.machine.write(end, call.machine.text(call.argument(1)) + b"\0")
+    end, text = call.argument(0) + len(call.machine.text(call.argument(0))), call.machine.text(call.argument(1))
+    call.machine.write(end, (text[: call.argument(2)] if "strn" in call.name else text) + b"\0")
     return call.argument(0)
 
 
@@ -667,13 +667,6 @@ def _print_new(call: Call) -> int:
     text = format_text(call, call.machine.text(call.argument(at)), arguments)
     call.machine.set_word(call.argument(0), call.process.store(text + b"\0"))
     return len(text)
-
-
-@LIBC.named("strncat", "__strncat_chk")
-def _append_text_bounded(call: Call) -> int:
-    end = call.argument(0) + len(call.machine.text(call.argument(0)))
-    call.machine.write(end, call.machine.text(call.argument(1))[: call.argument(2)] + b"\0")
-    return call.argument(0)
 
 
 @LIBC.named("strspn", "strcspn")
