@@ -52,11 +52,11 @@ def get_or_compute(folder: Path, kind: KeptKind[_Value], identity: str, compute:
         return value
     # Outside of the suppression: an error in the computation is the caller's.
     value = compute()
-    keep(folder, kind, identity, value)
+    keep_value(folder, kind, identity, value)
     return value
 
 
-def keep(folder: Path, kind: KeptKind[_Value], identity: str, value: _Value) -> None:
+def keep_value(folder: Path, kind: KeptKind[_Value], identity: str, value: _Value) -> None:
     """Keep a value, in place of the one with that identity; one that cannot be written is not kept."""
     with contextlib.suppress(OSError, TypeError):  # a full disk; a value that has no such bytes
         cache_folder.write_checked(_path_of(folder, kind, identity), zlib.compress(kind.encode(value), 1))

@@ -55,7 +55,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
     if tracing.is_on():  # somebody wants to see the decisions that lead to it
         return find()
 
-    def compute() -> _Kept:
+    def find_answer() -> _Kept:
         with observed_fs.record_observations() as record:
             result = find()
         # An answer is kept only if nothing that the run looked at has changed in the meantime.
@@ -63,9 +63,9 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
 
     # The current folder decides what a relative path means, and the rest what is installed.
     identity = json.dumps([_fingerprint_reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
-    kept = computed.get_or_compute(folder, _OF_RUN, identity, compute)
+    kept = computed.get_or_compute(folder, _OF_RUN, identity, find_answer)
     if kept.replaced:
-        computed.keep(folder, _OF_RUN, identity, kept)
+        computed.keep_value(folder, _OF_RUN, identity, kept)
     observed_fs.add_observations(kept.seen or {})
     result: _Answer = kept.result
     return result
@@ -100,12 +100,12 @@ def _encode_kept(kept: _Kept) -> bytes:
     return f"{head}\n{result_codec.encode_result(kept.result)}".encode()
 
 
-def _decode_kept(data: bytes) -> _Kept:
+def _decode_kept(content: bytes) -> _Kept:
     """Return an answer that still holds.
 
     :raises ValueError: (or another built-in error) it does not, or is damaged
     """
-    head, _, text = data.partition(b"\n")
+    head, _, text = content.partition(b"\n")
     seen, contents = json.loads(head)
     replaced = _find_replaced(seen, contents)
     seen["file"].update(replaced)
@@ -155,5 +155,5 @@ _OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
     suffix=".content",
     version=4,
     encode=lambda value: result_codec.encode_result(value).encode(),
-    decode=lambda data: result_codec.decode_result(data.decode()),
+    decode=lambda content: result_codec.decode_result(content.decode()),
 )
