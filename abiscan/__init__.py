@@ -117,23 +117,6 @@ __all__ = [
 ]
 
 _MODULES = {
-    "abiscan.api": (
-        "api_history",
-        "check",
-        "coverage",
-        "diff",
-        "doctor",
-        "fit",
-        "matrix",
-        "model_operators",
-        "operators",
-        "releases",
-        "stable",
-        "survey",
-        "torch_operators",
-        "version_table",
-        "works",
-    ),
     "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
     "abiscan.errors": ("AbiscanError", "InputError"),
     "abiscan.findings": ("Confidence", "Effect", "Evidence", "Finding", "Rule"),
@@ -157,7 +140,7 @@ _MODULES = {
     "abiscan.results.versions": ("VersionRow", "VersionTable"),
     "abiscan.rules": ("RULES",),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_HOMES = dict.fromkeys(__all__, "abiscan.api") | {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

@@ -474,14 +474,11 @@ def doctor(*, python: str | None = None, session: Session | None = None) -> Diag
     :param python: the interpreter of the environment; by default that of the active one
     :raises AbiscanError: the environment cannot be read, or has no torch
     """
-    from abiscan.hooks.doctor import WayOut, conclude_diagnosis, examine_environment, way_out
+    from abiscan.hooks.doctor import diagnose_environment
     from abiscan.inputs.environment import choose_environment
     from abiscan.verdict.hardware import native_hardware
 
-    chosen, session = choose_environment(python), _make_session(session)
-    examination = examine_environment(chosen, python, session, native_hardware())
-    result = way_out(examination, chosen.python, python, session) if examination.to_solve else WayOut()
-    return conclude_diagnosis(examination, result, chosen.python, python)
+    return diagnose_environment(choose_environment(python), python, _make_session(session), native_hardware())
 
 
 def releases() -> tuple[str, ...]:

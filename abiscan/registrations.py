@@ -366,6 +366,13 @@ class Registrations(Struct, frozen=True, kw_only=True, dict=True):
         """Where the process ends."""
         return tuple(self._of_kind(ProcessEnd))
 
+    @property
+    def compiled_with(self) -> str | None:
+        """The newest torch whose headers the code records; None if it records none."""
+        # What was compiled with it needs at least that.
+        recorded = (*(kernel.abi_version for kernel in self.kernels), *(lookup.abi_version for lookup in self.lookups))
+        return version_of(max(filter(None, recorded), default=0))
+
     def dispatched_in(self, phase: Phase) -> Iterator[Registration]:
         """Yield what comes to the dispatcher in a phase, in order, as far as it could be read."""
         for record in self.in_order:

@@ -199,3 +199,33 @@ def test_only_the_tables_of_processors_name_one_of_them() -> None:
         or (isinstance(node, ast.Constant) and str(node.value).lower() in {"aarch64", "arm64"})
     }
     assert {module for module in naming if not below(module, "abiscan.emulation.arch")} == tables
+
+
+def test_processors_differ_for_the_emulator_in_its_tables_alone() -> None:
+    """No other module of it asks for which processor an object is."""
+    asking = {
+        module
+        for module, file in MODULES.items()
+        if below(module, "abiscan.emulation") and not below(module, "abiscan.emulation.arch")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Machine"
+    }
+    assert asking == set()
+
+
+def test_for_which_system_something_is_is_decided_in_one_place() -> None:
+    """A target and a torch in the verdict, the torches of an index in their platforms; both ask for this machine."""
+    deciding = re.compile(
+        r"= .*own_image_system\(\)|if .*own_image_system\(\)|, ImageTorch\)|if (?:\w+\.)*target\.images\b"
+    )
+    modules = {module for module, file in MODULES.items() if deciding.search(file.read_text("utf-8"))}
+    assert modules == {"abiscan.verdict.systems", "abiscan.torches.platforms"}
+
+
+def test_what_torch_raises_in_python_is_in_one_table() -> None:
+    """The words of torch/_ops.py and torch/library.py, of which no other module has a copy."""
+    words = re.compile(
+        r"_OpNamespace' |No such operator|The underlying op of '|Could not load this|Failed to load the b"
+    )
+    modules = {module for module, file in MODULES.items() if words.search(file.read_text("utf-8"))}
+    assert modules == {"abiscan.python.torch_texts"}

@@ -20,11 +20,13 @@ from packaging.version import Version
 import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators, RegistryEntry
-from abiscan.torches import layouts, operator_packer
+from abiscan.torches import layouts
 from abiscan.torches.embedded import uses_cxx11_strings
-from abiscan.torches.layout_changes import layout_change, slot_changes
+from abiscan.torches.layout_changes import layout_change, slots_between
+from abiscan.torches.layouts import ReleaseLayouts
 from abiscan.torches.names import NameTable, pack
 from abiscan.torches.operator_table import OperatorTable
+from tools import operator_packer
 
 PACKAGE: Final = Path(abiscan.__file__).parent
 UNSURE: Final = "?"
@@ -227,7 +229,9 @@ def _differs(name: str, releases: Sequence[str]) -> bool:
     for machine, cxx11 in itertools.product(Machine, (False, True)):
         alike = [release for release in releases if uses_cxx11_strings(release, machine) is cxx11]
         for old, new in itertools.pairwise(alike):
-            if layout_change(name, old, new, machine) is not None or slot_changes(name, old, new, machine):
+            if layout_change(name, old, new, machine) is not None or slots_between(
+                name, ReleaseLayouts(old, machine), ReleaseLayouts(new, machine)
+            ):
                 return True
     return False
 

@@ -26,7 +26,6 @@ from msgspec import Struct
 
 import abiscan
 from abiscan.cli import main as program
-from abiscan.emulation.calls_out import HARMLESS, PARTLY_UNKNOWN, SOURCES
 from abiscan.findings import Documented
 from abiscan.python import calls, expressions, patterns, special, statements
 from abiscan.python.explore import MOST_RUNS
@@ -35,6 +34,7 @@ from abiscan.python.library import LARGEST_SOURCE
 from abiscan.python.machine import Limits
 from abiscan.python.models import recipes
 from abiscan.rules import EVERY_RULE
+from tools.calls_out import HARMLESS, PARTLY_UNKNOWN, SOURCES
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -69,14 +69,22 @@ def set_limit(folder: Path, size: int) -> None:
 
 def delete_oldest(folder: Path) -> None:
     """Delete what was not used for the longest time, until the rest is within the limit."""
-    total, most, now = 0, read_limit(folder), time.time()
     with contextlib.suppress(OSError):
-        # Newest first: once the limit is passed, everything older goes. A part that nobody writes any more goes at any
-        # age.
-        for last_use, path, size in sorted(_listed(folder), reverse=True):
-            total += size
-            if total > most or (path.endswith(".part") and now - last_use > _ABANDONED):
-                Path(path).unlink(missing_ok=True)
+        for path in list_oldest(folder, read_limit(folder), tuple(kind.removeprefix("*") for kind in _KINDS)):
+            path.unlink(missing_ok=True)
+
+
+def list_oldest(folder: Path, limit: int, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files of some kinds that were not used for the longest time, without which the rest is within a limit.
+
+    :raises OSError: the folder cannot be read
+    """
+    total, now = 0, time.time()
+    # Newest first: once the limit is passed, everything older goes. A part that nobody writes any more goes at any age.
+    for last_use, path, size in sorted(_listed(folder, suffixes), reverse=True):
+        total += size
+        if total > limit or (path.endswith(".part") and now - last_use > _ABANDONED):
+            yield Path(path)
 
 
 def note_use(file: Path) -> None:
@@ -129,16 +137,13 @@ def _list_files(folder: Path, *kinds: str) -> list[Path]:
     return sorted(file for kind in kinds for file in folder.glob(kind)) if folder.is_dir() else []
 
 
-def _listed(folder: Path) -> Iterator[tuple[float, str, int]]:
-    """Yield the last use, the path and the size of each file that is kept, wheels aside. There are thousands of
-    them.
-    """
-    suffixes = tuple(kind.removeprefix("*") for kind in _KINDS)
+def _listed(folder: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[float, str, int]]:
+    """Yield the last use, the path and the size of each file of some kinds. There are thousands of them."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(suffixes):
                 with contextlib.suppress(OSError):  # another run may delete it
-                    status = entry.stat()
+                    status = entry.stat(follow_symlinks=False)
                     yield status.st_mtime, entry.path, allocated_size(status)
 
 

@@ -26,7 +26,7 @@ class KeptKind(Struct, Generic[_Value], frozen=True, kw_only=True):
 
     :ivar suffix: of its files
     :ivar version: raise it when the bytes, or the way in which the value is computed, change
-    :ivar encode: returns the bytes of a value
+    :ivar encode: returns the bytes of a value; raises ``TypeError`` for one that is not to be kept
     :ivar decode: returns the value of bytes; may raise any of ``UNREADABLE``
     """
 
@@ -45,14 +45,23 @@ def get_or_compute(folder: Path, kind: KeptKind[_Value], identity: str, compute:
     :param identity: everything that decides on the value
     :raises Exception: whatever ``compute`` raises; nothing is kept then
     """
-    path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{kind.version}{kind.suffix}"
+    path = _path_of(folder, kind, identity)
     with contextlib.suppress(*UNREADABLE):
         value = kind.decode(zlib.decompress(cache_folder.read_checked(path)))
         cache_folder.note_use(path)
         return value
     # Outside of the suppression: an error in the computation is the caller's.
     value = compute()
-    with contextlib.suppress(OSError, TypeError):  # a full disk; a value that has no such bytes
-        cache_folder.write_checked(path, zlib.compress(kind.encode(value), 1))
-        cache_folder.delete_oldest(folder)
+    keep_value(folder, kind, identity, value)
     return value
+
+
+def keep_value(folder: Path, kind: KeptKind[_Value], identity: str, value: _Value) -> None:
+    """Keep a value, in place of the one with that identity; one that cannot be written is not kept."""
+    with contextlib.suppress(OSError, TypeError):  # a full disk; a value that has no such bytes
+        cache_folder.write_checked(_path_of(folder, kind, identity), zlib.compress(kind.encode(value), 1))
+        cache_folder.delete_oldest(folder)
+
+
+def _path_of(folder: Path, kind: KeptKind[_Value], identity: str) -> Path:
+    return folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{kind.version}{kind.suffix}"

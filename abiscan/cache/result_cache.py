@@ -2,10 +2,7 @@
 
 An answer is given again without looking at anything a second time, as long as the question is the same, abiscan is the
 same, and everything on the record of that run is still as it was: see ``observed_fs``. A target that was replaced by
-a file
-with the same bytes, as by another download of the same wheel, is still as it was.
-
-The record of what was looked at is that of ``abiscan.inputs.disk``.
+a file with the same bytes, as by another download of the same wheel, is still as it was.
 """
 
 from __future__ import annotations
@@ -16,30 +13,36 @@ import hashlib
 import json
 import os
 import sys
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from abiscan.cache import cache_folder, computed
+from msgspec import Struct
+
+from abiscan.cache import computed
 from abiscan.inputs import observed_fs, result_codec, tracing
 
 _Answer = TypeVar("_Answer")
 
-_SUFFIX: Final = ".answer"
-_FORMAT: Final = "2"
 _LARGEST_HASHED: Final = 1 << 30
 """A target beyond this size, as a model with weights may be, counts as another one if it was replaced."""
 
 _READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
 """The packages that decide what abiscan reads in a file, by the names of their metadata."""
 
-_OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
-    suffix=".content",
-    version=4,
-    encode=lambda value: result_codec.encode_result(value).encode(),
-    decode=lambda data: result_codec.decode_result(data.decode()),
-)
+
+class _Kept(Struct, frozen=True, kw_only=True):
+    """An answer that is kept.
+
+    :ivar seen: what was looked at for it; None if that has changed meanwhile, so that it holds for this run alone
+    :ivar targets: the files that may be replaced by others with the same bytes
+    :ivar replaced: whether that has happened since it was written
+    """
+
+    result: Any
+    seen: dict[str, dict[str, observed_fs.Seen]] | None
+    targets: Sequence[str]
+    replaced: bool = False
 
 
 def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer], targets: Sequence[str]) -> _Answer:
@@ -49,31 +52,22 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
     :param question: everything that decides on the answer, except for what is looked at on this machine
     :param targets: what the question is about: files of which may be replaced by others with the same bytes
     """
-    path = folder / f"{_name_of(question)}{_SUFFIX}"
-    # Whatever is wrong with the file, or has changed since then, ends in the same way: the question is asked anew.
-    with contextlib.suppress(*computed.UNREADABLE):
-        _decide_anew()
-        seen, contents, text = _read_answer(path)
-        replaced = _find_replaced(seen, contents)
-        result: _Answer = result_codec.decode_result(text)
-        if replaced:
-            seen["file"].update(replaced)
-            _write_answer(path, seen, contents, text)
-        cache_folder.note_use(path)
-        observed_fs.add_observations(seen)
-        return result
-    # An answer is kept only if nothing that the run looked at has changed in the meantime.
-    with observed_fs.record_observations() as record:
-        result = find()
-    if record.still_holds():
-        with contextlib.suppress(OSError, TypeError):
-            text = result_codec.encode_result(result)
-            paths = [name for name in map(str, map(Path, targets)) if isinstance(record.seen["file"].get(name), list)]
-            hashed = [
-                name for name in paths if observed_fs.is_file(name) and Path(name).stat().st_size <= _LARGEST_HASHED
-            ]
-            _write_answer(path, record.seen, {name: observed_fs.hash_file(name) for name in hashed}, text)
-            cache_folder.delete_oldest(folder)
+    if tracing.is_on():  # somebody wants to see the decisions that lead to it
+        return find()
+
+    def find_answer() -> _Kept:
+        with observed_fs.record_observations() as record:
+            result = find()
+        # An answer is kept only if nothing that the run looked at has changed in the meantime.
+        return _Kept(result=result, seen=record.seen if record.still_holds() else None, targets=targets)
+
+    # The current folder decides what a relative path means, and the rest what is installed.
+    identity = json.dumps([_fingerprint_reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
+    kept = computed.get_or_compute(folder, _OF_RUN, identity, find_answer)
+    if kept.replaced:
+        computed.keep_value(folder, _OF_RUN, identity, kept)
+    observed_fs.add_observations(kept.seen or {})
+    result: _Answer = kept.result
     return result
 
 
@@ -93,13 +87,31 @@ def answer_by_content(folder: Path, sha256: str, question: Sequence[object], fin
     return value
 
 
-def _decide_anew() -> None:
-    """Use no kept answer where somebody wants to see the decisions that lead to it.
+def _encode_kept(kept: _Kept) -> bytes:
+    """Return what was seen and the hashes of the targets, on one line, then the answer.
 
-    :raises LookupError: somebody does
+    :raises TypeError: the answer holds for this run alone
     """
-    if tracing.is_on():
-        raise LookupError("traced")
+    if kept.seen is None:
+        raise TypeError("what was looked at has changed")
+    paths = [name for name in map(str, map(Path, kept.targets)) if isinstance(kept.seen["file"].get(name), list)]
+    hashed = [name for name in paths if observed_fs.is_file(name) and Path(name).stat().st_size <= _LARGEST_HASHED]
+    head = json.dumps([kept.seen, {name: observed_fs.hash_file(name) for name in hashed}])
+    return f"{head}\n{result_codec.encode_result(kept.result)}".encode()
+
+
+def _decode_kept(content: bytes) -> _Kept:
+    """Return an answer that still holds.
+
+    :raises ValueError: (or another built-in error) it does not, or is damaged
+    """
+    head, _, text = content.partition(b"\n")
+    seen, contents = json.loads(head)
+    replaced = _find_replaced(seen, contents)
+    seen["file"].update(replaced)
+    return _Kept(
+        result=result_codec.decode_result(text.decode()), seen=seen, targets=tuple(contents), replaced=bool(replaced)
+    )
 
 
 def _find_replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, observed_fs.Seen]:
@@ -115,34 +127,6 @@ def _find_replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str])
     if not observed_fs.still_stands({**seen, "file": {**seen["file"], **replaced}}):
         raise ValueError("something else has changed")
     return replaced
-
-
-def _read_answer(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:
-    """Read what was seen, the hashes of the targets, and the answer.
-
-    :raises ValueError: (or another built-in error) the file is not there, or not whole
-    """
-    head, _, text = zlib.decompress(cache_folder.read_checked(path)).partition(b"\n")
-    seen, contents = json.loads(head)
-    return seen, contents, text.decode()
-
-
-def _write_answer(path: Path, seen: Mapping[str, Any], contents: Mapping[str, str], text: str) -> None:
-    """Keep an answer, with what was seen and the hashes of the targets."""
-    head = json.dumps([seen, contents])
-    cache_folder.write_checked(path, zlib.compress(head.encode() + b"\n" + text.encode(), 1))
-
-
-def _name_of(question: Sequence[object]) -> str:
-    """Name the file of an answer after everything that decides on it."""
-    # The current folder decides what a relative path means, and the rest what is installed.
-    return _hash_words([_FORMAT, _fingerprint_reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
-
-
-def _hash_words(words: Sequence[object]) -> str:
-    """Return the hash of some words, short enough for the name of a file."""
-    text = json.dumps(words)
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 @functools.cache
@@ -164,3 +148,12 @@ def _fingerprint_reader() -> str:
             names = [name for name in os.listdir(folder) if name.lower().startswith(_READERS)]  # noqa: PTH208
             digest.update(f"{sorted(names)}\n".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
+
+
+_OF_RUN: Final = computed.KeptKind(suffix=".answer", version=3, encode=_encode_kept, decode=_decode_kept)
+_OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
+    suffix=".content",
+    version=4,
+    encode=lambda value: result_codec.encode_result(value).encode(),
+    decode=lambda content: result_codec.decode_result(content.decode()),
+)

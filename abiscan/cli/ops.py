@@ -127,15 +127,15 @@ def _show_target(
     def write_text(stream: TextIO) -> None:
         from abiscan.report import ops_text
 
-        color = False if os.environ.get("NO_COLOR") else None  # https://no-color.org
-        click.echo(
-            ops_text.render_operators(extension_operators, click.style, verbose=verbose),
-            file=stream,
-            nl=False,
-            color=color,
-        )
+        _print_styled(ops_text.render_operators(extension_operators, click.style, verbose=verbose), stream)
 
     write_result(extension_operators, form, output, {"text": write_text})
+
+
+def _print_styled(text: str, stream: TextIO) -> None:
+    # https://no-color.org; None lets click decide: colors on a terminal, and none in a file.
+    color = False if os.environ.get("NO_COLOR") else None
+    click.echo(text, file=stream, nl=False, color=color)
 
 
 def _is_model(target: str) -> bool:
@@ -160,9 +160,7 @@ def _show_model(target: str, selection: Selection, form: str, output: Path | Non
     def write_text(stream: TextIO) -> None:
         from abiscan.report import model_text
 
-        # None lets click decide: colors on a terminal, and none in a file.
-        color = False if os.environ.get("NO_COLOR") else None
-        click.echo(model_text.render_model(result, click.style, verbose=verbose), file=stream, nl=False, color=color)
+        _print_styled(model_text.render_model(result, click.style, verbose=verbose), stream)
 
     write_result(result, form, output, {"text": write_text})
 

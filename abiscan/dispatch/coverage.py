@@ -105,7 +105,6 @@ def measure_coverage(
     names: Collection[str] | None = None,
     *,
     backend_name: str | None = None,
-    python_known: bool = False,
     worded: bool = True,
 ) -> Coverage:
     """Find out what a tensor of ``backend`` alone can do.
@@ -113,7 +112,6 @@ def measure_coverage(
     :param core: torch's core operators
     :param names: only these, and what they reach; a name without overload stands for all overloads
     :param backend_name: the backend's own name, if it has renamed PrivateUse1
-    :param python_known: whether the table includes registrations in Python code, above all Meta kernels
     :param worded: whether the messages of missing kernels are wanted, which take longer than the rest; else empty
     """
     operators = table.operators.operators
@@ -139,8 +137,7 @@ def measure_coverage(
         raised = failure_message(table, failed, backend_name) if worded else None
         # From 1.13 on, Python code registers Meta kernels: without them, the list of backends in the message is not
         # complete.
-        complete = python_known or table.release < _PYTHON_META
-        complete = complete or table.entry(name, _META).source is not EntrySource.MISSING
+        complete = table.release < _PYTHON_META or table.entry(name, _META).source is not EntrySource.MISSING
         missing.append(
             MissingKernel(
                 operator=name,

@@ -219,14 +219,19 @@ class CallGraph:
                 continue
             seen.add(place)
             if place not in stop_at:
-                number, function = place
-                # An import is defined by the first object that has it, as ld.so searches.
-                functions, imports = self._objects[number].led_to(function)
-                waiting += ((number, target) for target in functions)
-                waiting += filter(None, map(self._find_definition, sorted(imports)))
+                waiting += self.next_places(place)
         return seen
 
-    def _find_definition(self, name: str) -> tuple[int, int] | None:
+    def next_places(self, place: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        """Return the functions that a function itself leads to: those of its object, then its imports."""
+        number, function = place
+        functions, imports = self._objects[number].led_to(function)
+        own = ((number, target) for target in sorted(functions))
+        # An import is defined by the first object that has it, as ld.so searches.
+        return (*own, *filter(None, map(self.find_definition, sorted(imports))))
+
+    def find_definition(self, name: str) -> tuple[int, int] | None:
+        """Return the function that an import leads to; None if no object defines it."""
         if name not in self._defined:
             result = ((number, object_.defined(name)) for number, object_ in enumerate(self._objects))
             self._defined[name] = next(((number, start) for number, start in result if start is not None), None)

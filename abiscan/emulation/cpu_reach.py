@@ -21,8 +21,9 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.cpu.needs import CpuReach, CpuUse
 from abiscan.emulation import native
-from abiscan.emulation.arch import ARCHITECTURES
-from abiscan.emulation.call_graph import CalledFunctions
+from abiscan.emulation.arch import ARCHITECTURES, CODE
+from abiscan.emulation.arch.values import Swept
+from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import Functions, callers_of, code_in
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
@@ -82,7 +83,7 @@ class _Object:
         """Return what the code of a function tells."""
         if start not in self._code:
             code = self._functions.code_of(start)
-            extensions, questions, calls, content, end = _swept(code, start)
+            extensions, questions, calls, content, end = _sweep(self._machine, code, start)
             features: dict[str, int] = {}
             for at in extensions:
                 for feature in features_of(self._machine, code[at : at + _LONGEST]):
@@ -193,10 +194,10 @@ class Reach:
 
     def __init__(self, files: Sequence[ElfFile], machine: Machine) -> None:
         self._objects = [_Object(file, machine) for file in files]
+        self._graph = CallGraph([object_.calls for object_ in self._objects])
         self._steps = _MOST_STEPS
         self._after: dict[Place, tuple[Place, ...]] = {}
         self._names = [posixpath.basename(file.subject) for file in files]
-        self._defined: dict[str, Place | None] = {}
         self._questions: dict[Place, int | None] = {}
         self._tells: dict[tuple[Place, int], bool] = {}
 
@@ -276,17 +277,8 @@ class Reach:
 
     def _next(self, place: Place) -> tuple[Place, ...]:
         if place not in self._after:
-            number, start = place
-            functions, imports = self._objects[number].calls.led_to(start)
-            own = ((number, target) for target in sorted(functions))
-            self._after[place] = (*own, *filter(None, map(self._find_definition, sorted(imports))))
+            self._after[place] = self._graph.next_places(place)
         return self._after[place]
-
-    def _find_definition(self, name: str) -> Place | None:
-        if name not in self._defined:
-            result = ((number, object_.calls.defined(name)) for number, object_ in enumerate(self._objects))
-            self._defined[name] = next(((number, start) for number, start in result if start is not None), None)
-        return self._defined[name]
 
     def _find_question(self, place: Place) -> int | None:
         """Return where a function first asks what the processor has; None if it does not."""
@@ -325,7 +317,7 @@ class Reach:
     def _find_callee(self, number: int, target: int) -> Place | None:
         callee = self._objects[number].callee(target)
         if isinstance(callee, str):
-            return self._find_definition(callee)
+            return self._graph.find_definition(callee)
         return None if callee is None else (number, callee)
 
     def _only_tells(self, place: Place, depth: int) -> bool:
@@ -347,7 +339,7 @@ def reached_features(
     :param roots: where the functions of each group start, in the object's own space
     """
     groups = [list(group) for group in roots]
-    if machine is not Machine.X86_64:
+    if not CODE[machine].IS_SWEPT:
         return [None] * len(groups)
     try:
         reach = Reach(files, machine)
@@ -358,7 +350,7 @@ def reached_features(
 
 def features_in(file: ElfFile, machine: Machine) -> frozenset[str] | None:
     """Return the features that any code of an object uses; None if that is not known."""
-    if machine is not Machine.X86_64:
+    if not CODE[machine].IS_SWEPT:
         return None
     try:
         return Reach([file], machine).everything()
@@ -366,39 +358,9 @@ def features_in(file: ElfFile, machine: Machine) -> frozenset[str] | None:
         return None
 
 
-_Swept = tuple[list[int], list[int], list[tuple[int, int]], list[tuple[int, int]], int]
-
-
-def _swept(code: bytes, address: int) -> _Swept:
-    """Return where instructions need an extension or ask for one, the calls, the data, and how much was read."""
-    if native.is_available():
+def _sweep(machine: Machine, code: bytes, address: int) -> Swept:
+    if machine.value == native.ARCHITECTURE and native.is_available():
         from abiscan.emulation.native._core import sweep
 
         return sweep(code, address)
-    return _swept_in_python(code, address)
-
-
-def _swept_in_python(code: bytes, address: int) -> _Swept:
-    import capstone  # type: ignore[import-untyped]
-    from capstone import x86
-
-    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    decoder.detail = True
-    extensions: list[int] = []
-    questions: list[int] = []
-    calls: list[tuple[int, int]] = []
-    content: list[tuple[int, int]] = []
-    end = 0
-    for instruction in decoder.disasm(code, address):
-        at = instruction.address - address
-        end = at + instruction.size
-        if features_of(Machine.X86_64, bytes(instruction.bytes) + bytes(_LONGEST)):
-            extensions.append(at)
-        if instruction.mnemonic == "cpuid":
-            questions.append(at)
-        for operand in instruction.operands:
-            if operand.type == x86.X86_OP_IMM and instruction.opcode[0] in (0xE8, 0xE9):
-                calls.append((at, operand.imm))
-            if operand.type == x86.X86_OP_MEM and operand.mem.base == x86.X86_REG_RIP:
-                content.append((at, address + end + operand.mem.disp))
-    return extensions, questions, calls, content, end
+    return CODE[machine].sweep(code, address)

@@ -399,17 +399,14 @@ class Emulator:
             self.taint.leave(before)
         result = int(vm.reg_read(arch.result))
         vm.pc, vm.sp = pc, stack
-        # On AArch64 the return address of the double itself is in the link register, which the call has overwritten.
-        if self.depth and arch.hidden_result is not None:
-            vm.reg_write("x30", link)
+        # Where the return address of the double itself is in a register, the call has overwritten it.
+        if self.depth and arch.link is not None:
+            vm.reg_write(arch.link, link)
         return result
 
     def call_with_result(self, address: int, result: int, *arguments: int) -> int:
         """Call a function that returns an object in memory, at ``result``."""
-        if self.arch.hidden_result is None:
-            return self.call(address, result, *arguments)
-        self.vm.reg_write(self.arch.hidden_result, result)
-        return self.call(address, *arguments)
+        return self.call(address, *self.arch.hand_result(self.vm, result, arguments))
 
     def _run(self) -> None:
         taint = self.taint

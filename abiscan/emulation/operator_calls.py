@@ -167,15 +167,10 @@ class _Caller:
                 return _of_type(self._run(function, functor, _KEY_SET), "bool")
             case "FSt8optionalIlEvE":  # in two registers: the value, then whether there is one
                 value = self._run(function, functor, _KEY_SET)
-                second = arch.arguments[2 if arch.hidden_result is None else 1]
-                return _of_type(value, "int") if int(machine.vm.reg_read(second)) & 1 else None
+                return _of_type(value, "int") if int(machine.vm.reg_read(arch.second_result)) & 1 else None
             case "FSsvE" | "FNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEvE" as signature:
                 place = self._process.allocate(_STRING_SIZE)
-                if arch.hidden_result is None:
-                    self._run(function, place, functor, _KEY_SET)
-                else:
-                    machine.vm.reg_write(arch.hidden_result, place)
-                    self._run(function, functor, _KEY_SET)
+                self._run(function, *arch.hand_result(machine.vm, place, (functor, _KEY_SET)))
                 strings = COW if signature == "FSsvE" else CXX11
                 return strings.read(self._process, place).decode()
             case signature:

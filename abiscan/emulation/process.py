@@ -550,8 +550,8 @@ class EmulatedProcess:
         for name, value in zip(arch.arguments, saved, strict=True):
             vm.reg_write(name, value)
         vm.sp = stack
-        if arch.hidden_result is not None:
-            vm.reg_write("x30", link)
+        if arch.link is not None:
+            vm.reg_write(arch.link, link)
         vm.pc = target
 
 
@@ -615,8 +615,7 @@ class Call:
             if taint.registers:
                 taint.read |= taint.label_in(self.process.arch.parts_of(names[index]))
             return int(vm.reg_read(names[index]))
-        above = vm.sp + (8 if self.process.arch.hidden_result is None else 0)  # x86-64: beyond the return address
-        return self.machine.word(above + 8 * (index - registers))
+        return self.machine.word(self.process.arch.stack_after_return(vm) + 8 * (index - registers))
 
     def number(self, index: int, bits: int = 64) -> float:
         """Return a ``double`` or ``float`` argument, of those counted from 0."""
@@ -627,8 +626,8 @@ class Call:
         return float(value)
 
     def complex_number(self, index: int) -> tuple[float, float]:
-        """Return a ``float _Complex`` argument: both parts in one register on x86-64, in two on AArch64."""
-        if self.process.arch.hidden_result is not None:
+        """Return a ``float _Complex`` argument: both parts in one register, or each in one of its own."""
+        if not self.process.arch.pairs_numbers:
             return self.number(index, 32), self.number(index + 1, 32)
         name = self.process.arch.number_registers[index]
         content = self.machine.vm.reg_read(self.process.arch.number_part(name)).to_bytes(8, "little")

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.binary import registration_api as api
-from abiscan.binary.elf import ElfFile, Machine, SharedObject
+from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.binary.mangling import demangle
 from abiscan.cpu.needs import CpuAtLoad, CpuGap
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
@@ -116,10 +116,10 @@ def recover(
     decisions = list(recovery.decisions())
     elsewhere = [decision for asked in recovery.asked for decision in asked.decisions if decision not in decisions]
     # What is decided where nothing is registered may be kept, and decide elsewhere: then other answers show it.
-    # For x86-64, they are followed into what they may have written (``mark_written``).
-    # On AArch64 an address takes two instructions, so ``data_of`` finds nothing to follow: there the object is run
-    # again with other answers, and what it registers is compared.
-    is_followed = facts.machine is Machine.X86_64
+    # Where instructions name their data, they are followed into what they may have written (``mark_written``).
+    # Elsewhere ``data_of`` finds nothing to follow: there the object is run again with other answers, and what it
+    # registers is compared.
+    is_followed = recovery.process.arch.names_data
     alternatives = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
     if any(recovery.in_static != item for item in alternatives):
         decisions += elsewhere

@@ -210,11 +210,8 @@ class _TorchProcess:
 
         :param result: the address for an object that it returns in memory
         """
-        hidden = self.process.arch.hidden_result
-        if result is not None and hidden is not None:
-            self.process.machine.vm.reg_write(hidden, result)
-        elif result is not None:
-            arguments = (result, *arguments)
+        if result is not None:
+            arguments = self.process.arch.hand_result(self.process.machine.vm, result, arguments)
         self.process.call_limit = self.process.calls + _CALLS_PER_FUNCTION
         try:
             return self.process.machine.start(address, arguments, _INSTRUCTIONS_PER_QUESTION)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +26,8 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import Registrations
 from abiscan.torches import embedded
 from abiscan.torches.layouts import find_layout
+
+_Found = TypeVar("_Found")
 
 _log = logging.getLogger("abiscan.extension")
 
@@ -72,7 +75,7 @@ def recover_inventory(
     facts = extension.facts
     if recovered is None:
         recovered = recover_registrations(extension.source, facts, origin_before.releases, folder)
-    used = _used_keys(recovered)
+    used = used_keys(recovered)
     origin = with_keys(origin_before, used, facts.machine)
     for clue in origin.clues:
         _log.debug("%s: %s: %s", extension.path, clue.seen, span(clue.releases))
@@ -104,11 +107,7 @@ def recover_registrations(
         return drop_contradictions(recover(source.open_elf(), facts, tail, find_syntax_error))
 
     # The key has all that the result depends on: the bytes, and the size of c10::Argument.
-    return (
-        recover_anew()
-        if folder is None
-        else answer_by_content(folder, source.hash_content(), ["registrations", tail], recover_anew)
-    )
+    return _find_once(folder, source, ["registrations", tail], recover_anew)
 
 
 def find_cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> CpuAtLoad:
@@ -121,7 +120,7 @@ def find_cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None
         _log.debug("finds what %s needs of the processor", source.name)
         return emulation.cpu_at_load(source.open_elf(), facts)
 
-    return find_anew() if folder is None else answer_by_content(folder, source.hash_content(), ["cpu"], find_anew)
+    return _find_once(folder, source, ["cpu"], find_anew)
 
 
 def find_called_at_start(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> tuple[str, ...]:
@@ -134,11 +133,11 @@ def find_called_at_start(source: ElfSource, facts: SharedObject, folder: Path | 
         _log.debug("finds what the initialisers of %s call", source.name)
         return emulation.called_at_start(source.open_elf(), facts)
 
-    return (
-        find_anew()
-        if folder is None
-        else answer_by_content(folder, source.hash_content(), ["called at start"], find_anew)
-    )
+    return _find_once(folder, source, ["called at start"], find_anew)
+
+
+def _find_once(folder: Path | None, source: ElfSource, question: list[object], find: Callable[[], _Found]) -> _Found:
+    return find() if folder is None else answer_by_content(folder, source.hash_content(), question, find)
 
 
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
@@ -151,7 +150,7 @@ def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | 
     return tails.pop() if len(tails) == 1 else None
 
 
-def _used_keys(registrations: Registrations) -> list[int]:
+def used_keys(registrations: Registrations) -> list[int]:
     """List the numbers of the dispatch keys that something is registered for."""
     keys = [
         *(library.dispatch_key for library in registrations.libraries),

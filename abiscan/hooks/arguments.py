@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.hooks.command_line import PIP, UV, is_option
-from abiscan.inputs.kinds import WHEEL_SUFFIX
+from abiscan.inputs.kinds import is_wheel_name
 
 _INDEX_VALUES: Final = {
     *("-i", "--index-url", "--pypi-url", "--extra-index-url", "-f", "--find-links", "--trusted-host", "--cert"),
@@ -168,7 +168,7 @@ def _file_address(word: str) -> str:
     if "://" in word:
         return word.partition("#")[0]
     path = Path(word)
-    return path.absolute().as_uri() if path.suffix == WHEEL_SUFFIX else word
+    return path.absolute().as_uri() if is_wheel_name(path.name) else word
 
 
 def _list_words(arguments: Iterable[InstallArgument]) -> list[str]:

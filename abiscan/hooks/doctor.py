@@ -27,14 +27,15 @@ from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import is_python_for_torch, uses_torch
+from abiscan.inputs.sources import is_python_for_torch
 from abiscan.inputs.torch_build import build_of
 from abiscan.regex import regex
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.results.package import PackageVerdict
-from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
+from abiscan.torches.torch import TorchChoice, TorchOf
 from abiscan.verdict.hardware import cpu_question
+from abiscan.verdict.systems import system_of_torch
 from abiscan.words import first_line
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def examine_environment(
             ailments.append(_second_copy(distribution, copies, pip))
             continue
         is_python = is_python_for_torch(distribution)
-        if not is_python and not uses_torch(distribution, files, images=isinstance(torch, ImageTorch)):
+        if not is_python and not system_of_torch(torch).uses_torch(distribution, files):
             continue
         session.progress(f"checking {distribution} ({number} of {len(installed)} packages)")
         try:

@@ -18,15 +18,17 @@ from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
 from abiscan.hooks.judgement import Fitness, Judgement, judge_package
-from abiscan.inputs import interpreter, packages, system
-from abiscan.inputs.packages import PURE, Distribution, FetchedWheel
+from abiscan.inputs import interpreter, packages
+from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, is_python_for_torch, uses_torch
+from abiscan.inputs.sources import Source, is_python_for_torch
 from abiscan.inputs.version import TorchVersion
+from abiscan.inputs.wheel_tag import is_pure
 from abiscan.regex import regex
-from abiscan.torches import embedded, torch_images
+from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
+from abiscan.verdict.systems import own_system
 
 _OF_CUDA: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
@@ -192,13 +194,13 @@ class Inspector:
         """Return the installed packages with extensions of torch, and those of Python code that requires it."""
         if python not in self._installed:
             files = self._session.files()
-            images = system.own_image_system() is not None
+            system = own_system()
             match = packages.list_installed(interpreter.search_path(python))
             self._installed[python] = tuple(
                 item
                 for item in match
                 if canonicalize_name(item.name) != "torch"
-                and (uses_torch(item, files, images=images) or is_python_for_torch(item))
+                and (system.uses_torch(item, files) or is_python_for_torch(item))
             )
         return self._installed[python]
 
@@ -330,7 +332,7 @@ def _may_depend_on_build(plan: Plan, planned: Planned) -> bool:
     package = canonicalize_name(planned.name)
     return (
         planned.wheel
-        and (not name.endswith(PURE) or any(map(_names_torch, planned.requires)))
+        and (not is_pure(name) or any(map(_names_torch, planned.requires)))
         and package not in _below_torch(plan)
         and not _OF_TORCH.match(package)
     )
@@ -357,24 +359,11 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     version = TorchVersion.parse(torch.version)
     if version is None:
         return None
-    if images := system.own_image_system():
-        embedded_build = next(
-            (build for build in torch_images.builds(*images) if build.of_release == version.of_release), None
-        )
-        return str(embedded_build) if embedded_build and version.local in (None, embedded_build.local) else None
-    machine = system.own_machine()
-    builds = [
-        build
-        for release, build_machine, build in embedded.builds()
-        if build_machine is machine and release == version.of_release
-    ]
-    if version.local:
-        return next((build for build in builds if TorchVersion(build) == version), None)
     required = [name for text in torch.requires if (name := _needed_package(text))]
     along = [canonicalize_name(planned.name) for planned in plan.packages]
     # Before 2.0, the default wheel for Linux is the one with CUDA, whatever its metadata say.
     cuda = version < _CUDA_BESIDE or any(map(_OF_CUDA.match, required or along))
-    return next((build for build in builds if ("+cu" in build) == cuda), None)
+    return own_platform().find_build(version, cuda=cuda)
 
 
 def _needed_package(text: str) -> str | None:

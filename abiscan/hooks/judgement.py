@@ -9,24 +9,24 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.errors import NoExtensionError
-from abiscan.extension.built_for import releases_exporting_imports, span
+from abiscan.extension.built_for import span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
-from abiscan.inputs import system
-from abiscan.inputs.image_files import users_of_torch
-from abiscan.inputs.packages import PURE, Distribution, FetchedWheel
+from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, Target
+from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
+from abiscan.inputs.wheel_tag import is_pure
 from abiscan.pipelines.check import check_targets
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from abiscan.rules.symbols import KINDS
-from abiscan.torches import embedded, torch_images
+from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.systems import system_of
 
 # How many of the candidate releases are tried: each takes as long as a check, and users need only one.
 _TRIED: Final = 6
@@ -125,7 +125,7 @@ def _may_be_python(source: Source) -> bool:
     """Whether a package is Python code alone, by the names of its files, or by its own."""
     if isinstance(source, Distribution):
         return not source.objects and not source.images
-    return isinstance(source, FetchedWheel) and source.path.name.endswith(PURE)
+    return isinstance(source, FetchedWheel) and is_pure(source.path.name)
 
 
 def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
@@ -211,35 +211,14 @@ def list_fitting(source: Source, session: Session) -> tuple[str, ...]:
     :raises InputError: it cannot be read, or has no extension of torch
     """
     target = examine(source, session, python=True).target
-    if target.images:
-        return _fitting_images(source, target, session)
-    # Python code alone is for the machine at hand, if abiscan knows it.
-    here = system.own_machine()
-    machines = {extension.facts.machine for extension in target.extensions} or ({here} if here else set())
-    if len(machines) != 1:
-        return ()
-    (machine,) = machines
-    candidates = releases_exporting_imports(target.extensions) if target.extensions else embedded.versions(machine)
+    builds = system_of(target).builds_for(target)
     required = target.metadata.requires_torch if target.metadata else None
+    releases = {release for release, _ in builds}
     # Metadata may exclude what the code would work with; if nothing is left, they are ignored.
-    admitted = [version for version in candidates if required is None or required.admits(version)] or candidates
+    admitted = {release for release in releases if required is None or required.admits(release)} or releases
     tried = sorted(admitted, reverse=True)[:_TRIED]
-    builds = [
-        (version, build)
-        for version, build_machine, build in embedded.builds()
-        if build_machine is machine and version in tried
-    ]
-    return tuple(build for _, build in sorted(builds, reverse=True) if _fits_build(source, build, session))
-
-
-def _fitting_images(source: Source, target: Target, session: Session) -> tuple[str, ...]:
-    """Return the same for a package for Windows or macOS, of the releases that are embedded for it."""
-    first = users_of_torch(target.images)[0]
-    releases = {release for machine in first.images for release in torch_images.releases(first.system, machine)}
-    required = target.metadata.requires_torch if target.metadata else None
-    admitted = [version for version in releases if required is None or required.admits(version)] or releases
-    tried = sorted(admitted, reverse=True)[:_TRIED]
-    return tuple(str(release) for release in tried if _fits_build(source, str(release), session))
+    candidates = (build for release, build in sorted(builds, reverse=True) if release in tried)
+    return tuple(build for build in candidates if _fits_build(source, build, session))
 
 
 def _fits_build(source: Source, build: str, session: Session) -> bool:

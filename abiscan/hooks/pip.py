@@ -21,7 +21,7 @@ from abiscan.errors import InputError, UnclearPlanError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import InstallerError, Plan, Planned
 from abiscan.inputs import interpreter, packages, programs
-from abiscan.inputs.kinds import WHEEL_SUFFIX
+from abiscan.inputs.kinds import is_wheel_name
 from abiscan.regex import regex
 
 _PLANS_WITH_METADATA: Final = Version("25.1")
@@ -129,7 +129,7 @@ def _parse_entry(entry: Any) -> Planned:
     # Direct URL data structure (packaging specifications): ``archive_info`` for a file, ``dir_info`` or ``vcs_info``
     # for what has to be built.
     hashes = origin.get("archive_info", {}).get("hashes", {})
-    wheel = "archive_info" in origin and urllib.parse.urlsplit(url).path.endswith(WHEEL_SUFFIX)
+    wheel = "archive_info" in origin and is_wheel_name(urllib.parse.urlsplit(url).path)
     return Planned(
         name=metadata["name"],
         version=metadata["version"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import functools
 import hashlib
 import io
 import json
@@ -11,31 +12,25 @@ import posixpath
 import re
 import shutil
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
 import abiscan
-from abiscan.binary.elf import Machine
-from abiscan.binary.image import ImageSystem, LibraryImage
-from abiscan.binary.ownership import is_torch_library, is_torch_symbol, without_version
 from abiscan.errors import InputError
-from abiscan.extension.examined import ExaminedTarget, examine
-from abiscan.extension.inventory import Inventory
+from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.hooks import guard
 from abiscan.hooks.judgement import Fitness, judge_package
 from abiscan.inputs import destination
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.image_files import is_torch_image, users_of_torch
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Extension, Target
 from abiscan.regex import regex
 from abiscan.rules import layout_drift, vtable_drift
-from abiscan.torches.torch import LinuxTorch, Torch, TorchChoice
-from abiscan.verdict.images import machine_of
+from abiscan.torches.torch import TorchChoice
+from abiscan.verdict.systems import system_of
 
 GUARD: Final = "_abiscan_guard.py"
 _NAME: Final = regex(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^-]+-[^-]+\.whl")
@@ -72,11 +67,8 @@ def stamp_wheel(path: Path, choice: TorchChoice, session: Session) -> Stamp:
         raise InputError(str(path), problem, "name the torch that it was built for with --torch")
     session.progress("collecting what it relies on")
     examined = examine(path, session)
-    relied = (
-        _relied_on_images(examined.target, torch)
-        if examined.target.images
-        else _relied_on_extensions(path, examined, torch.for_linux(), session)
-    )
+    find_layouts = functools.partial(_list_drifts, path, session)
+    relied = system_of(examined.target).relied_on(examined, torch, find_layouts)
     document = _make_document(path, relied)
     # Sorted, without a date: the same wheel and torch give the same bytes, so a build stays reproducible.
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
@@ -104,61 +96,6 @@ def _list_places(path: Path) -> tuple[str, ...]:
     return tuple(posixpath.join(place, guard.STAMP) for place in places)
 
 
-def _relied_on_extensions(path: Path, examined: ExaminedTarget, torch: LinuxTorch, session: Session) -> dict[str, Any]:
-    """Return what the extensions of a wheel for Linux need from torch."""
-    target, inventories = examined.target, [extension.inventory for extension in examined.extensions]
-    machine = target.extensions[0].facts.machine
-    used = {operator for inventory in inventories for operator in _foreign_operators(inventory)}
-    # Only operators of that torch: one that is not there now was not there at compile time either.
-    schemas = _list_schemas(torch, machine, used) if used else {}
-    session.progress("looking for releases with different class layouts")
-    drifts = _list_drifts(path, session)
-    return {
-        "built_for": torch.release_for(machine).build or torch.build,
-        "extensions": [
-            {**_relied_on(extension, target), "layouts": drifts.get(extension.path, {})}
-            for extension in target.extensions
-        ],
-        "keys": {key: number for inventory in inventories for key, number in _list_keys(inventory)},
-        # When the guard runs, the operators of other packages are not registered yet.
-        "operators": {operator: schemas[operator] for operator in used if operator in schemas},
-    }
-
-
-def _relied_on_images(target: Target, torch: Torch) -> dict[str, Any]:
-    """Return what the libraries of a wheel for Windows or macOS need from torch: what else they rely on is not read."""
-    users = users_of_torch(target.images)
-    machine = machine_of(users[0], torch)
-    extensions = [
-        {"path": file.path, "needed": needed, "symbols": symbols, "layouts": {}}
-        for file in users
-        if machine in file.images
-        for needed, symbols in [_names_of(file.images[machine])]
-    ]
-    build = torch.images(users[0].system, machine).build
-    return {"built_for": build, "extensions": extensions, "keys": {}, "operators": {}}
-
-
-def _names_of(image: LibraryImage) -> tuple[list[str], list[str]]:
-    """Return the libraries of torch that an image needs for the load, and the names that it takes from them.
-
-    They are those that ``dlsym`` and ``GetProcAddress`` look up: without the underscore that macOS puts before each.
-    """
-    needed = [
-        posixpath.basename(library.name)
-        for library in image.needed
-        if is_torch_image(library.name) and not library.optional
-    ]
-    names = {
-        imported.name
-        for imported in image.imports
-        if imported.library is not None and is_torch_image(imported.library) and not imported.name.startswith("#")
-    }
-    if image.system is ImageSystem.MACOS:
-        names = {name.removeprefix("_") for name in names}
-    return needed, sorted(names)
-
-
 def _make_document(path: Path, relied: Mapping[str, Any]) -> dict[str, Any]:
     name = _NAME.fullmatch(path.name)
     return {
@@ -176,6 +113,7 @@ def _list_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
 
     A running torch cannot report the layout of its classes, so the embedded releases are used.
     """
+    session.progress("looking for releases with different class layouts")
     judged = abiscan.matrix(path, rules=(layout_drift.RULE, vtable_drift.RULE), explained=False, session=session)
     return {
         row.path: {
@@ -186,52 +124,6 @@ def _list_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
         }
         for row in judged.rows
     }
-
-
-def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
-    """Return the torch libraries that an extension is linked with, and the symbols that it must find there.
-
-    The guard looks for them in ``torch/lib``, where a distribution's, with versions in their names, are not.
-    """
-    needed = [name for name in extension.facts.needed if is_torch_library(name) and without_version(name) == name]
-    names = {
-        reference.name
-        for reference in extension.facts.references
-        if not reference.weak and is_torch_symbol(reference.name)
-    }
-    # What another library of the wheel exports need not be in torch, whoever else has it.
-    defined = {name for name in names if any(member.facts.symbols.find(name) for member in target.extensions)}
-    # If it reaches torch only through a library of its package, the guard has no torch library to look in.
-    return {"path": extension.path, "needed": needed, "symbols": sorted(names - defined) if needed else []}
-
-
-def _list_keys(inventory: Inventory) -> list[tuple[str, int]]:
-    numbers = {
-        registration.dispatch_key
-        for registered in (
-            inventory.registrations.libraries,
-            inventory.registrations.kernels,
-            inventory.registrations.fallbacks,
-        )
-        for registration in registered
-        if isinstance(registration.dispatch_key, int)
-    }
-    return [(inventory.keys.name(number), number) for number in sorted(numbers) if inventory.keys.can_register(number)]
-
-
-def _foreign_operators(inventory: Inventory) -> set[str]:
-    """Return the operators that an extension implements or looks up, but does not define itself."""
-    defined = {operator.name for operator in inventory.registrations.operators}
-    kernels = {kernel.operator for kernel in inventory.registrations.kernels}
-    needed = {lookup.operator for lookup in inventory.registrations.lookups if lookup.throws}
-    return (kernels | needed) - defined
-
-
-def _list_schemas(torch: LinuxTorch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
-    torch_operators = torch.operators_of(torch.release_for(machine), names)
-    operators = torch_operators.operators if torch_operators else {}
-    schemas = {name: operators[name].schema for name in names if name in operators}
-    return {name: schema for name, schema in schemas.items() if schema is not None}
 
 
 def _rewrite_wheel(path: Path, additions: Mapping[str, bytes]) -> None:

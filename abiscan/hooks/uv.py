@@ -28,7 +28,7 @@ from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import InstallerError, Plan, Planned
 from abiscan.hooks.pip import list_versions
 from abiscan.inputs import observed_fs, programs
-from abiscan.inputs.kinds import WHEEL_SUFFIX
+from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.regex import regex
 
@@ -254,7 +254,7 @@ def _make_planned(change: _Change, *, requested: bool) -> Planned:
         name=change.name,
         version=version,
         url=change.url,
-        wheel=change.url is None or path.endswith(WHEEL_SUFFIX),
+        wheel=change.url is None or is_wheel_name(path),
         requires=(),
         requested=requested,
     )

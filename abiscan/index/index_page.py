@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
 from abiscan.errors import InputError, UnreachableError
+from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.variants import without_label
 from abiscan.regex import regex
 
@@ -76,9 +77,7 @@ def _can_be(file: Any) -> bool:
         file.pop("upload-time", None)  # says nothing here, and may be no time
         if isinstance(url := file.get("url"), str):
             name = unquote(urlsplit(url).path.rpartition("/")[2])
-            tags = (
-                without_label(name).removesuffix(".whl").split("-")[-_TAGS_OF_WHEEL:] if name.endswith(".whl") else []
-            )
+            tags = without_label(name).removesuffix(".whl").split("-")[-_TAGS_OF_WHEEL:] if is_wheel_name(name) else []
             return len(name) <= LONGEST_NAME and math.prod(tag.count(".") + 1 for tag in tags) <= _MOST_TAGS
     return True
 

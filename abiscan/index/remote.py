@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from abiscan import regular
-from abiscan.cache.cache_folder import allocated_size
+from abiscan.cache.cache_folder import list_oldest
 from abiscan.errors import InputError, UnreachableError
 from abiscan.index.web import Web
 from abiscan.regex import regex
@@ -509,11 +509,6 @@ def _unwritable_error(error: OSError) -> InputError:
 def delete_oldest_files(folder: Path, limit: int = CACHE_BYTES) -> None:
     """Delete what was not used for the longest time, until the cache is within its limit."""
     with contextlib.suppress(OSError):
-        files = [*folder.glob("*.data"), *folder.glob("*.page")]
-        total = 0
-        # Newest first: once the limit is passed, everything older goes.
-        for file in sorted(files, key=lambda file: file.lstat().st_mtime, reverse=True):
-            total += allocated_size(file.lstat())
-            if total > limit:
-                file.unlink(missing_ok=True)
-                file.with_suffix(".parts").unlink(missing_ok=True)
+        for file in list_oldest(folder, limit, (".data", ".page")):
+            file.unlink(missing_ok=True)
+            file.with_suffix(".parts").unlink(missing_ok=True)

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -95,6 +95,12 @@ def users_of_torch(files: Iterable[ImageFile]) -> tuple[ImageFile, ...]:
         # By name, in lower case: Windows finds a DLL whatever the case, and looks for it by its base name alone.
         names |= {file.name.lower() for file in remainder if file.path in users}
     return tuple(file for file in remainder if file.path in users)
+
+
+def main_image(files: Sequence[ImageFile]) -> ImageFile:
+    """Return the image of a target that tells its system and machine: the first that uses torch, if there is one."""
+    # All libraries of a wheel are for one system. One that uses torch tells the machine best.
+    return next(iter((*users_of_torch(files), *files)))
 
 
 def _uses_torch(users: set[str], name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from abiscan.inputs import observed_fs
 from abiscan.regex import regex
 
-WHEEL_SUFFIX: Final = ".whl"
+_WHEEL_SUFFIX: Final = ".whl"
 _CONDA_SUFFIXES: Final = (".conda", ".tar.bz2")
 _CONDA: Final = regex(r"[^/]+-[^-/]+-[^-/]+(\.conda|\.tar\.bz2)")
 _LIBRARY: Final = regex(r"\.(so(\.[0-9]+)*|pyd|dll|dylib)$")
@@ -47,19 +47,24 @@ def kind_of(path: Path) -> TargetKind:
     # First: a folder may be called anything, ``unpacked.whl`` for one.
     if observed_fs.is_dir(path):
         return TargetKind.FOLDER
-    if path.suffix == WHEEL_SUFFIX:
+    if is_wheel_name(path.name):
         return TargetKind.WHEEL
     if _CONDA.fullmatch(path.name):
         return TargetKind.CONDA
     return TargetKind.SOURCE if _SOURCE_ARCHIVE.search(path.name) else TargetKind.LIBRARY
 
 
+def is_wheel_name(name: str) -> bool:
+    """Whether a file, or the path of an address, is named like a wheel."""
+    return name.endswith(_WHEEL_SUFFIX)
+
+
 def may_be_package(name: str) -> bool:
     """Whether a file is named like a package in one file."""
-    return name.endswith(WHEEL_SUFFIX) or _CONDA.fullmatch(name) is not None
+    return is_wheel_name(name) or _CONDA.fullmatch(name) is not None
 
 
 def looks_like_file(word: str) -> bool:
     """Whether a word is the path of a file that is not there, and not the name of a package."""
     is_path = "/" in word or "\\" in word
-    return is_path or word.endswith((WHEEL_SUFFIX, *_CONDA_SUFFIXES)) or _LIBRARY.search(word) is not None
+    return is_path or word.endswith((_WHEEL_SUFFIX, *_CONDA_SUFFIXES)) or _LIBRARY.search(word) is not None

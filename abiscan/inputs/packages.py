@@ -18,7 +18,7 @@ from abiscan.errors import InputError
 from abiscan.inputs import interpreter, observed_fs, programs
 from abiscan.inputs.files import check_existence, require_regular
 from abiscan.inputs.image_files import IMAGE_NAME
-from abiscan.inputs.kinds import looks_like_file
+from abiscan.inputs.kinds import is_wheel_name, looks_like_file
 from abiscan.regex import regex
 from abiscan.words import did_you_mean
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import importlib.metadata
     from email.message import Message
 
-PURE: Final = "-none-any.whl"
-"""What the names of wheels end in that have nothing compiled in them."""
 SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = regex(r"[*?\[]")
@@ -242,7 +240,7 @@ def fetch_wheel(requirement: str, folder: Path, python: str | None, options: Seq
     except subprocess.TimeoutExpired as error:
         problem = f"could not download a wheel: pip was not done after {_FETCH_SECONDS} s, and was stopped"
         raise InputError(requirement, problem, "check the network and the index settings") from error
-    fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
+    fetched = next((path for path in folder.iterdir() if path not in before and is_wheel_name(path.name)), None)
     if process.returncode < 0:
         # subprocess: a negative code is the number of the signal that ended it.
         end = signal.Signals(-process.returncode).name

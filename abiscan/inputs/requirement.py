@@ -14,6 +14,7 @@ from abiscan.binary.machines import Machine
 from abiscan.errors import InputError
 from abiscan.inputs.variants import WheelVariant, without_label
 from abiscan.inputs.version import number_of
+from abiscan.inputs.wheel_tag import platform_tag
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def metadata_of(
 
 def _environment_of(wheel_name: str) -> dict[str, str]:
     """Return the environment that environment markers are evaluated in, as far as the name of a wheel specifies it."""
-    environment = environment_for(wheel_name.removesuffix(".whl").rpartition("-")[2])
+    environment = environment_for(platform_tag(wheel_name))
     if python := _python_of(wheel_name):
         environment |= {"python_version": python, "python_full_version": f"{python}.0"}
     return environment

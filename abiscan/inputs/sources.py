@@ -18,10 +18,11 @@ from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import observed_fs, package_files, variants
 from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, check_existence, installed_path
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
-from abiscan.inputs.kinds import WHEEL_SUFFIX, TargetKind, kind_of, may_be_package
+from abiscan.inputs.kinds import TargetKind, is_wheel_name, kind_of, may_be_package
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
+from abiscan.inputs.wheel_tag import is_for_any_system
 from abiscan.regex import regex
 from abiscan.words import plural
 
@@ -107,12 +108,9 @@ class Target(Struct, frozen=True, kw_only=True):
                 yield library
 
     @property
-    def built_on(self) -> str:
-        """What it is built for, in words: ``aarch64``, ``Windows on x86_64``."""
-        if self.images:
-            first = next(iter((*users_of_torch(self.images), *self.images)))
-            return f"{first.system.value} on {' and '.join(machine.value for machine in first.images)}"
-        return self.extensions[0].facts.machine.value
+    def uses_torch(self) -> bool:
+        """Whether any of its libraries uses torch."""
+        return bool(self.extensions or users_of_torch(self.images))
 
     @property
     def is_python(self) -> bool:
@@ -129,7 +127,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
         :raises NoExtensionError: there is nothing that uses torch, or that could not be read
         """
-        if not self.extensions and not self.unreadable and not users_of_torch(self.images):
+        if not self.uses_torch and not self.unreadable:
             raise _no_extension(self.name)
 
     def require_readable(self) -> None:
@@ -164,7 +162,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     kind = kind_of(path) if check_existence(path) else None
     if kind is TargetKind.FOLDER:
         return _read_folder(path, files, torch_package)
-    if path.suffix == WHEEL_SUFFIX:
+    if is_wheel_name(path.name):  # one that is not there, too
         return _read_wheel(path, files, site, name=str(path))
     if not observed_fs.is_file(path):
         raise InputError(str(path), "does not exist", FIX)
@@ -311,18 +309,18 @@ def _walk_libraries(path: Path) -> Iterator[str]:
                 yield file.relative_to(path).as_posix()
 
 
-def uses_torch(distribution: Distribution, files: Files, *, images: bool = False) -> bool:
-    """Return whether an installed package has an extension of torch.
-
-    :param images: whether that torch is for Windows or macOS
-    """
-    if images:
-        members = (member for member in _files_of(distribution) if is_image(member[2].read_head(len(MAGIC))))
-        result, _ = read_image_files(members)
-        return bool(users_of_torch(result))
+def uses_torch(distribution: Distribution, files: Files) -> bool:
+    """Return whether an installed package has an extension of torch for Linux."""
     # A search for two names in the file's bytes decides for most libraries, and costs less than reading ELF.
     objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.find_source(path)))
     return any(facts is not None and needs_torch(facts) for facts in objects)
+
+
+def images_use_torch(distribution: Distribution) -> bool:
+    """Return whether an installed package has an extension of torch for Windows or macOS."""
+    members = (member for member in _files_of(distribution) if is_image(member[2].read_head(len(MAGIC))))
+    images, _ = read_image_files(members)
+    return bool(users_of_torch(images))
 
 
 def is_python_for_torch(distribution: Distribution) -> bool:
@@ -441,7 +439,7 @@ def _read_members(
     if not objects and images:
         return _of_images(name, kind, root, images, metadata, package)
     # A wheel's tag names one system, and the images of another one in it are never loaded.
-    if metadata is None or metadata.wheel.endswith("-any.whl"):  # others are for one system
+    if metadata is None or is_for_any_system(metadata.wheel):  # others are for one system
         unreadable += _for_other_systems(images)
     if not objects and not unreadable and (metadata is None or package is None or not _imports_torch(package)):
         refusal = InputError if metadata is None else NoExtensionError  # a package may be pure Python: that is fine

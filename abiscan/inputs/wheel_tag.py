@@ -22,6 +22,21 @@ _VERSION: Final = regex(r"(?P<family>[A-Z]+)_(?P<number>[0-9.]+)")
 _OLDEST_PYTHON: Final = (3, 2)  # of the limited API
 
 
+def platform_tag(wheel: str) -> str:
+    """Return the tag that names the systems of a wheel: ``manylinux_2_28_x86_64``."""
+    return wheel.removesuffix(".whl").rpartition("-")[2]
+
+
+def is_for_any_system(wheel: str) -> bool:
+    """Whether a wheel is for every system, by its tags."""
+    return wheel.endswith("-any.whl")
+
+
+def is_pure(wheel: str) -> bool:
+    """Whether a wheel is for every system and every interpreter, by its tags: it has no extension module then."""
+    return wheel.endswith("-none-any.whl")
+
+
 def abi3_python(wheel: str) -> Version | None:
     """Return the oldest Python that a wheel with the tag ``abi3`` is for; None if it has no such tag."""
     match = _ABI3.search(wheel)
@@ -31,7 +46,7 @@ def abi3_python(wheel: str) -> Version | None:
 def manylinux_version(wheel: str) -> Version | None:
     """Return the oldest glibc that a wheel is tagged for; None if it has no manylinux tag."""
     # A compressed tag set (``manylinux_2_17_x86_64.manylinux2014_x86_64``) promises the oldest of its platforms.
-    platforms = wheel.removesuffix(".whl").rpartition("-")[2]
+    platforms = platform_tag(wheel)
     numbers = [
         _OLD_NAMES[match["old"]] if match["old"] else (int(match["major"]), int(match["minor"]))
         for match in _MANYLINUX.finditer(platforms)

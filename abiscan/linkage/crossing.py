@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.stable import Uncrossable, uncrossable_of_call, uncrossable_of_kernel
 from abiscan.inputs.version import MinorVersion
@@ -13,13 +15,8 @@ def uncrossable_kernels(registering: Registering) -> dict[str, Uncrossable]:
 
     :returns: the first value that cannot cross it, by operator
     """
-    schemas, release = _schemas_by_operator(registering), registering.release
-    names = dict.fromkeys(kernel.operator for kernel in registering.own.kernels if kernel.stable)
-    return {
-        name: value
-        for name in names
-        if (schema := _parse_schema(schemas.get(name), release)) and (value := uncrossable_of_kernel(schema, release))
-    }
+    names = (kernel.operator for kernel in registering.own.kernels if kernel.stable)
+    return _find_uncrossable(registering, names, uncrossable_of_kernel)
 
 
 def uncrossable_calls(registering: Registering) -> dict[str, Uncrossable]:
@@ -29,14 +26,21 @@ def uncrossable_calls(registering: Registering) -> dict[str, Uncrossable]:
 
     :returns: the first value that cannot cross it, by operator
     """
+    names = (lookup.operator for lookup in registering.own.lookups if lookup.is_stable_call)
+    values = _find_uncrossable(registering, names, uncrossable_of_call)
+    return {name: value for name, value in values.items() if value.always}
+
+
+def _find_uncrossable(
+    registering: Registering,
+    names: Iterable[str],
+    first_of: Callable[[FunctionSchema, MinorVersion], Uncrossable | None],
+) -> dict[str, Uncrossable]:
     schemas, release = _schemas_by_operator(registering), registering.release
-    names = dict.fromkeys(lookup.operator for lookup in registering.own.lookups if lookup.is_stable_call)
     return {
         name: value
-        for name in names
-        if (schema := _parse_schema(schemas.get(name), release))
-        and (value := uncrossable_of_call(schema, release))
-        and value.always
+        for name in dict.fromkeys(names)
+        if (schema := _parse_schema(schemas.get(name), release)) and (value := first_of(schema, release))
     }
 
 

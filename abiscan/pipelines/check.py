@@ -17,6 +17,7 @@ from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.systems import system_of
 from abiscan.verdict.turns import TargetQueue
 
 
@@ -58,9 +59,7 @@ def check_targets(
             with turns.of(source):
                 if not bench.is_for(source, torch) and any(bench.is_for(source, name) for name in names):
                     target = bench.target(source, torch).target
-                    # Of the releases for Windows and macOS, only the newest are known.
-                    where = f"{target.built_on} among the embedded ones" if target.images else target.built_on
-                    turns.without_build(source, torch, where)
+                    turns.without_build(source, torch, system_of(target).describe_platform(target))
                     continue
                 # What a target has loaded stays in the process for the targets after it, as if they were imported in
                 # turn.

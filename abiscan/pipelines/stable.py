@@ -68,18 +68,6 @@ def _make_row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow
         target=target.target.name,
         path=extension.path,
         stability=result,
-        compiled_with=_compiled_with(extension) if stable_abi else None,
+        # This runs its initialisers in the emulator.
+        compiled_with=extension.inventory.registrations.compiled_with if stable_abi else None,
     )
-
-
-def _compiled_with(extension: ExaminedExtension) -> str | None:
-    """Return the torch whose headers an extension records; recovering that runs its initialisers in the emulator."""
-    from abiscan.registrations import version_of
-
-    registered = extension.inventory.registrations
-    # The newest of all versions that are recorded: what was compiled with it needs at least that.
-    recorded = (
-        *(kernel.abi_version for kernel in registered.kernels),
-        *(lookup.abi_version for lookup in registered.lookups),
-    )
-    return version_of(max(filter(None, recorded), default=0))

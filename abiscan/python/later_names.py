@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.torch_classes import CLASSES
@@ -473,7 +474,7 @@ def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
     conditional: list[str] = []
     in_functions: list[str] = []
     for file in code.sources:
-        package = _package_of(file)
+        package = package_of(file)
         outline = code.outline(file)
         plain[file] = []
         for line in (*outline.imports, *outline.imports_in_functions):
@@ -513,11 +514,6 @@ def _sought(mention: _Mention) -> list[str]:
     nothing.
     """
     return [name for name in mention.public if not name.startswith("__") and name not in _COMMON]
-
-
-def _package_of(file: str) -> str:
-    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return module if file.endswith("/__init__.py") else module.rpartition(".")[0]
 
 
 def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool]]:

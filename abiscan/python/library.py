@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from abiscan.inputs import observed_fs
 from abiscan.python.dynamic_names import absolute_name
-from abiscan.python.harmless import BodyJudge
+from abiscan.python.harmless import BodyJudge, package_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.nodes import child_nodes, walk
@@ -323,7 +323,7 @@ class PythonCode(Struct, dict=True):
 
     def imported_by(self, file: str) -> list[Found]:
         """Return the modules of the package that the body of one imports."""
-        targets = (t for lines in self.imports(file, _package_of(file)) for line in lines for t in line.targets)
+        targets = (t for lines in self.imports(file, package_of(file)) for line in lines for t in line.targets)
         return [located for located in map(self.locate, targets) if located is not None]
 
     @cached_property
@@ -338,7 +338,7 @@ class PythonCode(Struct, dict=True):
 
     def _extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
         for line in self.outline(file).imports_in_functions:
-            targets = self.resolved(line, _package_of(file)).targets
+            targets = self.resolved(line, package_of(file)).targets
             for located in map(self.locate, targets):
                 if located is not None and located.extension and located.file and self.imports_at(file, line.line):
                     yield located.file, line.line
@@ -514,12 +514,6 @@ class PythonCode(Struct, dict=True):
         return name is not None and (
             name.encode() in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name))
         )
-
-
-def _package_of(file: str) -> str:
-    """Return the package that relative imports of a module start from."""
-    name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return name if file.endswith("/__init__.py") else name.rpartition(".")[0]
 
 
 def annotations_of(node: ast.AST) -> Iterator[ast.expr]:

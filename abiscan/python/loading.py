@@ -12,8 +12,8 @@ from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import describe_value
 from abiscan.python.questions import number_of
 from abiscan.python.systems import strip_folders
-from abiscan.python.torch_texts import NOT_LOADED, release_of, says
-from abiscan.python.values import NotKnown, PythonError, TextOfError, Thrown, Why
+from abiscan.python.torch_texts import NOT_LOADED, release_of, wording_of
+from abiscan.python.values import NotKnown, PythonError, TextOfError, Thrown, Why, torch_error
 
 
 def load_extension(machine: PythonMachine, file: str) -> None:
@@ -139,12 +139,13 @@ def _wrap_error(machine: PythonMachine, path: str, loader: LoadedBy, failure: Py
         return failure
     spelled = machine.files.system.spelled(path)
     told = machine.world.tells(
-        "it wraps errors", lambda world: says(NOT_LOADED, release_of(world.torch_version), path=spelled) is not None
+        "it wraps errors", lambda world: wording_of(NOT_LOADED, release_of(world.torch_version)) is not None
     )
     if not told:
         return failure
-    text = says(NOT_LOADED, path=spelled)
-    return PythonError(OSError, (text,), cause=failure, at=failure.at, loads=set(failure.loads))
+    error = torch_error(NOT_LOADED, path=spelled)
+    error.cause, error.at, error.loads = failure, failure.at, set(failure.loads)
+    return error
 
 
 def _fail_to_load(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> None:

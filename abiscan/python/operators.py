@@ -7,7 +7,8 @@ from msgspec import Struct
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import NotKnown, Why, thrown
+from abiscan.python.torch_texts import NO_OVERLOAD
+from abiscan.python.values import NotKnown, Thrown, Why, torch_error
 
 _OF_TORCH = frozenset({
     "c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp",
@@ -34,7 +35,7 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
         overload = f"{self.name}.{name}"
         if operator_exists(machine, overload) is False:
             packet = self.name.replace("::", ".")
-            raise thrown(AttributeError, f"The underlying op of '{packet}' has no overload name '{name}'")
+            raise Thrown(torch_error(NO_OVERLOAD, packet=packet, name=name))
         return OperatorValue(overload, is_overload=True)
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:

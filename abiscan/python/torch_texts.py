@@ -13,10 +13,11 @@ from abiscan.inputs.version import MinorVersion
 
 
 class Wording(NamedTuple):
-    """What torch says from one release on, up to the next wording of the same id."""
+    """What torch raises from one release on, up to the next wording of the same id."""
 
     id: str
     first: MinorVersion
+    raises: type[Exception]
     text: str
 
 
@@ -26,24 +27,40 @@ NOT_LOADED: Final = "not loaded"
 NO_OPERATOR: Final = "no operator"
 """What looking an operator up raises: up to 1.11 in TorchScript's registry, then as an attribute."""
 
+NO_OVERLOAD: Final = "no overload"
+"""What looking up an overload of an operator raises."""
+
 NO_OPERATOR_FOR_META: Final = "no operator for meta"
 """What registering a kernel for Meta raises, or a fake kernel."""
 
+NO_BACKEND: Final = "no backend"
+"""What ``import torch`` raises at its end, where a package fails that names itself as a backend."""
+
 WORDINGS: Final = (
-    Wording(NOT_LOADED, (2, 9), "Could not load this library: {path}"),
-    Wording(NO_OPERATOR, (1, 3), "No such operator {namespace}::{name}"),
-    Wording(NO_OPERATOR, (1, 12), "'_OpNamespace' object has no attribute '{name}'"),
-    Wording(NO_OPERATOR, (1, 13), "'_OpNamespace' '{namespace}' object has no attribute '{name}'"),
-    Wording(NO_OPERATOR_FOR_META, (2, 0), "operator {namespace}::{name} does not exist"),
+    Wording(NOT_LOADED, (2, 9), OSError, "Could not load this library: {path}"),
+    Wording(NO_OPERATOR, (1, 3), RuntimeError, "No such operator {namespace}::{name}"),
+    Wording(NO_OPERATOR, (1, 12), AttributeError, "'_OpNamespace' object has no attribute '{name}'"),
+    Wording(NO_OPERATOR, (1, 13), AttributeError, "'_OpNamespace' '{namespace}' object has no attribute '{name}'"),
+    Wording(NO_OVERLOAD, (1, 11), AttributeError, "The underlying op of '{packet}' has no overload name '{name}'"),
+    Wording(NO_OPERATOR_FOR_META, (2, 0), RuntimeError, "operator {namespace}::{name} does not exist"),
+    Wording(
+        NO_BACKEND,
+        (2, 5),
+        RuntimeError,
+        "Failed to load the backend extension: {name}. You can disable extension auto-loading with "
+        "TORCH_DEVICE_BACKEND_AUTOLOAD=0.",
+    ),
     Wording(
         "defined twice",
         (1, 8),
+        RuntimeError,
         "Tried to register an operator ({schema}) with the same name and overload name multiple times.",
     ),
-    Wording("kind", (1, 11), "Unsupported kind: {kind}"),
+    Wording("kind", (1, 11), ValueError, "Unsupported kind: {kind}"),
     Wording(
         "no operator for custom_ops",
         (2, 1),
+        ValueError,
         "Could not find the operator {operator}. Please make sure you have already registered the operator and (if "
         "registered from C++) loaded it via torch.ops.load_library.",
     ),
@@ -56,13 +73,22 @@ LIBRARY_SINCE: Final[dict[str, MinorVersion]] = {
 """The release of torch that a name of ``torch.library`` came with."""
 
 
+def wording_of(id_: str, release: MinorVersion | None = None) -> Wording | None:
+    """Return the wording of a release; None if it says nothing of the kind.
+
+    :param release: None for the newest
+    """
+    wordings = [wording for wording in WORDINGS if wording.id == id_ and (not release or wording.first <= release)]
+    return wordings[-1] if wordings else None
+
+
 def says(id_: str, release: MinorVersion | None = None, **values: object) -> str | None:
     """Return what a release says; None if it says nothing of the kind.
 
     :param release: None for the newest
     """
-    texts = [wording.text for wording in WORDINGS if wording.id == id_ and (not release or wording.first <= release)]
-    return texts[-1].format(**values) if texts else None
+    wording = wording_of(id_, release)
+    return wording.text.format(**values) if wording else None
 
 
 def release_of(version: object) -> MinorVersion | None:

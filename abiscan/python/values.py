@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from abiscan.python.model import PythonLine, World
+from abiscan.python.torch_texts import WORDINGS
 
 
 class Why(enum.Enum):
@@ -408,6 +409,12 @@ class Thrown(Exception):  # noqa: N818 - it carries the exception of the code th
 def thrown(cls: type[BaseException], *args: object) -> Thrown:
     """Return a new exception of a built-in class."""
     return Thrown(PythonError(cls, args))
+
+
+def torch_error(id_: str, **values: object) -> PythonError:
+    """Return an exception of torch, as its newest release raises it: see ``torch_texts``."""
+    wording = next(wording for wording in reversed(WORDINGS) if wording.id == id_)
+    return PythonError(wording.raises, (wording.text.format(**values),))
 
 
 ABSENT: Final = NotKnown("an attribute that is not there")

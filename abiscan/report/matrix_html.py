@@ -33,6 +33,7 @@ from abiscan.results.matrix import (
     format_cell,
     format_legend,
     format_working,
+    name_of_row,
 )
 from abiscan.results.package import PackageResult
 from abiscan.results.rule_page import is_address, page_of
@@ -112,7 +113,7 @@ def _list_target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[s
     yield f'<thead><tr><th scope="col"><button>file</button></th>{heads}</tr></thead><tbody>'
     for row, item in zip(shown, anchors, strict=True):
         cells = "".join(_format_cell(row, column, _find_anchor(column, item), name) for name, column in spans.items())
-        yield f'<tr><th scope="row">{_format_text(_format_name(row))}</th>{cells}</tr>'
+        yield f'<tr><th scope="row">{_format_text(name_of_row(row))}</th>{cells}</tr>'
     yield "</tbody></table></div>"
     for gpu_row in matrix.gpus or ():
         if gpu_row.target == target:
@@ -149,12 +150,6 @@ def _list_gpus(row: GpuRow) -> Iterator[str]:
 def _format_span(releases: Sequence[str]) -> str:
     """Return adjacent releases, oldest first: ``2.5.0-2.6.0``."""
     return "-".join(dict.fromkeys((releases[0], releases[-1])))
-
-
-def _format_name(row: Row | PackageRow) -> str:
-    if isinstance(row, Row):
-        return row.path
-    return f"{row.name} {row.version}" if row.version else row.name
 
 
 def _list_anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
@@ -211,7 +206,7 @@ def _list_details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[st
         versions = _format_span(releases)
         problem = first_line(describe_trouble(result, versions if len(releases) > 1 else None) or "notes")
         summary = (
-            f"<code>{_format_text(_format_name(row))}</code> on torch {_format_text(versions)}: {_format_text(problem)}"
+            f"<code>{_format_text(name_of_row(row))}</code> on torch {_format_text(versions)}: {_format_text(problem)}"
         )
         findings = "".join(map(_format_finding, result.findings))
         reasons = (f": {gap}" if isinstance(gap, str) else f" ({gap.stage}): {gap.reason}" for gap in result.gaps)

@@ -26,6 +26,7 @@ from abiscan.results.matrix import (
     format_advice,
     format_cell,
     format_legend,
+    name_of_row,
     rules_of,
     verdict_mark,
 )
@@ -43,7 +44,7 @@ def render_matrix(matrix: Matrix, console: Console, *, verbose: bool = False) ->
     :param verbose: with the first cause of each failure, and all clues to the torch that a file was built for
     """
     rows: tuple[Row | PackageRow, ...] = (*matrix.rows, *matrix.packages)
-    names = [clean(_format_name(row)) for row in rows]
+    names = [clean(name_of_row(row)) for row in rows]
     # Names are wrapped on a terminal only, where they have up to half of its width; elsewhere, they are searched for.
     if names and not console.is_terminal:
         console.width = max(console.width, 2 * max(map(len, names)))
@@ -191,7 +192,7 @@ def _list_tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], wi
     """Yield as many tables as fit the width of the terminal, one below the other."""
     # Columns are merged over all rows: the table stays one table.
     groups = group_adjacent(columns, lambda column: [format_cell(row, column) for row in rows])
-    names = [clean(_format_name(row)) for row in rows]
+    names = [clean(name_of_row(row)) for row in rows]
     # At least one column, however narrow the terminal is.
     room = max((width - max(map(len, names)) - 4) // _COLUMN, 1)
     for start in range(0, len(groups), room):
@@ -205,12 +206,6 @@ def _list_tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], wi
             cells = [format_cell(row, run[0]) for run in part]
             table.add_row(Text(name), *(Text(text, style=STYLES[text[0]]) for text in cells))
         yield table
-
-
-def _format_name(row: Row | PackageRow) -> str:
-    if isinstance(row, Row):
-        return row.path
-    return f"{row.name} {row.version}" if row.version else row.name
 
 
 def _list_causes(row: Row | PackageRow) -> Iterator[Text]:
@@ -227,7 +222,7 @@ def _list_causes(row: Row | PackageRow) -> Iterator[Text]:
         if first := cause(run[0], versions if len(run) > 1 else None):
             sign, rules, text = first
             yield Text.assemble(
-                f"  {clean(_format_name(row))} ",
+                f"  {clean(name_of_row(row))} ",
                 (sign, STYLES[sign]),
                 f" {versions}: ",
                 *(f"{rule}: " for rule in rules),

@@ -8,11 +8,10 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from abiscan.cpu.needs import CpuNeeds
 from abiscan.findings import OF_METADATA, Effect, Evidence, Finding
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
-from abiscan.results.cpu import cpu_document
+from abiscan.results.cpu import CpuNeeds
 from abiscan.results.document import Document, encode_plain, give_shape
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.rule_page import page_of
@@ -68,8 +67,7 @@ class Suppressed(Struct, frozen=True, kw_only=True):
 
 @give_shape(
     "target path sha256 torch torch_build torch_cuda verdict predicted_error undefined_symbols external findings cpu"
-    " gaps suppressed other_builds? call_error? uses_torch?",
-    cpu=lambda result: cpu_document(result.cpu),
+    " gaps suppressed other_builds? call_error? uses_torch?"
 )
 class Result(Struct, frozen=True, kw_only=True):
     """The result for one extension. The verdict is about the load, even if findings are suppressed.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
 from abiscan.results.check import Result
-from abiscan.results.document import Document, encode_plain, give_shape
+from abiscan.results.document import Document, give_shape
 from abiscan.results.gpus import GpuRow
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
@@ -21,8 +21,33 @@ from abiscan.words import ranges
 
 
 @give_shape(
+    "verdict=result.verdict rules torch_cuda=result.torch_cuda predicted_error=result.predicted_error",
+    rules=lambda cell: rules_of(cell.result),
+)
+class _Cell(Struct, frozen=True, kw_only=True):
+    """What the matrix has of a result."""
+
+    result: Result
+
+
+@give_shape("verdict=result.verdict error=result.error")
+class _ImportCell(Struct, frozen=True, kw_only=True):
+    """What the matrix has of the result for a package."""
+
+    result: PackageResult
+
+
+@give_shape("*best builds")
+class PackageCell(Struct, frozen=True, kw_only=True):
+    """What the matrix has of a package on a release: the best of its builds, and each of them."""
+
+    best: _ImportCell
+    builds: Mapping[str, _ImportCell]
+
+
+@give_shape(
     "target path built_for=built_for.releases evidence=built_for.clues declared cpu releases",
-    releases=lambda row: {release: _encode_cell(result) for release, result in row.results.items()},
+    releases=lambda row: {release: _Cell(result=result) for release, result in row.results.items()},
 )
 class Row(Struct, frozen=True, kw_only=True):
     """One extension on all releases.
@@ -44,7 +69,6 @@ class Row(Struct, frozen=True, kw_only=True):
         return next(filter(None, needs), None)
 
 
-@give_shape("target name version declared")
 class PackageRow(Struct, frozen=True, kw_only=True):
     """One package on all releases: as for ``Row``."""
 
@@ -62,11 +86,38 @@ class Column(Struct, frozen=True, kw_only=True):
     builds: tuple[str, ...]
 
 
+@give_shape("target=row.target name=row.name version=row.version declared=row.declared releases")
+class _PackageCells(Struct, frozen=True, kw_only=True):
+    """A row, with the builds of each release in one cell."""
+
+    row: PackageRow
+    columns: tuple[Column, ...]
+
+    @property
+    def releases(self) -> dict[str, PackageCell]:
+        """The cells, by the numbers of the releases that exist for the package."""
+        cells = {}
+        for column in self.columns:
+            results = {name: self.row.results[name] for name in column.builds if name in self.row.results}
+            if best := best_of(list(results.values())):
+                builds = {result.torch_build or name: _ImportCell(result=result) for name, result in results.items()}
+                cells[column.release] = PackageCell(best=_ImportCell(result=best), builds=builds)
+        return cells
+
+
+@give_shape("target *summary")
+class _TargetSummary(Struct, frozen=True, kw_only=True):
+    """Whether a target is stable."""
+
+    target: str
+    summary: StableSummary
+
+
 @give_shape(
     "suggestions stable_abi packages results=rows unchecked gpus?",
     suggestions=lambda matrix: [{"target": name, "requirement": text} for name, text in matrix.suggestions.items()],
-    stable_abi=lambda matrix: [{"target": name, **encode_plain(found)} for name, found in matrix.stable_abi.items()],
-    packages=lambda matrix: [_encode_package(row, matrix.columns) for row in matrix.packages],
+    stable_abi=lambda matrix: [_TargetSummary(target=name, summary=found) for name, found in matrix.stable_abi.items()],
+    packages=lambda matrix: [_PackageCells(row=row, columns=matrix.columns) for row in matrix.packages],
 )
 class Matrix(Document, frozen=True, kw_only=True):
     """All rows of a run, the ``releases`` that were checked, oldest first, and what to require.
@@ -269,6 +320,13 @@ def _fits_rows(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> 
     return any(all(verdict_mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
 
 
+def name_of_row(row: Row | PackageRow) -> str:
+    """Return what tables call a row."""
+    if isinstance(row, Row):
+        return row.path
+    return f"{row.name} {row.version}" if row.version else row.name
+
+
 def mark_of(row: Row | PackageRow, column: Column) -> str:
     """Return the symbol for the best of the builds of a release."""
     return format_cell(row, column)[0]
@@ -310,26 +368,3 @@ def _first_problem(result: Result) -> str | None:
 def rules_of(result: Result | PackageResult) -> list[str]:
     """Return the rules with findings, without repetition."""
     return list(dict.fromkeys(finding.rule for finding in result.findings))
-
-
-def _encode_cell(result: Result) -> dict[str, Any]:
-    return {
-        "verdict": result.verdict,
-        "rules": rules_of(result),
-        "torch_cuda": result.torch_cuda,
-        "predicted_error": result.predicted_error,
-    }
-
-
-def _encode_package(row: PackageRow, columns: Sequence[Column]) -> dict[str, Any]:
-    cells = {}
-    for column in columns:
-        results = {name: row.results[name] for name in column.builds if name in row.results}
-        if best := best_of(list(results.values())):
-            builds = {result.torch_build or name: _encode_verdict(result) for name, result in results.items()}
-            cells[column.release] = {**_encode_verdict(best), "builds": builds}
-    return {**encode_plain(row), "releases": cells}
-
-
-def _encode_verdict(package: PackageResult) -> dict[str, Any]:
-    return {"verdict": package.verdict, "error": package.error}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import posixpath
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeVar
 
 import msgspec.structs
+from msgspec import Struct
 
 from abiscan.binary.mangling import demangle_type
-from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach
+from abiscan.cpu.needs import CpuAtLoad
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.extension.gpu import ExtensionGpu
@@ -29,9 +30,11 @@ from abiscan.registrations import (
     Registrations,
     Registry,
 )
-from abiscan.results.cpu import cpu_document
-from abiscan.results.document import Document, encode_plain, give_shape
+from abiscan.results.cpu import CpuNeeds, CpuReach
+from abiscan.results.document import Document, give_shape
 from abiscan.results.selection import Selection
+
+_Keyed = TypeVar("_Keyed", Library, RegisteredKernel, RegisteredFallback)
 
 
 @give_shape("*_contents")
@@ -64,14 +67,15 @@ class ExtensionOperators(Document, frozen=True, kw_only=True):
         return zip(self.inventories, self.gpus or itertools.repeat(None), strict=False)
 
     @property
-    def _contents(self) -> dict[str, Any]:
+    def _contents(self) -> _Extension | dict[str, object]:
         """What the JSON document has."""
         cpus = self.cpus or itertools.repeat(None)
         # One object for one library, a list for a package: scripts for the former are older than the list.
-        documents = [
-            _encode_inventory(inventory, gpu, cpu) for (inventory, gpu), cpu in zip(self.with_gpus, cpus, strict=False)
+        extensions = [
+            _Extension(inventory=inventory, gpu=gpu, reaches=reaches)
+            for (inventory, gpu), reaches in zip(self.with_gpus, cpus, strict=False)
         ]
-        return documents[0] if self.single else {"target": self.target, "results": documents}
+        return extensions[0] if self.single else {"target": self.target, "results": extensions}
 
 
 def _select_registrations(registered: Registrations, selection: Selection) -> Registrations:
@@ -117,57 +121,85 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
     return schema.printed_by(built_for.minor_version) if built_for else str(schema)
 
 
-def _encode_inventory(
-    inventory: Inventory, gpu: ExtensionGpu | None, operators: dict[str, CpuReach] | None
-) -> dict[str, Any]:
-    registrations, keys = inventory.registrations, inventory.keys
-    newest = inventory.built_for[-1] if inventory.built_for else None
-    cpu_at_load = {posixpath.basename(inventory.path): CpuAtLoad(uses=registrations.cpu)}
-    return {
-        "path": inventory.path,
-        "built_for": inventory.built_for,
-        "libraries": [{**encode_plain(library), **_encode_key(library, keys)} for library in registrations.libraries],
-        "operators": [
-            {
-                **encode_plain(operator),
-                "schema": full_schema(operator, newest),
-                "tags": [inventory.tags.name(number) for number in operator.tags],
-            }
-            for operator in registrations.operators
-        ],
-        "kernels": [
-            {**encode_plain(kernel), **_encode_key(kernel, keys), "gpu_targets": gpu and gpu.targets(kernel)}
-            for kernel in registrations.kernels
-        ],
-        "fallbacks": [
-            {**encode_plain(fallback), **_encode_key(fallback, keys)} for fallback in registrations.fallbacks
-        ],
-        "classes": registrations.classes,
-        "registries": registrations.registries,
-        "lookups": registrations.lookups,
-        "gpu": gpu,
-        "cpu": cpu_document(CpuNeeds(machine=inventory.machine, files=cpu_at_load, operators=operators)),
-        "gaps": list(map(gap_document, inventory.gaps)),
-    }
+@give_shape(
+    "stage=gap.stage reason=gap.reason address symbol=gap.symbol started called=gap.called lost",
+    address=lambda code: _find_hexadecimal(code.gap.address),
+    started=lambda code: _find_hexadecimal(code.gap.started),
+    lost=lambda code: dict(code.gap.lost),
+)
+class CodeGap(Struct, frozen=True, kw_only=True):
+    """A gap in code: where it is, and what it cost."""
+
+    gap: Gap
 
 
-def gap_document(gap: Gap) -> dict[str, object]:
-    """Return the JSON object of a gap in code: where it is, and what it cost."""
-    return {
-        "stage": gap.stage,
-        "reason": gap.reason,
-        "address": _find_hexadecimal(gap.address),
-        "symbol": gap.symbol,
-        "started": _find_hexadecimal(gap.started),
-        "called": gap.called,
-        "lost": dict(gap.lost),
-    }
+@give_shape("*kernel gpu_targets")
+class _GpuKernel(Struct, frozen=True, kw_only=True):
+    """A kernel, with the GPUs that its code is for."""
+
+    kernel: RegisteredKernel
+    gpu_targets: tuple[str, ...] | None
 
 
-def _encode_key(
-    registered: Library | RegisteredKernel | RegisteredFallback, keys: DispatchKeys
-) -> dict[str, str | None]:
-    return {"dispatch_key": key_name(registered.dispatch_key, keys)}
+@give_shape(
+    "path=inventory.path built_for=inventory.built_for libraries operators kernels fallbacks classes=registered.classes"
+    " registries=registered.registries lookups=registered.lookups gpu cpu gaps",
+    gaps=lambda extension: [CodeGap(gap=gap) for gap in extension.inventory.gaps],
+)
+class _Extension(Struct, frozen=True, kw_only=True):
+    """What one extension registers, with the names of what its code has as numbers.
+
+    ``reaches`` has what its operators may use of the processor, None if that was not asked.
+    """
+
+    inventory: Inventory
+    gpu: ExtensionGpu | None
+    reaches: dict[str, CpuReach] | None
+
+    @property
+    def registered(self) -> Registrations:
+        """What it registers, as its code has it."""
+        return self.inventory.registrations
+
+    @property
+    def libraries(self) -> list[Library]:
+        """The libraries that it opens."""
+        return [self._name_key(library) for library in self.registered.libraries]
+
+    @property
+    def operators(self) -> list[RegisteredOperator]:
+        """The operators that it defines."""
+        inventory = self.inventory
+        newest = inventory.built_for[-1] if inventory.built_for else None
+        return [
+            msgspec.structs.replace(
+                operator, schema=full_schema(operator, newest), tags=tuple(map(inventory.tags.name, operator.tags))
+            )
+            for operator in self.registered.operators
+        ]
+
+    @property
+    def kernels(self) -> list[_GpuKernel]:
+        """The kernels that it registers."""
+        gpu = self.gpu
+        return [
+            _GpuKernel(kernel=self._name_key(kernel), gpu_targets=gpu.targets(kernel) if gpu else None)
+            for kernel in self.registered.kernels
+        ]
+
+    @property
+    def fallbacks(self) -> list[RegisteredFallback]:
+        """The fallbacks that it registers."""
+        return [self._name_key(fallback) for fallback in self.registered.fallbacks]
+
+    @property
+    def cpu(self) -> CpuNeeds:
+        """What it needs of the processor."""
+        at_load = {posixpath.basename(self.inventory.path): CpuAtLoad(uses=self.registered.cpu)}
+        return CpuNeeds(machine=self.inventory.machine, files=at_load, operators=self.reaches)
+
+    def _name_key(self, record: _Keyed) -> _Keyed:
+        return msgspec.structs.replace(record, dispatch_key=key_name(record.dispatch_key, self.inventory.keys))
 
 
 def _find_version(numbers: tuple[int, int] | None) -> str | None:

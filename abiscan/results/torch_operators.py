@@ -12,7 +12,7 @@ from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
 from abiscan.gaps import Gap
 from abiscan.registrations import Phase
 from abiscan.results.document import Document, give_shape
-from abiscan.results.operators import gap_document
+from abiscan.results.operators import CodeGap
 from abiscan.results.selection import Selection
 from abiscan.torches.api_version import format_schema
 from abiscan.torches.model import TorchRelease
@@ -27,7 +27,7 @@ from abiscan.torches.model import TorchRelease
     classes=lambda _: (),
     registries=lambda _: (),
     lookups=lambda _: (),
-    gaps=lambda torch: [gap_document(Gap(stage="emulation", reason=reason)) for reason in torch.operators.gaps],
+    gaps=lambda torch: [CodeGap(gap=Gap(stage="emulation", reason=reason)) for reason in torch.operators.gaps],
 )
 class TorchOperators(Document, frozen=True, kw_only=True):
     """The operators in a torch's dispatcher."""

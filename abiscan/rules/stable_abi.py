@@ -24,7 +24,6 @@ from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.registrations import version_of
 from abiscan.torches.shims import exported_since, is_shim
 
 
@@ -37,7 +36,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     # It needs all of the functions, so the newest of them decides.
     first = max(filter(None, since), default=None)
     text = f"{linkage.name} uses only the stable ABI of torch"
-    if compiled_with := _compiled_with(linkage):
+    if compiled_with := linkage.registering and linkage.registering.own.compiled_with:
         text += f"; compiled with the headers of torch {compiled_with}"
     if first:
         text += f"; needs torch {first} or newer"
@@ -55,14 +54,6 @@ def _is_stable(facts: SharedObject) -> bool:
     if any(name.startswith("_Z") and is_torch_symbol(name) for name in facts.imports):
         return False
     return any(map(is_shim, facts.imports))
-
-
-def _compiled_with(linkage: Linkage) -> str | None:
-    own = linkage.registering.own if linkage.registering else None
-    if own is None:
-        return None
-    recorded = (*(kernel.abi_version for kernel in own.kernels), *(lookup.abi_version for lookup in own.lookups))
-    return version_of(max(filter(None, recorded), default=0))
 
 
 RULE = rule("stable-abi", __doc__, find_problems)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.linkage import Linkage
-from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, says
+from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, says, wording_of
 
 _SHOWN = 8
-_TURNS_INTO_ATTRIBUTE_ERROR = (1, 12)
 
 
 def describe_symptom(linkage: Linkage) -> str | None:
@@ -40,7 +39,8 @@ def _list_errors(names: list[str], release: MinorVersion) -> str:
     first.
     """
     operators = [dict(zip(("namespace", "name"), name.split("::", 1), strict=True)) for name in names]
-    if release < _TURNS_INTO_ATTRIBUTE_ERROR:
+    wording = wording_of(NO_OPERATOR, release)
+    if wording is None or wording.raises is RuntimeError:
         return "RuntimeError: " + " | ".join(str(says(NO_OPERATOR, release, **operator)) for operator in operators)
     attribute = f"AttributeError: {says(NO_OPERATOR, release, **operators[0])}"
     fakes = [text for operator in operators if (text := says(NO_OPERATOR_FOR_META, release, **operator))]

@@ -78,13 +78,6 @@ def layout_changes(old: str, new: str, machine: Machine) -> dict[str, LayoutChan
     return {change.name: change for change in changes if change is not None}
 
 
-def slot_changes(name: str, old: str, new: str, machine: Machine) -> tuple[SlotChange, ...]:
-    """Return the vtable slots of a class that call a different function, lowest first; empty if a release lacks the
-    class.
-    """
-    return slots_between(name, ReleaseLayouts(old, machine), ReleaseLayouts(new, machine))
-
-
 @functools.lru_cache(maxsize=16_384)
 def slots_between(name: str, old: LayoutSource, new: LayoutSource) -> tuple[SlotChange, ...]:
     """Return the vtable slots of a class that call a different function, lowest first; empty if a torch lacks the

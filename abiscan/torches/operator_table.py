@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class OperatorTable:
-    """The operators of a file made by ``operator_packer.pack``.
+    """The operators of a file made by ``tools/operator_packer.py``.
 
     :raises ValueError: the bytes are not such a file
     """

@@ -12,6 +12,7 @@ from msgspec import Struct
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
+from abiscan.inputs import system
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber
@@ -33,6 +34,12 @@ class TorchPlatform(Protocol):
         :raises InputError: there is no such build
         """
 
+    def find_build(self, version: TorchVersion, *, cuda: bool) -> str | None:
+        """Return the embedded build that an index has as a version, by its full version; None if there is none.
+
+        :param cuda: whether what the index has is for CUDA, if the version does not say it
+        """
+
     def require_releases(self, platform: str) -> None:
         """Raise if nothing is embedded that an index for the platform may have.
 
@@ -44,6 +51,12 @@ class TorchPlatform(Protocol):
 def platform_of(system: System) -> TorchPlatform:
     """Return the platform of torch that an index is asked for."""
     return LinuxPlatform(system.machine) if system.images is None else ImagePlatform(*system.images)
+
+
+def own_platform() -> TorchPlatform:
+    """Return the platform that abiscan runs on."""
+    images = system.own_image_system()
+    return LinuxPlatform(system.own_machine()) if images is None else ImagePlatform(*images)
 
 
 def local_tag(cuda: str) -> str:
@@ -65,9 +78,7 @@ class LinuxPlatform(Struct, frozen=True):
 
     def build_of(self, number: str, cuda: str | None = None) -> ReleaseNumber:
         """Return the build of a release for a CUDA; by default one with CUDA, if there is one."""
-        builds = [
-            build for version, machine, build in embedded.builds() if str(version) == number and machine is self.machine
-        ]
+        builds = self._list_builds(TorchVersion.parse(number))
         if cuda is None:
             return ReleaseNumber(next((build for build in builds if "+cu" in build), number))
         build = f"{number}+{local_tag(cuda)}"
@@ -75,8 +86,20 @@ class LinuxPlatform(Struct, frozen=True):
             raise InputError(build, "is not a build that is known here", f"known are {', '.join(builds) or 'none'}")
         return ReleaseNumber(build)
 
+    def find_build(self, version: TorchVersion, *, cuda: bool) -> str | None:
+        """Return the embedded build that an index has as a version."""
+        builds = self._list_builds(version.of_release)
+        if version.local:
+            return next((build for build in builds if TorchVersion(build) == version), None)
+        return next((build for build in builds if ("+cu" in build) == cuda), None)
+
     def require_releases(self, platform: str) -> None:
         """Raise nothing: the releases of Linux are all embedded."""
+
+    def _list_builds(self, release: TorchVersion | None) -> list[str]:
+        return [
+            build for version, machine, build in embedded.builds() if version == release and machine is self.machine
+        ]
 
 
 class ImagePlatform(Struct, frozen=True):
@@ -92,6 +115,11 @@ class ImagePlatform(Struct, frozen=True):
     def build_of(self, number: str, cuda: str | None = None) -> ReleaseNumber:
         """Return the build of a release for a CUDA, which is looked up only when it is opened."""
         return ReleaseNumber(f"{number}+{local_tag(cuda)}" if cuda else number)
+
+    def find_build(self, version: TorchVersion, *, cuda: bool) -> str | None:  # noqa: ARG002 - there is one build
+        """Return the embedded build that an index has as a version."""
+        builds = torch_images.builds(self.system, self.machine)
+        return next((str(build) for build in builds if version in (build, build.of_release)), None)
 
     def require_releases(self, platform: str) -> None:
         """Raise: only the newest releases are embedded, and the index may have older ones."""

@@ -49,12 +49,6 @@ def exported_since(name: str, machine: Machine) -> TorchVersion | None:
     return since
 
 
-def last_exported(name: str, machine: Machine) -> TorchVersion | None:
-    """Return the newest release that exports a function; None if none does."""
-    exported = embedded.exported_by_release(name, machine)
-    return max((release for release, exports in exported.items() if exports), default=None)
-
-
 def gate_version(name: str) -> TorchVersion | None:
     """Return the lowest target version with which headers declare a function; None if they always do."""
     return _make_data().gates.get(name)

@@ -15,7 +15,7 @@ from typing import Final
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.cpu.processors import Cpu
-from abiscan.inputs.image_files import ImageFile, users_of_torch
+from abiscan.inputs.image_files import ImageFile, main_image
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import TorchVersion, number_of
@@ -28,7 +28,7 @@ from abiscan.torches import embedded, embedded_operators, embedded_python
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
 from abiscan.verdict.images import machine_of
-from abiscan.verdict.world import LoadAttempt, operators_of_any_release, raised_by, with_bases
+from abiscan.verdict.world import LoadAttempt, importing_python, operators_of_any_release, raised_by, with_bases
 
 SYSTEMS: Final = {ImageSystem.WINDOWS: WINDOWS, ImageSystem.MACOS: MACOS}
 """The systems of images, as Python code sees them."""
@@ -49,8 +49,7 @@ class ImageWorld:
 
     def __init__(self, torch: Torch, target: Target, package: Package) -> None:
         self._target = target
-        # All libraries of a wheel are for one system. One that uses torch tells the machine best.
-        first = next(iter((*users_of_torch(target.images), *target.images)))
+        first = main_image(target.images)
         self._system = SYSTEMS[first.system]
         self._torch = torch.images(first.system, machine_of(first, torch))
         self.build = self._torch.build
@@ -60,7 +59,7 @@ class ImageWorld:
         self.cuda = _find_cuda(self._torch, self._system)
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
         self.torch_names: TorchNames | None = None
-        self.python = _python(target, torch)
+        self.python = importing_python(torch, target)
         self.machine = self._system.machine(self._torch.machine.value)
         self.unread = (
             f"registrations, layouts and code for GPUs are not read in files for {first.system.value}: libraries that "
@@ -167,13 +166,3 @@ def _find_cuda(torch: TorchImages, system: PythonSystem) -> str | Answer | None:
     if version is None:
         return Answer.UNKNOWN
     return version.cuda or (None if (version.local or "").startswith("cpu") else Answer.UNKNOWN)
-
-
-def _python(target: Target, torch: Torch) -> tuple[int, int] | Answer:
-    """Return the Python that imports the package: that of the torch, else the one that the wheel is for."""
-    if torch.interpreter is not None:
-        return torch.interpreter.tag.major, torch.interpreter.tag.minor
-    if target.metadata is None or target.metadata.python is None:
-        return Answer.UNKNOWN
-    major, _, minor = target.metadata.python.partition(".")
-    return int(major), int(minor)

@@ -20,7 +20,7 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Finding
 from abiscan.inputs import interpreter, observed_fs, system
 from abiscan.inputs.files import Files
-from abiscan.inputs.image_files import ImageFile, users_of_torch
+from abiscan.inputs.image_files import ImageFile
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.installed import Surroundings, installed_in
@@ -145,7 +145,7 @@ class PackageReading:
         world = self._make_world(judge, target, files)
         surroundings = surroundings_of(judge.torch, self._package)
         reading = self._reader.read(world.fresh, surroundings)
-        if (target.extensions or users_of_torch(target.target.images)) and _says_nothing(self._sources, reading):
+        if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
         later = functools.partial(self._reader.later_uses, world, surroundings)
         return ReadPackage(

@@ -1,24 +1,36 @@
-"""The systems that targets are for: Linux, or Windows and macOS. Here it is decided, once, how a target is judged."""
+"""The systems that targets are for: Linux, or Windows and macOS.
+
+Here it is decided, once, for which of them a target, a torch or this machine is, and what differs then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from abiscan.binary.elf import Machine
+from abiscan.extension.built_for import releases_exporting_imports
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
+from abiscan.inputs import sources, system
 from abiscan.inputs.files import Files
+from abiscan.inputs.image_files import main_image
 from abiscan.inputs.package_files import Package
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.sources import Target
+from abiscan.inputs.version import TorchVersion
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.results.check import Result
-from abiscan.torches.torch import EmbeddedTorch
+from abiscan.torches import embedded
+from abiscan.torches.torch import EmbeddedTorch, ImageTorch, Torch
 from abiscan.verdict.judge import Judge
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.verdict.image_world import ImageWorld
+
+Layouts: TypeAlias = Callable[[], Mapping[str, Mapping[str, str]]]
+"""Finds, by extension and release, which class it cannot share with that torch."""
 
 
 class TargetSystem(Protocol):
@@ -48,10 +60,35 @@ class TargetSystem(Protocol):
         :param files: those that the torch and the target were read from
         """
 
+    def relied_on(self, target: ExaminedTarget, torch: Torch, find_layouts: Layouts) -> dict[str, Any]:
+        """Return what the libraries of a target need from the torch that they were built for, for its stamp.
+
+        :raises InputError: the torch is for another system
+        """
+
+    def builds_for(self, target: Target) -> tuple[tuple[TorchVersion, str], ...]:
+        """Return the embedded builds that have what a target imports, as far as that is known, with their releases."""
+
+    def describe_platform(self, target: Target) -> str:
+        """Return what a target is built for, in words: ``aarch64``."""
+
+    def uses_torch(self, distribution: Distribution, files: Files) -> bool:
+        """Whether an installed package has an extension of torch for the system."""
+
 
 def system_of(target: Target) -> TargetSystem:
     """Return the system that a target is for; Linux, if it has no library."""
     return _IMAGES if target.images else _LINUX
+
+
+def system_of_torch(torch: Torch) -> TargetSystem:
+    """Return the system that the files of a torch are for; Linux, if it has none of its own."""
+    return _IMAGES if isinstance(torch, ImageTorch) else _LINUX
+
+
+def own_system() -> TargetSystem:
+    """Return the system that abiscan runs on."""
+    return _IMAGES if system.own_image_system() else _LINUX
 
 
 class _Linux:
@@ -69,6 +106,31 @@ class _Linux:
 
     def make_world(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> PackageWorld:
         return PackageWorld(judge, target, package, files)
+
+    def relied_on(self, target: ExaminedTarget, torch: Torch, find_layouts: Layouts) -> dict[str, Any]:
+        from abiscan.verdict.reliance import relied_on_by_extensions
+
+        return relied_on_by_extensions(target, torch.for_linux(), find_layouts)
+
+    def builds_for(self, target: Target) -> tuple[tuple[TorchVersion, str], ...]:
+        # Python code alone is for the machine at hand, if abiscan knows it.
+        here = system.own_machine()
+        machines = {extension.facts.machine for extension in target.extensions} or ({here} if here else set())
+        if len(machines) != 1:
+            return ()
+        (machine,) = machines
+        releases = releases_exporting_imports(target.extensions) if target.extensions else embedded.versions(machine)
+        return tuple(
+            (release, build)
+            for release, build_machine, build in embedded.builds()
+            if build_machine is machine and release in releases
+        )
+
+    def describe_platform(self, target: Target) -> str:
+        return target.extensions[0].facts.machine.value
+
+    def uses_torch(self, distribution: Distribution, files: Files) -> bool:
+        return sources.uses_torch(distribution, files)
 
 
 class _Images:
@@ -93,6 +155,27 @@ class _Images:
         from abiscan.verdict.image_world import ImageWorld
 
         return ImageWorld(judge.torch, target.target, package)
+
+    def relied_on(self, target: ExaminedTarget, torch: Torch, _find_layouts: Layouts) -> dict[str, Any]:
+        from abiscan.verdict.reliance import relied_on_by_images
+
+        return relied_on_by_images(target.target, torch)
+
+    def builds_for(self, target: Target) -> tuple[tuple[TorchVersion, str], ...]:
+        from abiscan.torches import torch_images
+
+        image = main_image(target.images)
+        releases = {release for machine in image.images for release in torch_images.releases(image.system, machine)}
+        return tuple((release, str(release)) for release in releases)
+
+    def describe_platform(self, target: Target) -> str:
+        image = main_image(target.images)
+        machines = " and ".join(machine.value for machine in image.images)
+        # Of the releases for these systems, only the newest are embedded.
+        return f"{image.system.value} on {machines} among the embedded ones"
+
+    def uses_torch(self, distribution: Distribution, _files: Files) -> bool:
+        return sources.images_use_torch(distribution)
 
 
 _LINUX: Final = _Linux()

@@ -22,6 +22,7 @@ from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
+from abiscan.inputs.sources import Target
 from abiscan.inputs.torch_build import build_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import predict_crash
@@ -127,7 +128,7 @@ class PackageWorld:
         self.torch = setting.release
         self.build, self.release_number = setting.release.build, setting.release.version
         self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
-        self.python = _python(judge, target)
+        self.python = importing_python(judge.torch, target.target)
         self.machine = setting.release.machine.value
         self.cpu = judge.cpu
         self._linux_torch = judge.torch.for_linux()
@@ -572,12 +573,11 @@ def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str |
     return build, None if (version.local or "").startswith(("cpu", "rocm")) else Answer.UNKNOWN
 
 
-def _python(judge: Judge, target: ExaminedTarget) -> tuple[int, int] | Answer:
+def importing_python(torch: Torch, target: Target) -> tuple[int, int] | Answer:
     """Return the Python that imports the package: that of the torch, else the one that the wheel is for."""
-    interpreter, metadata = judge.torch.interpreter, target.target.metadata
-    if interpreter is not None:
-        return interpreter.tag.major, interpreter.tag.minor
-    if metadata is None or metadata.python is None:
+    if torch.interpreter is not None:
+        return torch.interpreter.tag.major, torch.interpreter.tag.minor
+    if target.metadata is None or target.metadata.python is None:
         return Answer.UNKNOWN
-    major, _, minor = metadata.python.partition(".")
+    major, _, minor = target.metadata.python.partition(".")
     return int(major), int(minor)

@@ -10,11 +10,11 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.torches import embedded, embedded_declarations, embedded_operators
-from abiscan.torches.operator_packer import pack
 from abiscan.torches.operator_table import OperatorTable
 from tests import live_torch
 from tools import data_files
 from tools.data_files import Build, Headers
+from tools.operator_packer import pack
 from tools.read_release import read_build, read_include
 from tools.release import ATEN, DISPATCH, TORCHES
 

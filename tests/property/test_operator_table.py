@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
-from abiscan.torches.operator_packer import pack
 from abiscan.torches.operator_table import OperatorTable
+from tools.operator_packer import pack
 
 # Few values each, so that builds have things in common, and differ.
 NAMES = st.sampled_from(("aten::add", "aten::add.out", "aten::cat", "prims::add", "noname"))

@@ -10,6 +10,7 @@ from abiscan.binary.elf import Machine
 from abiscan.emulation.arch import code_aarch64, code_x86_64
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.memory import Memory
+from abiscan.emulation.arch.values import Swept, VariableArguments
 from abiscan.emulation.arch.x86_64 import X8664
 from abiscan.emulation.processor import Processor
 
@@ -38,6 +39,11 @@ class Arch(Protocol):
     thread_pointer: ClassVar[str]
     thread_pointer_offset: ClassVar[int]
     hidden_result: ClassVar[str | None]
+    link: ClassVar[str | None]  # the register of the return address; None where it is on the stack
+    has_x87: ClassVar[bool]  # whether ``long double`` is the format of the x87
+    pairs_numbers: ClassVar[bool]  # whether both parts of a ``float _Complex`` are passed in one register
+    tells_features: ClassVar[bool]  # whether ``getauxval`` is how programs ask which optional features there are
+    names_data: ClassVar[bool]  # whether an instruction names the data that it uses: see ``data_of``
     absolute: ClassVar[int]
     slots: ClassVar[tuple[int, ...]]
     stub_slot: ClassVar[int]  # the one of them that only stubs use
@@ -75,6 +81,21 @@ class Arch(Protocol):
 
     def stack_after_return(self, vm: Processor) -> int:
         """Return the stack pointer that the caller has, at the very entry of a function."""
+
+    def hand_result(self, vm: Processor, result: int, arguments: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the arguments of a call of a function that returns an object in memory, at ``result``."""
+
+    def sets_result(self, read: Callable[[int, int], bytes], return_address: int) -> bool | None:
+        """Whether the code before a call says where an object in memory is to be; None where an argument does.
+
+        :param read: returns so many bytes at an address
+        """
+
+    def variable_arguments(self, words: Callable[[int, int], tuple[int, ...]], address: int) -> VariableArguments:
+        """Return how far in its arguments a ``va_list`` is.
+
+        :param words: returns so many words at an address
+        """
 
     def return_object(self, vm: Processor, address: int) -> None:
         """Set the result of a function that returned an object in memory at ``address``."""
@@ -117,6 +138,9 @@ class Arch(Protocol):
 class Code(Protocol):
     """What can be told from the code of an architecture without executing it."""
 
+    IS_SWEPT: bool
+    """Whether it can be searched for what it needs of the processor."""
+
     STUB_ENTRIES: tuple[int, ...]
     """How far before its jump a stub of the procedure linkage table may begin."""
 
@@ -140,6 +164,9 @@ class Code(Protocol):
 
     def beginnings(self, near: int, end: int) -> range:
         """Return where to begin to decode, so that instructions end at ``end``."""
+
+    def sweep(self, code: bytes, address: int) -> Swept:
+        """Return where instructions need an extension or ask for one, the calls, the data, and how much was read."""
 
     def instructions(self, code: bytes, address: int) -> list[tuple[int, bool]]:
         """Return the instructions that code consists of, and which are branches; none if it is not all instructions."""

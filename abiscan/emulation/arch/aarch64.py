@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 from abiscan.binary.elf import Machine
 from abiscan.cpu.instructions import AARCH64_TOPS, features_of
 from abiscan.emulation.arch.memory import Memory
+from abiscan.emulation.arch.values import VariableArguments
 from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch.data_flow import DataFlow
+
+
+_MOST_BEFORE_CALL: Final = 12  # instructions
+_BRANCHES, _BRANCH = 0x1C00_0000, 0x1400_0000
+_SYSTEM: Final = 0xD5  # instructions like nop, in the same group
+_SETS_X8: Final = (  # mask and bits of mov, add, sub, ldr (Arm ARM, C4.1)
+    *((0xFFE0_FFFF, 0xAA00_03E8), (0xFF80_001F, 0x9100_0008), (0xFF80_001F, 0xD100_0008), (0xFFC0_001F, 0xF940_0008)),
+)
 
 
 class Aarch64:
@@ -36,6 +45,11 @@ class Aarch64:
     thread_pointer: ClassVar[str] = "tpidr_el0"
     thread_pointer_offset: ClassVar[int] = 16
     hidden_result: ClassVar[str | None] = "x8"  # AAPCS64 section 6.9, "Result return"
+    link: ClassVar[str | None] = "x30"
+    has_x87: ClassVar[bool] = False
+    pairs_numbers: ClassVar[bool] = False
+    tells_features: ClassVar[bool] = True
+    names_data: ClassVar[bool] = False
 
     # Relocation types, "ELF for the Arm 64-bit Architecture", section 5.7.11.
     absolute: ClassVar[int] = 257  # R_AARCH64_ABS64
@@ -94,6 +108,41 @@ class Aarch64:
     def stack_after_return(self, vm: Processor) -> int:
         """Return the stack pointer: the return address is in a register."""
         return int(vm.sp)
+
+    def hand_result(self, vm: Processor, result: int, arguments: tuple[int, ...]) -> tuple[int, ...]:
+        """Put the address into ``x8``."""
+        vm.reg_write("x8", result)
+        return arguments
+
+    def sets_result(self, read: Callable[[int, int], bytes], return_address: int) -> bool:
+        """Whether code sets ``x8``: a compiler does close to the call that it is for, with no branch between them.
+
+        Otherwise, the register may have what was there before.
+        """
+        code = read(return_address - 4 * (_MOST_BEFORE_CALL + 1), 4 * _MOST_BEFORE_CALL)
+        for (instruction,) in reversed(list(struct.iter_unpack("<I", code))):
+            if instruction & _BRANCHES == _BRANCH and instruction >> 24 != _SYSTEM:
+                return False
+            if any(instruction & mask == bits for mask, bits in _SETS_X8):
+                return True
+        return False
+
+    def variable_arguments(self, words: Callable[[int, int], tuple[int, ...]], address: int) -> VariableArguments:
+        """Return how far it is: both kinds of saved registers end where the offsets count from, which are negative.
+
+        AAPCS64, appendix B.
+        """
+        overflow, saved, number_saved, at = words(address, 4)
+        offset, number_offset = struct.unpack("<2i", at.to_bytes(8, "little"))
+        return VariableArguments(
+            overflow=overflow,
+            saved=saved,
+            offset=offset,
+            end=0,
+            number_saved=number_saved,
+            number_offset=number_offset,
+            number_end=0,
+        )
 
     def return_object(self, vm: Processor, address: int) -> None:
         """Do nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""

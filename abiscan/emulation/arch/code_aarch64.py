@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from abiscan.emulation.arch.values import Swept
 from abiscan.regex import regex
 
 STUB_ENTRIES: tuple[int, ...] = (0, 4)  # bti
@@ -118,3 +119,11 @@ def _distance(word: int) -> int:
 
 def _signed(value: int, bits: int) -> int:
     return value - (value >> (bits - 1) << bits)
+
+
+IS_SWEPT: Final = False
+
+
+def sweep(code: bytes, address: int) -> Swept:  # noqa: ARG001 - nothing is read of it
+    """Return that nothing was read."""
+    return [], [], [], [], 0

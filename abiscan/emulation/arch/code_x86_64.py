@@ -14,6 +14,9 @@ from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+from abiscan.binary.elf import Machine
+from abiscan.cpu.instructions import features_of
+from abiscan.emulation.arch.values import Swept
 from abiscan.regex import regex
 
 STUB_ENTRIES: tuple[int, ...] = (0, 1, 4, 5)  # endbr64 and a bnd prefix
@@ -133,8 +136,38 @@ def instructions(code: bytes, address: int) -> list[tuple[int, bool]]:
     return [(at, name.startswith(("j", "call", "ret"))) for at, _, name, _ in decoded]
 
 
+IS_SWEPT: Final = True
+
+
+def sweep(code: bytes, address: int) -> Swept:
+    """Return where instructions need an extension or ask for one, the calls, the data, and how much was read."""
+    import capstone  # type: ignore[import-untyped]
+    from capstone import x86
+
+    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    decoder.detail = True
+    extensions: list[int] = []
+    questions: list[int] = []
+    calls: list[tuple[int, int]] = []
+    content: list[tuple[int, int]] = []
+    end = 0
+    for instruction in decoder.disasm(code, address):
+        at = instruction.address - address
+        end = at + instruction.size
+        if features_of(Machine.X86_64, bytes(instruction.bytes) + bytes(_LONGEST_INSTRUCTION)):
+            extensions.append(at)
+        if instruction.mnemonic == "cpuid":
+            questions.append(at)
+        for operand in instruction.operands:
+            if operand.type == x86.X86_OP_IMM and instruction.opcode[0] in (0xE8, 0xE9):
+                calls.append((at, operand.imm))
+            if operand.type == x86.X86_OP_MEM and operand.mem.base == x86.X86_REG_RIP:
+                content.append((at, address + end + operand.mem.disp))
+    return extensions, questions, calls, content, end
+
+
 @functools.cache
 def _decoder() -> Any:
-    import capstone  # type: ignore[import-untyped]
+    import capstone
 
     return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)

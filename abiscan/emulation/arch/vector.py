@@ -150,22 +150,6 @@ def _extract_part(size: int) -> Operation:
     return apply
 
 
-def _insert(width: int) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:
-        at = immediate % (XMM_BYTES // width) * width
-        return sources[0][:at] + sources[1][:width] + sources[0][at + width :]
-
-    return apply
-
-
-def _extract(width: int) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:
-        at = immediate % (XMM_BYTES // width) * width
-        return sources[0][at : at + width]
-
-    return apply
-
-
 def _scalar(code: str, function: Callable[[float, float], float]) -> Operation:
     width = struct.calcsize(code)
 
@@ -272,15 +256,15 @@ _OPERATIONS: Final[dict[str, Operation]] = {
     **dict.fromkeys(("vpermd", "vpermps"), _permute(4)),
     "valignd": _align_lanes(4),
     "valignq": _align_lanes(8),
-    **{f"vpinsr{letter}": _insert(width) for letter, width in _WIDTHS},
-    **{f"vpextr{letter}": _extract(width) for letter, width in _WIDTHS},
+    **{f"vpinsr{letter}": _insert_part(width) for letter, width in _WIDTHS},
+    **{f"vpextr{letter}": _extract_part(width) for letter, width in _WIDTHS},
     **dict.fromkeys(_MOVES, _first),
     "vmovq": lambda sources, _: sources[0][:8],
     "vmovd": lambda sources, _: sources[0][:4],
     **dict.fromkeys(("vmovlhps", "vmovhps", "vmovhpd"), _move_high),
     **dict.fromkeys(("vmovlps", "vmovlpd"), _move_low),
     "vmovhlps": _high_to_low,
-    "vextractps": _extract(4),
+    "vextractps": _extract_part(4),
     **newer_vectors.OPERATIONS,
     **newer_vectors.OF_ONE_SOURCE,
     **newer_vectors.FMA,

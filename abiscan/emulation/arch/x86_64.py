@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.runtime_x86_64 import runtime
+from abiscan.emulation.arch.values import VariableArguments
 from abiscan.emulation.arch.vex import extensions, is_x87, suspects
 from abiscan.emulation.processor import Processor
 from abiscan.regex import regex
@@ -50,6 +51,11 @@ class X8664:
     thread_pointer: ClassVar[str] = "FS_OFFSET"
     thread_pointer_offset: ClassVar[int] = 0
     hidden_result: ClassVar[str | None] = None  # the address of a result in memory is the first argument
+    link: ClassVar[str | None] = None
+    has_x87: ClassVar[bool] = True
+    pairs_numbers: ClassVar[bool] = True
+    tells_features: ClassVar[bool] = False  # ``cpuid`` does, and the machine has none
+    names_data: ClassVar[bool] = True
 
     # Relocation types, psABI table 4.9.
     absolute: ClassVar[int] = 1  # R_X86_64_64
@@ -114,6 +120,30 @@ class X8664:
     def stack_after_return(self, vm: Processor) -> int:
         """Return the address above the return address."""
         return int(vm.sp) + 8
+
+    def hand_result(self, vm: Processor, result: int, arguments: tuple[int, ...]) -> tuple[int, ...]:  # noqa: ARG002
+        """Put the address before the arguments (psABI, 3.2.3)."""
+        return (result, *arguments)
+
+    def sets_result(self, read: Callable[[int, int], bytes], return_address: int) -> None:  # noqa: ARG002
+        """Return None: an argument says it."""
+        return
+
+    def variable_arguments(self, words: Callable[[int, int], tuple[int, ...]], address: int) -> VariableArguments:
+        """Return how far it is: in the 48 bytes of saved registers, and in the 176 with those for numbers.
+
+        psABI, figure 3.34.
+        """
+        at, overflow, saved = words(address, 3)
+        return VariableArguments(
+            overflow=overflow,
+            saved=saved,
+            offset=at & 0xFFFF_FFFF,
+            end=48,
+            number_saved=saved,
+            number_offset=at >> 32,
+            number_end=176,
+        )
 
     def return_object(self, vm: Processor, address: int) -> None:
         """Set ``rax`` to the address: so does a function that returns an object in memory (psABI, 3.2.3)."""

@@ -190,10 +190,10 @@ def _copy_text_bounded(call: Call) -> int:
     return call.argument(0)
 
 
-@LIBC.named("strcat", "__strcat_chk")
+@LIBC.named("strcat", "__strcat_chk", "strncat", "__strncat_chk")
 def _append_text(call: Call) -> int:
-    end = call.argument(0) + len(call.machine.text(call.argument(0)))
-    call.machine.write(end, call.machine.text(call.argument(1)) + b"\0")
+    end, text = call.argument(0) + len(call.machine.text(call.argument(0))), call.machine.text(call.argument(1))
+    call.machine.write(end, (text[: call.argument(2)] if "strn" in call.name else text) + b"\0")
     return call.argument(0)
 
 
@@ -410,24 +410,14 @@ class Passed:
 
 
 class Listed:
-    """Arguments of a ``va_list``: those left in registers, then those in the stack.
-
-    SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, and of 176 for numbers, where the stack
-    goes on, where they are; AAPCS64, appendix B: where the stack goes on, the ends of the saved registers, two words on
-    how far before these it is.
-    """
+    """Arguments of a ``va_list``: those left in registers, then those in the stack."""
 
     def __init__(self, call: Call, address: int) -> None:
-        self._machine = machine = call.machine
-        self._is_x86 = call.process.arch.hidden_result is None
-        if self._is_x86:
-            at, self._overflow, self._saved = machine.words(address, 3)
-            self._number_saved, self._offset, self._number_offset = self._saved, at & 0xFFFF_FFFF, at >> 32
-            self._end, self._number_end = 48, 176
-        else:
-            self._overflow, self._saved, self._number_saved, at = machine.words(address, 4)
-            self._offset, self._number_offset = _signed(at, 32), _signed(at >> 32, 32)
-            self._end = self._number_end = 0
+        arch, self._machine = call.process.arch, call.machine
+        self._has_x87 = arch.has_x87
+        where = arch.variable_arguments(call.machine.words, address)
+        self._overflow, self._saved, self._offset, self._end = where[:4]
+        self._number_saved, self._number_offset, self._number_end = where[4:]
 
     def integer(self) -> int:
         """Return the next one, an integer or a pointer."""
@@ -439,7 +429,7 @@ class Listed:
 
     def number(self, *, long: bool) -> float:
         """Return the next one, a number."""
-        if long and self._is_x86:
+        if long and self._has_x87:
             # A ``long double`` is in memory, at a multiple of 16 (psABI, 3.5.7: ``va_arg``), whatever registers are
             # left.
             self._overflow = -(-self._overflow // 16) * 16 + 16
@@ -535,7 +525,7 @@ def _system_value(call: Call) -> int:
 def _auxiliary_value(call: Call) -> int:
     """Return the size of a page; the processor has no optional features."""
     number = call.argument(0)
-    if number != _AT_PAGESZ and call.process.arch.hidden_result is None:
+    if number != _AT_PAGESZ and not call.process.arch.tells_features:
         call.answer_is_unknown()
     return _PAGE_SIZE if number == _AT_PAGESZ else 0
 
@@ -677,13 +667,6 @@ def _print_new(call: Call) -> int:
     text = format_text(call, call.machine.text(call.argument(at)), arguments)
     call.machine.set_word(call.argument(0), call.process.store(text + b"\0"))
     return len(text)
-
-
-@LIBC.named("strncat", "__strncat_chk")
-def _append_text_bounded(call: Call) -> int:
-    end = call.argument(0) + len(call.machine.text(call.argument(0)))
-    call.machine.write(end, call.machine.text(call.argument(1))[: call.argument(2)] + b"\0")
-    return call.argument(0)
 
 
 @LIBC.named("strspn", "strcspn")

@@ -287,9 +287,14 @@ def _emulate_collation(call: Call) -> int:
     return call.process.store(struct.pack("<Q", call.process.bind(name) + 16))
 
 
-@LIBSTDCXX.matching(r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE")
+@LIBSTDCXX.matching(
+    r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE", r"_ZNKSt(7__cxx11)?7collateIcE9transformE"
+)
 def _emulate_transform(call: Call) -> None:
-    """Emulate ``do_transform``: in the classic locale, texts are ordered by their bytes."""
+    """Return the sort key of a text, as ``std::collate::transform`` and ``do_transform`` do. Takes (this, begin, end).
+
+    In the classic locale, texts are ordered by their bytes.
+    """
     result, begin, end = call.result, call.argument(1), call.argument(2)
     text = call.machine.read(begin, end - begin) if end > begin else b""
     (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
@@ -357,16 +362,6 @@ def _format_integer(call: Call) -> None:
     if kind in "ilx" and value >> (bits - 1):
         value -= 1 << bits
     CXX11.create(call.process, result, str(value).encode())
-
-
-@LIBSTDCXX.matching(r"_ZNKSt(7__cxx11)?7collateIcE9transformE")
-def _emulate_collated(call: Call) -> None:
-    """Return the sort key of a text, as ``std::collate::transform`` does. Takes (this, begin, end); in the classic
-    locale, texts are ordered by their bytes.
-    """
-    result, begin, end = call.result, call.argument(1), call.argument(2)
-    text = call.machine.read(begin, end - begin) if end > begin else b""
-    (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base10_M_reverseEv")

@@ -143,7 +143,7 @@ def _of_two(call: Call) -> None:
 def _of_long(call: Call) -> None:
     """Compute the functions of ``long double``, on x86-64."""
     name = call.name.removesuffix("l")
-    if call.process.arch.hidden_result is not None:
+    if not call.process.arch.has_x87:
         call.answer_is_unknown()
     elif name in _ONE:
         call.give_long_number(_value(_ONE[name], call.long_number(0)))

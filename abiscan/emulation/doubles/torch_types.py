@@ -156,25 +156,10 @@ def _returns_in_memory(call: Call) -> bool:
 
 
 def _is_given_memory(call: Call) -> bool:
-    """Whether the caller wants an object in memory: on AArch64 the register for that may have what was there before."""
-    if call.process.arch.hidden_result is None:
-        return _returns_in_memory(call)
-    # A compiler sets ``x8`` close to the call that it is for, and no branch lies between the two.
-    code = call.machine.read(call.return_address - 4 * (_MOST_BEFORE_CALL + 1), 4 * _MOST_BEFORE_CALL)
-    for (instruction,) in reversed(list(struct.iter_unpack("<I", code))):
-        if instruction & _BRANCHES == _BRANCH and instruction >> 24 != _SYSTEM:
-            return False
-        if any(instruction & mask == bits for mask, bits in _SETS_X8):
-            return True
-    return False
+    """Whether the caller wants an object in memory."""
+    said = call.process.arch.sets_result(call.machine.read, call.return_address)
+    return _returns_in_memory(call) if said is None else said
 
-
-_MOST_BEFORE_CALL: Final = 12  # instructions
-_BRANCHES, _BRANCH = 0x1C00_0000, 0x1400_0000
-_SYSTEM: Final = 0xD5  # instructions like nop, in the same group
-_SETS_X8: Final = (  # mask and bits of mov, add, sub, ldr (Arm ARM, C4.1)
-    *((0xFFE0_FFFF, 0xAA00_03E8), (0xFF80_001F, 0x9100_0008), (0xFF80_001F, 0xD100_0008), (0xFFC0_001F, 0xF940_0008)),
-)
 
 TORCH_TYPES: Final = SharedDoubles[Types]()
 

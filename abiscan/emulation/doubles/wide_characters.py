@@ -24,10 +24,16 @@ _EOF: Final = 0xFFFF_FFFF
 _ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _emulate_units(call: Call, index: int, count: int) -> str:
-    """Return so many wide characters at an argument."""
+def _check_count(call: Call, count: int) -> int:
+    """Return a number of wide characters; more than any program has stop the run."""
     if count > _MOST:
         raise Stop(f"{count} wide characters", call.return_address)
+    return count
+
+
+def _emulate_units(call: Call, index: int, count: int) -> str:
+    """Return so many wide characters at an argument."""
+    _check_count(call, count)
     return decoded(call.machine.read(call.argument(index), count * _WIDE), _WIDE) if count else ""
 
 
@@ -46,9 +52,7 @@ def _emulate_write(call: Call, address: int, text: str) -> None:
 @WIDE_CHARACTERS.named("wmemcpy", "wmemmove", "__wmemcpy_chk", "__wmemmove_chk")
 def _emulate_copy(call: Call) -> int:
     """Copy wide characters. Takes (target, source, number); what is copied need not be characters."""
-    count = call.argument(2)
-    if count > _MOST:
-        raise Stop(f"{count} wide characters", call.return_address)
+    count = _check_count(call, call.argument(2))
     if count:
         call.machine.write(call.argument(0), call.machine.read(call.argument(1), count * _WIDE))
     return call.argument(0)
@@ -57,9 +61,7 @@ def _emulate_copy(call: Call) -> int:
 @WIDE_CHARACTERS.named("wmemset", "__wmemset_chk")
 def _emulate_fill(call: Call) -> int:
     """Fill with a wide character. Takes (target, character, number)."""
-    count = call.argument(2)
-    if count > _MOST:
-        raise Stop(f"{count} wide characters", call.return_address)
+    count = _check_count(call, call.argument(2))
     call.machine.write(call.argument(0), (call.argument(1) & 0xFFFF_FFFF).to_bytes(_WIDE, "little") * count)
     return call.argument(0)
 

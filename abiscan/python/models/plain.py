@@ -314,10 +314,6 @@ def _make_logging(_machine: PythonMachine) -> object:
 _OF_WINDOWS: Final = frozenset({"windll", "oledll", "WinDLL", "OleDLL", "WinError", "get_last_error", "HRESULT"})
 
 
-def _model_same(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    return args[0] if args else NotKnown("decorator")
-
-
 class Cached(Modelled):
     """A function under ``functools.lru_cache``: called once for the same known arguments."""
 

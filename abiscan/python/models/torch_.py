@@ -8,17 +8,15 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, LoadedBy
+from abiscan.python.model import LoadedBy, World
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models import processor, torch_builds
 from abiscan.python.models.namespace import Args, Kwargs, has_cuda, has_version, take_argument
 from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.operators import OperatorValue, operator_exists
 from abiscan.python.systems import MACOS
-from abiscan.python.torch_texts import NO_OPERATOR, says
-from abiscan.python.values import NotKnown, PythonError, TargetExpression, Thrown, Why, thrown
-
-_HOW_NOT_TO = "You can disable extension auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0."
+from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR, release_of, wording_of
+from abiscan.python.values import NotKnown, TargetExpression, Thrown, Why, torch_error
 
 
 class TorchVersionText(str):
@@ -105,7 +103,7 @@ class OperatorNamespace(Modelled):
         if name.startswith("__"):
             return NotKnown(f"torch.ops.{self.name}.{name}")
         if operator_exists(machine, f"{self.name}::{name}") is False:
-            raise thrown(AttributeError, says(NO_OPERATOR, namespace=self.name, name=name))
+            raise Thrown(torch_error(NO_OPERATOR, namespace=self.name, name=name))
         return OperatorValue(f"{self.name}::{name}")
 
 
@@ -219,7 +217,7 @@ def _load_backends(machine: PythonMachine) -> None:
     As in torch/__init__.py; of the packages that are installed, the one that is read counts.
     """
     backends = machine.files.entry_points("torch.backends")
-    if not backends or not machine.world.tells("it loads backends", lambda world: _loads_backends(world.torch_version)):
+    if not backends or not machine.world.tells("it loads backends", _loads_backends):
         return
     # _is_device_backend_autoload_enabled: any other value than 1 switches it off.
     environment = machine.get_attribute(machine.import_module("os"), "environ")
@@ -235,16 +233,14 @@ def _load_backends(machine: PythonMachine) -> None:
         except Thrown as error:
             if Exception not in error.failure.ancestry():
                 raise
-            text = f"Failed to load the backend extension: {name}. {_HOW_NOT_TO}"
-            loads, place_of = set(error.failure.loads), machine.place()
-            raise Thrown(PythonError(RuntimeError, (text,), cause=error.failure, at=place_of, loads=loads)) from None
+            failure = torch_error(NO_BACKEND, name=name)
+            failure.cause, failure.at, failure.loads = error.failure, machine.place(), set(error.failure.loads)
+            raise Thrown(failure) from None
 
 
-def _loads_backends(version: str | Answer) -> bool:
-    try:
-        return isinstance(version, str) and Version(version).release >= (2, 5)
-    except InvalidVersion:
-        return False
+def _loads_backends(world: World) -> bool:
+    release = release_of(world.torch_version)
+    return release is not None and wording_of(NO_BACKEND, release) is not None
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {

@@ -18,7 +18,7 @@ from abiscan.python.models.torch_module import TorchModule, knows_names, lacks, 
 from abiscan.python.operations import describe_value
 from abiscan.python.operators import OperatorValue, note_registration, operator_exists
 from abiscan.python.torch_texts import LIBRARY_SINCE, NO_OPERATOR, NO_OPERATOR_FOR_META, release_of, says
-from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown
+from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown, torch_error
 
 _DEVICES = {
     "cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "hpu": "HPU", "xla": "XLA", "mtia": "MTIA",
@@ -30,7 +30,7 @@ _DEVICES = {
 def missing_kernel_target(name: str) -> Thrown:
     """Return what the dispatcher says when a kernel for Meta is registered, and the operator is not there."""
     namespace, _, short = name.partition("::")
-    return thrown(RuntimeError, says(NO_OPERATOR_FOR_META, namespace=namespace, name=short))
+    return Thrown(torch_error(NO_OPERATOR_FOR_META, namespace=namespace, name=short))
 
 
 def _operator_name(machine: PythonMachine, value: object, role: str) -> str | None:
@@ -50,7 +50,7 @@ def _require_attribute(machine: PythonMachine, name: str) -> None:
     # The packet is looked up without the overload: _OpNamespace.__getattr__ in torch/_ops.py.
     namespace, _, operator = name.partition("::")
     if operator_exists(machine, name.partition(".")[0] if "." in operator else name) is False:
-        raise thrown(AttributeError, says(NO_OPERATOR, namespace=namespace, name=operator.partition(".")[0]))
+        raise Thrown(torch_error(NO_OPERATOR, namespace=namespace, name=operator.partition(".")[0]))
 
 
 def _make_fake(machine: PythonMachine, name: str) -> None:
@@ -137,7 +137,7 @@ def _model_library(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object
     namespace, kind = take_argument(args, kwargs, 0, "ns"), take_argument(args, kwargs, 1, "kind")
     key = take_argument(args, kwargs, 2, "dispatch_key", "")
     if isinstance(kind, str) and kind not in {"IMPL", "DEF", "FRAGMENT"}:
-        raise thrown(ValueError, says("kind", kind=kind))
+        raise Thrown(torch_error("kind", kind=kind))
     if not isinstance(namespace, str):
         machine.gap(f"the namespace of a Library is not known: {describe_value(namespace)}")
         return NotKnown("Library()")
@@ -332,7 +332,7 @@ def _old_impl(kind: Registers) -> Model:
 
         def action() -> None:
             if name is not None and operator_exists(machine, name) is False:
-                raise thrown(ValueError, says("no operator for custom_ops", operator=name))
+                raise Thrown(torch_error("no operator for custom_ops", operator=name))
             for key in keys or ():
                 if name is not None:
                     note_registration(machine, kind, name, key)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from abiscan.emulation import doubles, unknown_answers
-from abiscan.emulation.calls_out import HARMLESS, PARTLY_UNKNOWN, SOURCES, CallKind, kind_of, place_of
 from abiscan.emulation.doubles import _ByName
+from tools.calls_out import HARMLESS, PARTLY_UNKNOWN, SOURCES, CallKind, kind_of, place_of
 
 
 def _libraries() -> Iterator[tuple[str, _ByName[Callable[..., object]]]]:

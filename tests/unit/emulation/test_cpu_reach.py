@@ -11,7 +11,7 @@ import pytest
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.emulation import cpu_reach, native
-from abiscan.emulation.arch import ARCHITECTURES
+from abiscan.emulation.arch import ARCHITECTURES, code_x86_64
 from abiscan.emulation.call_sites import Functions
 from abiscan.emulation.loader import Image
 
@@ -44,8 +44,8 @@ def test_functions_are_swept_as_capstone_reads_them(library: Path) -> None:
     asking = named = of_capstone = 0
     for start in functions.starts:
         code = functions.code_of(start)
-        extensions, questions, calls, data, end = cpu_reach._swept(code, start)
-        expected = cpu_reach._swept_in_python(code, start)
+        extensions, questions, calls, data, end = cpu_reach._sweep(Machine.X86_64, code, start)
+        expected = code_x86_64.sweep(code, start)
         assert (first_uses(code, extensions), questions, calls, data, end) == (
             first_uses(code, expected[0]),
             *expected[1:],
@@ -75,7 +75,7 @@ def test_functions_are_swept_as_capstone_reads_them(library: Path) -> None:
     ],
 )
 def test_instructions_of_every_form_are_measured(code: str, length: int) -> None:
-    *_, end = cpu_reach._swept(bytes.fromhex(code) + b"\x06", 0)  # which begins no instruction
+    *_, end = cpu_reach._sweep(Machine.X86_64, bytes.fromhex(code) + b"\x06", 0)  # which begins no instruction
     assert end == length
 
 

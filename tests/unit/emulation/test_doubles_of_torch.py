@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 from abiscan.binary.elf import ElfFile
+from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.doubles import torch_types
 from abiscan.emulation.doubles.torch_types import Types
 from abiscan.emulation.emulator import Stop
@@ -662,7 +663,7 @@ def test_on_aarch64_what_x8_has_from_before_is_no_place_for_a_result(
 ) -> None:
     """The register of a result in memory is the callee's to change (AAPCS64, 6.9)."""
     code = struct.pack("<12I", *[0xD503_201F] * (12 - len(before)), *before)
-    arch = SimpleNamespace(hidden_result="x8")
+    arch = Aarch64()
     machine = SimpleNamespace(read=lambda _address, size: code[:size])
     call = SimpleNamespace(process=SimpleNamespace(arch=arch), machine=machine, return_address=0x1000)
     assert torch_types._is_given_memory(cast("Any", call)) is is_given

@@ -7,7 +7,7 @@ import json
 import pkgutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import click
 import click.testing
@@ -17,13 +17,15 @@ import pytest
 import abiscan
 import abiscan.results
 from abiscan.cli import main
+from abiscan.registrations import RegisteredKernel
 from abiscan.results.check import Suppressed
 from abiscan.results.doctor import Diagnosis
 from abiscan.results.document import SHAPES, Document, read_schema
 from abiscan.results.fit import FitReport, Fitting, Rejected
+from abiscan.results.matrix import PackageCell
 from abiscan.results.model import ModelResult
 from abiscan.results.operators import ExtensionOperators
-from abiscan.results.stable import StableReport
+from abiscan.results.stable import StableReport, StableSummary
 from abiscan.results.unchecked import Unchecked
 from tests.fakes import SAMPLES
 
@@ -52,13 +54,10 @@ DOCUMENTS: Final = [
 
 
 # Types with only some fields of an object, which those of a finding, a package or an extension complete.
-PARTS: Final = {Suppressed, ModelResult, ExtensionOperators}
+PARTS: Final = {Suppressed, ModelResult, ExtensionOperators, PackageCell, RegisteredKernel, StableSummary}
 BESIDE: Final = {
-    "RegisteredKernel": {"gpu_targets"},
     "Kernel": {"gpu_targets"},
     "TorchOperators": {"gpu", "cpu"},
-    "PackageRow": {"releases"},
-    "StableSummary": {"target"},
 }
 """The fields that come to those of a type where it is used, or that it does without."""
 
@@ -75,9 +74,15 @@ def objects(part: Any) -> Iterator[frozenset[str]]:
 
 
 def names(cls: type) -> Iterator[str]:
-    """Yield the names of the fields that a shape has."""
+    """Yield the names of the fields that a shape has, with those of the values that stand for theirs."""
     for name, _, _ in SHAPES[cls]:
-        yield from names(ModelResult) if name == "*model" else [name]
+        yield from names(shaped(get_type_hints(cls)[name[1:]])) if name.startswith("*") else [name]
+
+
+def shaped(hint: Any) -> type:
+    """The type with a shape in a type that may be optional."""
+    (cls,) = (cls for cls in (hint, *get_args(hint)) if cls in SHAPES)
+    return cls  # type: ignore[no-any-return]
 
 
 def test_the_shapes_of_the_types_are_those_of_the_schemas() -> None:

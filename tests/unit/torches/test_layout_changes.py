@@ -14,10 +14,9 @@ from abiscan.torches.layout_changes import (
     layout_change,
     layout_changes,
     method_name,
-    slot_changes,
     slots_between,
 )
-from abiscan.torches.layouts import Base, Field, Layout, VTable
+from abiscan.torches.layouts import Base, Field, Layout, ReleaseLayouts, VTable
 
 X86: Final = Machine.X86_64
 
@@ -281,8 +280,8 @@ def test_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr(layouts, "find_vtable", lambda _name, release, _machine: tables.get(release))
     slots_between.cache_clear()
-    found = [
-        (each.number, method_name(each.old), method_name(each.new)) for each in slot_changes("c10::C", "1", "2", X86)
-    ]
+    first, second, third = (ReleaseLayouts(release, X86) for release in ("1", "2", "3"))
+    changes = slots_between("c10::C", first, second)
+    found = [(change.number, method_name(change.old), method_name(change.new)) for change in changes]
     assert found == [(2, "g", "h"), (3, None, "g")]
-    assert slot_changes("c10::C", "1", "3", X86) == ()
+    assert slots_between("c10::C", first, third) == ()

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.torches.operator_format import MAGIC
-from abiscan.torches.operator_packer import pack
 from abiscan.torches.operator_table import OperatorTable
+from tools.operator_packer import pack
 
 EMPTY = Operators(
     operators={}, kernels=(), fallbacks=(), namespaces={}, classes=frozenset(), keys={}, aliases={}, gaps=()

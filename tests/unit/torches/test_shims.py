@@ -56,29 +56,21 @@ def exporting(monkeypatch: pytest.MonkeyPatch, **releases: bool) -> None:
     monkeypatch.setattr(embedded, "exported_by_release", lambda *_: exported)
 
 
-def since_and_last() -> tuple[TorchVersion | None, TorchVersion | None]:
-    return shims.exported_since("torch_x", Machine.X86_64), shims.last_exported("torch_x", Machine.X86_64)
-
-
-def test_a_function_that_is_still_exported(monkeypatch: pytest.MonkeyPatch) -> None:
-    exporting(monkeypatch, v2_8=False, v2_9=True, v2_10=True)
-    assert since_and_last() == (TorchVersion("2.9.0"), TorchVersion("2.10.0"))
-
-
-def test_a_function_that_was_away_for_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an extension may rely on starts with the release that brought it back."""
-    exporting(monkeypatch, v2_7=True, v2_8=False, v2_9=True)
-    assert since_and_last() == (TorchVersion("2.9.0"), TorchVersion("2.9.0"))
-
-
-def test_a_function_that_was_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    exporting(monkeypatch, v2_7=True, v2_8=True, v2_9=False)
-    assert since_and_last() == (None, TorchVersion("2.8.0"))
-
-
-def test_a_function_that_never_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    exporting(monkeypatch, v2_7=False, v2_8=False)
-    assert since_and_last() == (None, None)
+@pytest.mark.parametrize(
+    ("releases", "since"),
+    [
+        ({"v2_8": False, "v2_9": True, "v2_10": True}, "2.9.0"),
+        # What an extension may rely on starts with the release that brought it back.
+        ({"v2_7": True, "v2_8": False, "v2_9": True}, "2.9.0"),
+        ({"v2_7": True, "v2_8": True, "v2_9": False}, None),
+        ({"v2_7": False, "v2_8": False}, None),
+    ],
+)
+def test_since_when_a_function_is_exported_without_a_break(
+    monkeypatch: pytest.MonkeyPatch, releases: dict[str, bool], since: str | None
+) -> None:
+    exporting(monkeypatch, **releases)
+    assert shims.exported_since("torch_x", Machine.X86_64) == (TorchVersion(since) if since else None)
 
 
 @pytest.mark.parametrize(
