@@ -117,6 +117,22 @@ def _cpp_extension(machine: PythonMachine) -> object:
     return TorchModule(name, names, of_target={"IS_HIP_EXTENSION": _no_rocm})
 
 
+def _triton(_machine: PythonMachine) -> object:
+    """Return ``torch.utils._triton``: without Triton, nothing can be used. With it, the GPU and its version decide."""
+    name = "torch.utils._triton"
+
+    def answer(function: str) -> Native:
+        unknown = NotKnown(f"{name}.{function}()", Why.ENVIRONMENT)
+        return Native(
+            f"{name}.{function}",
+            lambda machine, _args, _kwargs: (
+                False if machine.library.surroundings.installed("triton") is False else unknown
+            ),
+        )
+
+    return TorchModule(name, {function: answer(function) for function in ("has_triton_package", "has_triton")})
+
+
 MODELS: Final[Mapping[str, Callable[[PythonMachine], object]]] = {
     "torch.backends.cuda": module("torch.backends.cuda"),
     "torch.backends.cudnn": module("torch.backends.cudnn"),
@@ -125,6 +141,7 @@ MODELS: Final[Mapping[str, Callable[[PythonMachine], object]]] = {
     "torch.jit": module("torch.jit"),
     "torch.onnx": module("torch.onnx"),
     "torch.utils": module("torch.utils"),
+    "torch.utils._triton": _triton,
     "torch.utils.cpp_extension": _cpp_extension,
 }
 """Modules by name."""
