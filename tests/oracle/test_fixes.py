@@ -241,3 +241,31 @@ def test_the_requirement_that_a_fix_declares_admits_a_torch_on_which_it_loads(
     (declared,) = {requirement for fix in fixes for requirement in re.findall(r"declare (torch\S+): ", fix)}
     assert Requirement(declared).specifier.contains(TORCH) is admits
     assert (live_torch.run(IMPORT + "import pkg", tmp_path).returncode == 0) is admits
+
+
+def test_a_pickle_of_classes_is_read_as_the_fix_says(tmp_path: Path) -> None:
+    model = tmp_path / "state.pt"
+    live_torch.run(
+        "import datetime, sys, torch\ntorch.save({'a': datetime.timedelta(1)}, sys.argv[1])", model, check=True
+    )
+    (found,) = abiscan.check(model, torch_folder()).packages
+    (fix,) = (finding.fix for finding in found.findings if finding.rule == "model-pickles-classes")
+    option = re.search(r"weights_only=\w+", fix or "")
+    assert option, fix
+    load = "import sys, torch\ntorch.load(sys.argv[1]{})\n"
+    assert live_torch.run(load.format(""), model).returncode != 0
+    assert live_torch.run(load.format(f", {option[0]}"), model).returncode == 0
+
+
+def test_a_model_works_once_its_operators_are_loaded_before(tmp_path: Path) -> None:
+    library, model = SAMPLES / "loads" / "loads.so", tmp_path / "model.pt"
+    save = "import sys, torch\ntorch.ops.load_library(sys.argv[1])\n"
+    save += "def f(x: torch.Tensor):\n    return torch.ops.abiscan_loads.double_it(x)\n"
+    save += "torch.jit.trace(f, torch.ones(2)).save(sys.argv[2])\n"
+    live_torch.run(save, library, model, check=True)
+    (found,) = abiscan.check(model, torch_folder()).packages
+    (fix,) = (finding.fix for finding in found.findings if finding.rule == "model-operator-missing")
+    assert "before" in (fix or ""), fix
+    load = "import sys, torch\nfor path in sys.argv[2:]: torch.ops.load_library(path)\ntorch.jit.load(sys.argv[1])\n"
+    assert live_torch.run(load, model).returncode != 0
+    assert live_torch.run(load, model, library).returncode == 0
