@@ -85,6 +85,11 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         """Whether nothing of what is installed has a library that the loader does not find: so nobody loads it."""
         return self.is_final and self.packages_have(name) is False
 
+    @functools.cached_property
+    def lacks_nvidia_driver(self) -> bool:
+        """Whether no GPU of NVIDIA can be used here: the runtime of CUDA loads the driver's library by its name."""
+        return self.is_final and self.system_has("libcuda.so.1") is False
+
     def source(self, module: str) -> Path | None:
         """Return the source file of an installed module; None if there is none."""
         base = self._path_of_module(module)
