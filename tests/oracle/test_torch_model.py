@@ -48,7 +48,8 @@ EXPRESSIONS = (
     "torch.utils.cpp_extension.IS_HIP_EXTENSION",
     "torch.utils.cpp_extension.TORCH_LIB_PATH",
 )
-IMPORTS = "import torch, torch.torch_version, torch.distributed.rpc, torch.onnx, torch.utils._triton, torch.utils.cpp_extension\n"
+MODULES = ("torch_version", "distributed.rpc", "onnx", "utils._triton", "utils.cpp_extension")
+IMPORTS = "import torch, " + ", ".join(f"torch.{module}" for module in MODULES) + "\n"
 
 
 @pytest.mark.skipif((live_torch.build() or "") != "2.13.0+cpu", reason="needs torch 2.13.0+cpu")
