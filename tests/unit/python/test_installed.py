@@ -293,3 +293,22 @@ def test_without_a_driver_cuda_has_no_gpu(
         assert (outcome.raised.exception, outcome.raised.message) == ("RuntimeError", "0")
     else:
         assert outcome.raised is Answer.UNKNOWN
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+@pytest.mark.parametrize("value", ["", "/opt/vendor/lib"])
+def test_the_search_path_of_libraries_is_that_of_this_machine_where_it_is_asked_about(
+    is_final: bool, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", value)
+    code = "import os, torch\nfor path in os.environ.get('LD_LIBRARY_PATH', '').split(':'):\n"
+    code += "    if path:\n        raise RuntimeError(path)\nfrom . import _C\n"
+    files = {"pkg/__init__.py": code, "pkg/_C.abi3.so": ""}
+    (outcome,) = reading_of(files, around=Surroundings(is_final=is_final)).imports
+    if not is_final:
+        assert outcome.raised is Answer.UNKNOWN or outcome.conditions or outcome.gaps
+    elif value:
+        assert isinstance(outcome.raised, Raised)
+        assert outcome.raised.message == value
+    else:
+        assert (outcome.raised, outcome.conditions) == (None, ())
