@@ -135,7 +135,8 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
 
 def _is_lacking_for_sure(machine: PythonMachine, library: str) -> bool:
     """Whether a library that no search path leads to is missing in the process, too."""
-    # Where the package is installed, this machine is the one that is asked about. What was not followed may have loaded it from a folder that nobody looks in.
+    # Where the package is installed, this machine is the one that is asked about. What was not followed may have loaded
+    # the library from a folder that nobody looks in.
     return not machine.trace.gaps and machine.library.surroundings.lacks_library(library)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import abiscan
 from abiscan.inputs import interpreter
-from abiscan.results.package import first_line
+from abiscan.words import first_line
 from tests import live_torch
 from tests.elf_builder import Elf
 from tests.fakes import SAMPLES, conda_package, extension, install
@@ -171,7 +171,7 @@ def test_what_an_extension_registers(tmp_path: Path, options: tuple[str, ...]) -
     assert torch is not None
     library = tmp_path / "lib.so"
     found = (f"-I{torch / 'include'}", f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu")
-    command = ["g++", "-std=c++20", "-shared", "-fPIC", "-w", "-x", "c++", "-", "-x", "none", "-o", library]
+    command = ["g++", "-std=c++20", "-shared", "-fPIC", "-w", "-x", "c++", "-", "-x", "none", "-o", str(library)]
     subprocess.run([*command, *found, *options], input=SOURCE, text=True, check=True)
     names = "[name for name in torch._C._dispatch_get_all_op_names() if name.startswith('abiscan_reported')]"
     real = live_torch.run(f"import sys, torch\ntorch.ops.load_library(sys.argv[1])\nprint({names})", library)
