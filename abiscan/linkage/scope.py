@@ -70,17 +70,26 @@ class Loader:
         return Loader(self._objects, msgspec.structs.replace(self._search, siblings={}), self._machine)
 
     def start_process(
-        self, programs: tuple[str, ...], *, global_libraries: tuple[str, ...], libraries: tuple[str, ...]
+        self,
+        programs: tuple[str, ...],
+        *,
+        global_libraries: tuple[str, ...],
+        libraries: tuple[str, ...],
+        preloaded: tuple[str, ...] = (),
     ) -> Process:
         """Return the process after ``import torch``.
 
         :param programs: the interpreter (empty if it is unknown)
         :param global_libraries: the libraries that torch loads with RTLD_GLOBAL
         :param libraries: the libraries that it loads with RTLD_LOCAL
+        :param preloaded: those that it tries to load before them, and does without
         """
         process = Process(has_python=bool(programs))
         for path in (*programs, *global_libraries):
             process = self.enter(process, path, visible=True)
+        for path in preloaded:
+            if not self.open(process, path).missing:
+                process = self.enter(process, path, visible=False)
         for path in libraries:
             process = self.enter(process, path, visible=False)
         return process

@@ -36,6 +36,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar folders: where Python looks for other modules; empty if those are not what the package will find
     :ivar python: the version of the interpreter
     :ivar system_has: answers whether the system has a library that is loaded by its name alone
+    :ivar packages_have: answers whether a package that is installed has a library of that name
     :ivar is_final: whether installing the package changes nothing of this
     """
 
@@ -44,6 +45,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     folders: tuple[Path, ...] = ()
     python: tuple[int, int] | Answer = Answer.UNKNOWN
     system_has: Callable[[str], bool | Answer] = _not_known
+    packages_have: Callable[[str], bool | Answer] = _not_known
     is_final: bool = False
 
     @functools.cached_property
@@ -78,6 +80,15 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return Answer.UNKNOWN
         result = (version_in(observed_fs.list_names(folder), distribution) for folder in self.folders)
         return next((version for version in result if version is not None), None)
+
+    def lacks_library(self, name: str) -> bool:
+        """Whether nothing of what is installed has a library that the loader does not find: so nobody loads it."""
+        return self.is_final and self.packages_have(name) is False
+
+    @functools.cached_property
+    def lacks_nvidia_driver(self) -> bool:
+        """Whether no GPU of NVIDIA can be used here: the runtime of CUDA loads the driver's library by its name."""
+        return self.is_final and self.system_has("libcuda.so.1") is False
 
     def source(self, module: str) -> Path | None:
         """Return the source file of an installed module; None if there is none."""

@@ -112,9 +112,9 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     attempt.raised = answer = machine.world.load(file, loader)
     if answer is None:
         return
-    # The outcome is not known, or is known only for this machine. By default the library loads; another run takes the
-    # failure.
-    if isinstance(answer, Answer) or answer.perhaps:
+    # The outcome is not known, or another machine may have what this one lacks. By default the library loads; another
+    # run takes the failure.
+    if isinstance(answer, Answer) or (answer.lacking is not None and not _is_lacking_for_sure(machine, answer.lacking)):
         attempt.raised = Answer.UNKNOWN
         lacking = isinstance(answer, Raised)
         machine.trace.lacking |= lacking
@@ -131,6 +131,13 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     failure.loads = {number}
     failure.at = attempt.at
     raise Thrown(_wrap_error(machine, file, loader, failure))
+
+
+def _is_lacking_for_sure(machine: PythonMachine, library: str) -> bool:
+    """Whether a library that no search path leads to is missing in the process, too."""
+    # Where the package is installed, this machine is the one that is asked about. What was not followed may have loaded
+    # the library from a folder that nobody looks in.
+    return not machine.trace.gaps and machine.library.surroundings.lacks_library(library)
 
 
 def _wrap_error(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> PythonError:

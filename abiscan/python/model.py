@@ -47,7 +47,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     :ivar message: its text, in which the package's folder is the empty path; None if it could not be followed
     :ivar at: the innermost line of the package that it passed through
     :ivar cause: the exception that it was raised from, or while handling
-    :ivar perhaps: whether it is due to a library that is lacking here and may be found elsewhere
+    :ivar lacking: the library that this machine lacks, to which it is due; None if no other machine differs
     :ivar of_torch: whether it is raised because torch lacks a name, or a parameter
     """
 
@@ -55,7 +55,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     message: str | None
     at: PythonLine | None
     cause: Raised | None = None
-    perhaps: bool = False
+    lacking: str | None = None
     of_torch: bool = False
 
 

@@ -25,6 +25,7 @@ from abiscan.inputs.torch_build import build_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
 from abiscan.torches.model import TorchRelease
+from abiscan.torches.preloaded import list_preloaded
 
 if TYPE_CHECKING:
     from abiscan.registrations import TorchRegistrations
@@ -251,6 +252,7 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
         libraries=tuple(libraries),
         global_libraries=tuple(dependencies or module),
         local_libraries=tuple(module if dependencies else ()),
+        preloaded=tuple(list_preloaded(package, dependencies[0], files) if dependencies else ()),
     )
 
 

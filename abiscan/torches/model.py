@@ -20,6 +20,7 @@ class TorchRelease(Struct, frozen=True, kw_only=True):
     :ivar libraries: its shared objects by path, those of ``lib`` sorted
     :ivar global_libraries: what ``import torch`` loads with RTLD_GLOBAL
     :ivar local_libraries: what it loads without
+    :ivar preloaded: what it loads before those, as far as it loads: see ``abiscan.torches.preloaded``
     :ivar same_as: the embedded build whose libraries are the same files; only looked for if the build is not embedded
     :ivar judged_as: the embedded build of the same release that stands for a build of which nothing else is known
     """
@@ -31,6 +32,7 @@ class TorchRelease(Struct, frozen=True, kw_only=True):
     libraries: tuple[str, ...]
     global_libraries: tuple[str, ...]
     local_libraries: tuple[str, ...]
+    preloaded: tuple[str, ...] = ()
     same_as: str | None = None
     judged_as: str | None = None
 

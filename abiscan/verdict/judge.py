@@ -202,6 +202,7 @@ class Judge:
                 (observed_fs.resolve_links(executable),) if executable else (),
                 global_libraries=release.global_libraries,
                 libraries=release.local_libraries,
+                preloaded=release.preloaded,
             )
 
         @functools.cache

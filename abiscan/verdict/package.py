@@ -18,7 +18,7 @@ from abiscan.binary.ownership import gpu_library, is_torch_library
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Finding
-from abiscan.inputs import interpreter, observed_fs, system
+from abiscan.inputs import interpreter, observed_fs, packages, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile
 from abiscan.inputs.package_files import Package
@@ -189,6 +189,7 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
         folders=folders,
         python=python,
         system_has=functools.partial(_system_has, executable),
+        packages_have=functools.partial(_packages_have, search_path),
         is_final=installed,
     )
 
@@ -206,6 +207,12 @@ def _system_has(executable: Path | None, name: str) -> bool | Answer:
         return True
     own = executable.resolve().parent.parent / "lib" / name if executable else None
     return Answer.UNKNOWN if own is not None and observed_fs.is_file(own) else False
+
+
+def _packages_have(search_path: Sequence[str], name: str) -> bool:
+    """Whether a library of that name is in a package that a Python finds: the code of that may have loaded it."""
+    distributions = packages.list_installed(search_path)
+    return any(posixpath.basename(path) == name for distribution in distributions for path in distribution.objects)
 
 
 @functools.lru_cache(maxsize=16)

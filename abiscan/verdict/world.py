@@ -211,11 +211,10 @@ def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None =
 
 def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
     """Return what a load raises on this machine; it may succeed on one that has the libraries that are lacking."""
-    # What is lacking here may be on the machine of the user: the error holds perhaps.
     if attempt.unreadable:
         return Answer.UNKNOWN
     here = msgspec.structs.replace(attempt, words=attempt.problem)
-    return msgspec.structs.replace(raised_by(here, loader), perhaps=True)
+    return msgspec.structs.replace(raised_by(here, loader), lacking=attempt.lacking[0])
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.inputs import interpreter
-from abiscan.python.installed import Surroundings
+from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Raised
 from tests import live_torch
 from tests.unit.python.packages import FakeWorld, reading_of
@@ -40,13 +40,16 @@ EXPRESSIONS = (
     "torch.jit.is_scripting()",
     "torch.jit.is_tracing()",
     "torch.onnx.is_in_onnx_export()",
+    "torch.utils._triton.has_triton()",
+    "torch.utils._triton.has_triton_package()",
     "torch.utils.cpp_extension.IS_WINDOWS",
     "torch.utils.cpp_extension.IS_MACOS",
     "torch.utils.cpp_extension.IS_LINUX",
     "torch.utils.cpp_extension.IS_HIP_EXTENSION",
     "torch.utils.cpp_extension.TORCH_LIB_PATH",
 )
-IMPORTS = "import torch, torch.torch_version, torch.distributed.rpc, torch.onnx, torch.utils.cpp_extension\n"
+MODULES = ("torch_version", "distributed.rpc", "onnx", "utils._triton", "utils.cpp_extension")
+IMPORTS = "import torch, " + ", ".join(f"torch.{module}" for module in MODULES) + "\n"
 
 
 @pytest.mark.skipif((live_torch.build() or "") != "2.13.0+cpu", reason="needs torch 2.13.0+cpu")
@@ -54,7 +57,9 @@ def test_what_modules_of_torch_say_of_a_build_for_cpus() -> None:
     texts = f"'\\n'.join([{', '.join(f'repr({expression})' for expression in EXPRESSIONS)}])"
     real = live_torch.run(f"{IMPORTS}print({texts})", check=True).stdout.splitlines()
 
-    around = Surroundings(torch_folder=interpreter.installed_torch())
+    torch = interpreter.installed_torch()
+    assert torch is not None
+    around = Surroundings(torch_folder=torch, installed=installed_in((torch.parent,)))
     source = f"{IMPORTS}raise ValueError({texts})"
     reading = reading_of({"pkg/__init__.py": source}, FakeWorld(torch_version="2.13.0+cpu", cuda=None), around)
     raised = reading.imports[0].raised

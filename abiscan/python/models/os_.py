@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePosixPath, PureWindowsPath
 
+from abiscan.inputs import observed_fs
 from abiscan.python import special
 from abiscan.python.filesystem import as_text, glob_paths, join_paths, list_folder, path_exists
 from abiscan.python.iteration import Lazy
@@ -37,13 +38,26 @@ _USUAL = frozenset(
 """Variables that may well be set; the others are taken not to be."""
 
 
+_SEARCH_PATH = "LD_LIBRARY_PATH"
+
+
 class Environment(Modelled):
-    """``os.environ``."""
+    """``os.environ``.
 
-    __slots__ = ("values",)
+    :ivar values: variables that are known to be set, by the code or outside
+    :ivar usual: variables of which nothing is known
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("usual", "values")
+
+    def __init__(self, machine: PythonMachine) -> None:
         self.values: dict[str, object] = {}
+        self.usual = _USUAL
+        # Where this machine is the one that is asked about, libraries are looked for with it, too.
+        if machine.library.surroundings.is_final:
+            self.usual -= {_SEARCH_PATH}
+            if value := observed_fs.read_variable(_SEARCH_PATH):
+                self.values[_SEARCH_PATH] = value
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its methods."""
@@ -66,7 +80,7 @@ class Environment(Modelled):
     def _known_variable(self, name: object) -> bool | None:
         if isinstance(name, str) and name in self.values:
             return True
-        return None if not isinstance(name, str) or name in _USUAL else False
+        return None if not isinstance(name, str) or name in self.usual else False
 
     def _model_get(self, _machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         name, default = take_argument(args, kwargs, 0, "key"), take_argument(args, kwargs, 1, "default")
@@ -273,7 +287,7 @@ def _os_path(machine: PythonMachine) -> object:
 def _make_os(machine: PythonMachine) -> object:
     system = machine.files.system
     machine.modules["os.path"] = path = _os_path(machine)
-    environment = Environment()
+    environment = Environment(machine)
     functions = native_functions(
         "os",
         listdir=_model_listdir,

@@ -588,9 +588,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     ),
     "concurrent": make_namespace("concurrent"),
     "struct": make_namespace("struct", error=struct.error, **native_functions("struct", unpack=_model_unpack)),
-    "collections": make_namespace(
-        "collections", OrderedDict=dict, **native_functions("collections", namedtuple=_model_namedtuple)
-    ),
+    "collections": make_namespace("collections", **native_functions("collections", namedtuple=_model_namedtuple)),
     "ctypes": _make_ctypes,
     "sysconfig": make_namespace(
         "sysconfig",

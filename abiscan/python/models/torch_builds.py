@@ -37,8 +37,11 @@ _WHETHER_FOR_CUDA: Final[Mapping[str, frozenset[str]]] = {
 }
 _ON_CPU_BUILDS: Final[Mapping[str, Mapping[str, object]]] = {
     "torch.backends.cudnn": {"version()": None},
-    "torch.cuda": {"is_available()": False, "device_count()": 0, "get_arch_list()": []},
     "torch.distributed": {"is_nccl_available()": False},
+}
+# What any build for CPUs or CUDA says where no GPU can be used.
+_WITHOUT_GPU: Final[Mapping[str, Mapping[str, object]]] = {
+    "torch.cuda": {"is_available()": False, "device_count()": 0, "get_arch_list()": []},
 }
 
 
@@ -56,11 +59,12 @@ def of_target(module: str) -> dict[str, Callable[[PythonMachine], object]]:
 def _answers_of(module: str) -> dict[str, Callable[[PythonMachine], object]]:
     """Return, by name, the functions that compute each value."""
     decided = _WHETHER_FOR_CUDA.get(module, frozenset())
-    on_cpu = _ON_CPU_BUILDS.get(module, {})
+    on_cpu, without_gpu = _ON_CPU_BUILDS.get(module, {}), _WITHOUT_GPU.get(module, {})
     return {
         **{name: functools.partial(_given_value, value) for name, value in _FIXED.get(module, {}).items()},
         **{name: functools.partial(_for_cuda, f"{module}.{name}") for name in decided},
         **{name: functools.partial(_on_cpu, f"{module}.{name}", value) for name, value in on_cpu.items()},
+        **{name: functools.partial(_without_gpu, f"{module}.{name}", value) for name, value in without_gpu.items()},
     }
 
 
@@ -81,7 +85,12 @@ def _for_cuda(name: str, machine: PythonMachine) -> object:
 
 
 def _on_cpu(name: str, value: object, machine: PythonMachine) -> object:
-    if not _is_for_cpus(machine):
+    return value if _is_for_cpus(machine) else NotKnown(name, Why.ENVIRONMENT)
+
+
+def _without_gpu(name: str, value: object, machine: PythonMachine) -> object:
+    has_none = _is_for_cpus(machine)
+    if has_none is None or not (has_none or machine.library.surroundings.lacks_nvidia_driver):
         return NotKnown(name, Why.ENVIRONMENT)
     return list(value) if isinstance(value, list) else value
 
@@ -117,6 +126,22 @@ def _cpp_extension(machine: PythonMachine) -> object:
     return TorchModule(name, names, of_target={"IS_HIP_EXTENSION": _no_rocm})
 
 
+def _triton(_machine: PythonMachine) -> object:
+    """Return ``torch.utils._triton``: without Triton, nothing can be used. With it, the GPU and its version decide."""
+    name = "torch.utils._triton"
+
+    def answer(function: str) -> Native:
+        unknown = NotKnown(f"{name}.{function}()", Why.ENVIRONMENT)
+        return Native(
+            f"{name}.{function}",
+            lambda machine, _args, _kwargs: (
+                False if machine.library.surroundings.installed("triton") is False else unknown
+            ),
+        )
+
+    return TorchModule(name, {function: answer(function) for function in ("has_triton_package", "has_triton")})
+
+
 MODELS: Final[Mapping[str, Callable[[PythonMachine], object]]] = {
     "torch.backends.cuda": module("torch.backends.cuda"),
     "torch.backends.cudnn": module("torch.backends.cudnn"),
@@ -125,6 +150,7 @@ MODELS: Final[Mapping[str, Callable[[PythonMachine], object]]] = {
     "torch.jit": module("torch.jit"),
     "torch.onnx": module("torch.onnx"),
     "torch.utils": module("torch.utils"),
+    "torch.utils._triton": _triton,
     "torch.utils.cpp_extension": _cpp_extension,
 }
 """Modules by name."""

@@ -266,3 +266,49 @@ def test_a_module_of_a_package_that_another_lacks(tmp_path: Path) -> None:
 def test_what_is_required_is_taken_to_bring_its_library_where_nothing_is_known() -> None:
     (outcome,) = reading_of({"pkg/__init__.py": LOADS_WHAT_IS_AROUND, "pkg/_C.abi3.so": ""}).imports
     assert (outcome.raised, outcome.gaps) == (None, ())
+
+
+NEEDS_GPU = "import torch\nif not torch.cuda.is_available():\n    raise RuntimeError(torch.cuda.device_count())\n"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "has_driver", "is_final", "raised"),
+    [
+        ("12.8", False, True, True),
+        (None, True, True, True),
+        ("12.8", True, True, False),
+        ("12.8", Answer.UNKNOWN, True, False),
+        ("12.8", False, False, False),
+        (Answer.UNKNOWN, False, True, False),  # perhaps a build for other GPUs
+    ],
+)
+def test_without_a_driver_cuda_has_no_gpu(
+    cuda: str | Answer | None, has_driver: bool | Answer, is_final: bool, raised: bool
+) -> None:
+    around = Surroundings(is_final=is_final, system_has=lambda name: has_driver if name == "libcuda.so.1" else True)
+    files = {"pkg/__init__.py": NEEDS_GPU + "from . import _C\n", "pkg/_C.abi3.so": ""}
+    (outcome,) = reading_of(files, FakeWorld(cuda=cuda), around).imports
+    if raised:
+        assert isinstance(outcome.raised, Raised)
+        assert (outcome.raised.exception, outcome.raised.message) == ("RuntimeError", "0")
+    else:
+        assert outcome.raised is Answer.UNKNOWN
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+@pytest.mark.parametrize("value", ["", "/opt/vendor/lib"])
+def test_the_search_path_of_libraries_is_that_of_this_machine_where_it_is_asked_about(
+    is_final: bool, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", value)
+    code = "import os, torch\nfor path in os.environ.get('LD_LIBRARY_PATH', '').split(':'):\n"
+    code += "    if path:\n        raise RuntimeError(path)\nfrom . import _C\n"
+    files = {"pkg/__init__.py": code, "pkg/_C.abi3.so": ""}
+    (outcome,) = reading_of(files, around=Surroundings(is_final=is_final)).imports
+    if not is_final:
+        assert outcome.raised is Answer.UNKNOWN or outcome.conditions or outcome.gaps
+    elif value:
+        assert isinstance(outcome.raised, Raised)
+        assert outcome.raised.message == value
+    else:
+        assert (outcome.raised, outcome.conditions) == (None, ())

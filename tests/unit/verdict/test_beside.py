@@ -119,3 +119,36 @@ def test_a_library_of_an_installed_package_is_no_library_of_another_one(tmp_path
     assert package.error is not None
     message = "libpart.so: cannot open shared object file: No such file or directory"
     assert (package.error.exception, package.error.message) == ("OSError", message)
+
+
+VENDOR: Final = extension(needed=("libtorch_cpu.so", "libvendor.so.1"))
+NO_VENDOR: Final = "libvendor.so.1: cannot open shared object file: No such file or directory"
+IMPORT: Final = "import torch\nfrom . import _C\n"
+GUARDED: Final = "import torch\ntry:\n    from . import _C\nexcept ImportError:\n    _C = None\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "beside", "verdict"),
+    [
+        (IMPORT, {}, "import-fails"),
+        (GUARDED, {}, "works-without"),
+        ("import ctypes, helper\nctypes.CDLL(helper.find())\n" + IMPORT, {}, "unknown"),
+        (IMPORT, {"nvidia/lib/libvendor.so.1": Elf()}, "unknown"),
+    ],
+    ids=["nowhere", "nowhere, and guarded", "not followed", "in a package of CUDA"],
+)
+def test_a_library_that_no_package_and_no_folder_of_the_system_has(
+    tmp_path: Path, code: str, beside: dict[str, Elf], verdict: str
+) -> None:
+    """Where the package is installed, this is the machine that is asked about."""
+    site = tmp_path / "site"
+    torch_package(site)
+    install(site, "nvidia-vendor", beside)
+    install(site, "helper", {}, files={"helper.py": "def find(): ...\n"})
+    install(site, "pkg", {"pkg/_C.so": VENDOR}, requires="torch", files={"pkg/__init__.py": code})
+    (package,) = abiscan.check("pkg", python=python_of(site, tmp_path)).packages
+    assert package.verdict.value == verdict
+    if verdict == "import-fails":
+        assert package.error is not None
+        assert (package.error.exception, package.error.message) == ("ImportError", NO_VENDOR)
+        assert (package.error.file, package.error.line) == ("pkg/__init__.py", 2)
