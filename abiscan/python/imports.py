@@ -143,7 +143,7 @@ class PythonInterpreter(Calls):
         try:
             # The body is run now if it may do something that matters. Of any other, only the imports are followed; it
             # is run once one of its names is used.
-            eager = self.library.eager(located.file) or self._misses_names(located.file)
+            eager = self.library.eager(located.file) or self.misses_names(located.file)
             if eager or not self._skim_imports(module, located.file):
                 self.run_body(module)
         except Thrown:
@@ -152,7 +152,7 @@ class PythonInterpreter(Calls):
             raise
         return module
 
-    def _misses_names(self, file: str) -> bool:
+    def misses_names(self, file: str) -> bool:
         """Whether a module mentions a name that this torch does not have: what its body does then matters."""
         library, uses = self.library, self.library.torch_uses(file)
         # Which names those are is not asked: where functions alone use them, the import is the same without them.

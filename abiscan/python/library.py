@@ -56,6 +56,8 @@ class Import(Struct, frozen=True, kw_only=True):
 
 _WORD = regex(rb"[\w\x80-\xff]+")
 _FEW_NAMES = 20
+_ANNOTATED = regex(rb"(?:^|[(,;\n])[ \t]*(?!else\b|try\b|finally\b)\w+[ \t]*:[ \t]*[\w.|\[\], \t]*$")
+_LONGEST_ANNOTATION = 200
 _WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
@@ -394,8 +396,9 @@ class PythonCode(Struct, dict=True):
             word = re.escape(name.encode())
             stored = rb"(?<!\bself)(?<!\bcls)\.%b\s*(?::[^=\n]+)?=[^=]" % word
             sets = re.compile(stored + rb"|(?:setattr|patch)\((?s:.{0,200}?)['\"]%b['\"]" % word)
-            sources = map(self.source, self.sources)
-            self._may_set[name] = any(name.encode() in source and sets.search(source) for source in sources)
+            sources = (self.source(path) for path in self.sources)
+            matches = (match for source in sources if name.encode() in source for match in sets.finditer(source))
+            self._may_set[name] = any(not _is_in_annotation(match) for match in matches)
         return self._may_set[name]
 
     def may_set_computed(self, cls: str) -> bool:
@@ -496,6 +499,14 @@ class PythonCode(Struct, dict=True):
             self._annotations[node] = tuple(filter(_annotation_acts, annotations_of(node)))
         return self._annotations[node]
 
+    def attributes_in_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:
+        """Return what the annotations of a statement take of modules and classes, such as ``torch.SymInt``."""
+        inside = [inner for annotation in annotations_of(node) for inner in walk(annotation)]
+        attributes = [inner for inner in inside if isinstance(inner, ast.Attribute)]
+        parts = {attribute.value for attribute in attributes}
+        whole = (attribute for attribute in attributes if attribute not in parts)
+        return tuple(sorted(whole, key=lambda attribute: (attribute.lineno, attribute.col_offset)))
+
     def postpones_annotations(self, file: str | None) -> bool:
         """Whether a module has ``from __future__ import annotations``."""
         tree = None if file is None else self.tree(file)
@@ -533,6 +544,12 @@ def annotations_of(node: ast.AST) -> Iterator[ast.expr]:
                 yield parameter.annotation
         if node.returns is not None:
             yield node.returns
+
+
+def _is_in_annotation(match: re.Match[bytes]) -> bool:
+    """Whether what seems to be set is the annotation of something with a value: ``x: torch.SymInt = 1``."""
+    start = match.start()
+    return _ANNOTATED.search(match.string, max(start - _LONGEST_ANNOTATION, 0), start) is not None
 
 
 def _annotation_acts(annotation: ast.expr) -> bool:

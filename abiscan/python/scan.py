@@ -260,19 +260,35 @@ class Outline:
         return frozenset(name for keyword, name in headers if keyword == b"def")
 
     def mentions(self, names: Iterable[bytes]) -> bool:
-        """Whether one of these is used outside of functions."""
+        """Whether one of these is used outside of functions, or in the parameters of one."""
         return any(
-            self.outside_functions(position) and not self._is_import(position)
+            (self.outside_functions(position) or self._in_signature(position)) and not self._is_import(position)
             for name in names
             for position in self.positions(name)
             if not _is_word(self.data[position - 1 : position])
             and not _is_word(self.data[position + len(name) : position + len(name) + 1])
         )
 
+    def _in_signature(self, position: int) -> bool:
+        """Whether a name stands between a ``def`` that runs at import and the colon that its body begins after."""
+        start = self.data.rfind(b"def ", 0, position)
+        line = self._line_at(max(start, 0))[0]
+        first = _DEF.match(self.data, line, start + 4)
+        if first is None or not self.outside_functions(first.start(1)):
+            return False
+        depth = 0
+        for match in _BRACKET_OR_COLON.finditer(self.data, start, position):
+            if match[0] == b":" and not depth:
+                return False
+            depth += 1 if match[0] in b"([{" else -1 if match[0] in b")]}" else 0
+        return True
+
     def _is_import(self, position: int) -> bool:
-        """Whether a name is only imported or listed where it stands."""
+        """Whether a name is only imported, listed or defined where it stands."""
         line = self._line_at(position)[1].strip()
-        return line.startswith((b"import ", b"from ", b"def ", b"__all__", *_NO_CODE)) or not _USED.search(line)
+        if self.data[position - 4 : position] == b"def ":
+            return True
+        return line.startswith((b"import ", b"from ", b"__all__", *_NO_CODE)) or not _USED.search(line)
 
     def _calls_of(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
         for word in self._called & names:
@@ -297,6 +313,8 @@ class Outline:
         return start, self.data[start : end if end >= 0 else len(self.data)]
 
 
+_DEF = regex(rb"[ \t]*((?:async[ \t]+)?def )")
+_BRACKET_OR_COLON = regex(rb"[][(){}:]")
 _USED = regex(rb"[^\w\s,'\"]")
 _NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
