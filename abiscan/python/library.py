@@ -102,6 +102,8 @@ class PythonCode(Struct, dict=True):
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    _torch_calls: dict[str, tuple[tuple[str, frozenset[str]], ...]] = field(default_factory=dict)
+    _users: dict[tuple[str, ...], frozenset[bytes]] = field(default_factory=dict)
     _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
@@ -387,6 +389,37 @@ class PythonCode(Struct, dict=True):
             )
             self._used_at_import[key] = any(imported) or outline.mentions([name.rpartition(".")[2].encode()])
         return self._used_at_import[key]
+
+    def torch_calls(self, path: str) -> tuple[tuple[str, frozenset[str]], ...]:
+        """Return what may be calls of functions of torch with keywords that run as a source is imported."""
+        if path not in self._torch_calls:
+            uses = self.torch_uses(path)
+            self._torch_calls[path] = tuple(
+                (use, keywords)
+                for written, keywords in (self.outline(path).keyword_calls if uses else ())
+                for use in uses
+                if use.rpartition(".")[2] == written.rpartition(b".")[2].decode()
+            )
+        return self._torch_calls[path]
+
+    @cached_property
+    def all_torch_uses(self) -> frozenset[str]:
+        """The names below ``torch`` that any source mentions."""
+        return frozenset[str]().union(*map(self.torch_uses, self.sources))
+
+    def calls_user(self, path: str, names: tuple[str, ...]) -> bool:
+        """Whether a source calls, outside of functions, a function that uses one of some names below ``torch``."""
+        if names not in self._users:
+            self._users[names] = frozenset(self._find_users(names))
+        return bool(self._users[names]) and self.outline(path).calls(self._users[names])
+
+    def _find_users(self, names: tuple[str, ...]) -> set[bytes]:
+        """Return the functions that use one of some names, and those that call them, by their bare names."""
+        users: set[bytes] = set()
+        for path in self.sources:
+            for name in self.torch_uses(path).intersection(names):
+                users |= self.outline(path).users(name.rpartition(".")[2].encode())
+        return users.union(*(self.outline(path).callers(frozenset(users)) for path in self.sources if users))
 
     def may_set(self, name: str) -> bool:
         """Whether code of the package may set an attribute of that name on an object of others."""

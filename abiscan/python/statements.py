@@ -15,7 +15,6 @@ from typing import Any
 from abiscan.python import attributes, special
 from abiscan.python.handling import LEAVING, Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
-from abiscan.python.model import Answer
 from abiscan.python.operations import describe_value
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
