@@ -16,7 +16,7 @@ _NAME: Final = regex(r"[A-Za-z_]\w*")
 _NAMESPACES: Final = frozenset({"globals", "vars", "locals"})
 _SHORTEST_PREFIX: Final = 3
 _MAKES_MODULES: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
-_OWN_SUBMODULE: Final = regex(rb"sys\.modules\[f?\"([\w.]+)\.(?:\{\w+\}|\w+)\"\]\s*=[^=]")
+_OWN_SUBMODULE: Final = regex(rb"sys\.modules\[f?\"([\w.]+)\.(?:\{\w+\}|(\w+))\"\]\s*=[^=]")
 """A module that is made by a name in the source: ``sys.modules["torch.a.b"]``, ``sys.modules[f"torch.a.{name}"]``."""
 
 
@@ -81,8 +81,7 @@ def _note_made_modules(source: bytes, nodes: Sequence[ast.AST], names: ModuleNam
     names.makes_modules = len(by_text) < len(_MAKES_MODULES.findall(source))
     if by_text:
         texts, prefixes = _texts_in(nodes)
-        made = {match[0].rpartition(b".")[2].partition(b'"')[0].decode() for match in by_text}
-        names.perhaps |= (texts | prefixes | made) - names.there
+        names.perhaps |= (texts | prefixes | {match[2].decode() for match in by_text if match[2]}) - names.there
 
 
 def _note_core(nodes: Sequence[ast.AST], names: ModuleNames) -> None:

@@ -147,7 +147,7 @@ def test_a_module_of_options_is_not_open() -> None:
 @pytest.mark.parametrize(
     ("made", "makes_modules", "perhaps"),
     [
-        ("sys.modules[f\"torch.x.{name}\"] = y", False, {"one", "two"}),
+        ('sys.modules[f"torch.x.{name}"] = y', False, {"one", "two"}),
         ('sys.modules["torch.x.three"] = y', False, {"one", "two", "three"}),
         ('sys.modules["torch.z.three"] = y', True, set()),
         ("sys.modules[name] = y", True, set()),

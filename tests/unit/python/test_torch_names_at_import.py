@@ -100,9 +100,9 @@ def test_a_python_that_is_not_known_is_one_that_the_release_runs_in() -> None:
         ),
         ("import torch\n@torch._dynamo.disable(reason='x')\ndef f(): ...", "2.8.0", None),
         (
-            "import torch\n@torch.library.custom_op('a::b', mutates_args=(), nope=1)\ndef f(): ...",
+            "import torch\n@torch.library.register_fake('a::b', nope=1)\ndef f(): ...",
             "2.13.0",
-            "custom_op() got an unexpected keyword argument 'nope'",
+            "register_fake() got an unexpected keyword argument 'nope'",
         ),
         ("import torch\nf = torch.compile(\n    fullgraph=True, options={'a': dict(nope=1)}\n)", "2.13.0", None),
         ("import torch\ndef f():\n    return torch.compile(nope=True)", "2.13.0", None),
