@@ -126,7 +126,7 @@ def test_a_function_that_is_wrapped_or_bound_again_has_no_signature() -> None:
 
 def test_overloads_are_no_definitions_and_imports_lead_to_the_function() -> None:
     source = (
-        b"from .functions import f, g as h\nfrom .y import *\nfrom torch.x import twice\nimport torch.y as y\ntwice = 1\n"
+        b"from .functions import f, g as h\nfrom .y import *\nfrom torch.x import twice\ntwice = 1\n"
         b"@overload\ndef k(a: int): ...\n@typing.overload\ndef k(a: str): ...\ndef k(a, b=1): ...\n"
         b"def f2(): ...\nfrom .functions import f2\n"
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.python.library import PythonCode
-from abiscan.python.model import Answer, Raised
-from abiscan.python.reading import Reading
+from abiscan.python.model import Answer, Raised, Reading
 from abiscan.python.sources import PackageFiles
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
