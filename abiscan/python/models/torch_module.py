@@ -262,6 +262,8 @@ def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:
 
 def _file_of_module(machine: PythonMachine, module: str) -> str | None:
     """Return the file of a module of torch, as an error names it; None if that is not known."""
+    if not is_core(module) and not is_module(machine, module):
+        return None  # something else of that name, such as a class: Python says that there is no such module
     around = machine.library.surroundings.torch_folder
     root = str(around.parent) if around else machine.files.system.root
     if is_core(module):

@@ -111,6 +111,13 @@ def test_a_keyword_that_a_function_does_not_take_raises(code: str, release: str,
     assert raised(code, release) == (None if text is None else f"TypeError: {text}")
 
 
+def test_a_class_that_is_imported_from_has_no_file() -> None:
+    # A running torch 2.13.0 says "No module named 'torch.nn.Module'", in a subclass of ImportError.
+    outcome = reading("from torch.nn.Module import nope").imports[0].raised
+    assert isinstance(outcome, Raised)
+    assert (outcome.exception, outcome.message) == ("ImportError", None)
+
+
 def test_an_option_that_a_release_does_not_have_can_neither_be_read_nor_set() -> None:
     # print_graph_breaks is of torch 2.0; a running 2.13.0 says so of it (tests/oracle/test_torch_names.py).
     here = "import torch._dynamo\ntorch._dynamo.config.suppress_errors = True"
