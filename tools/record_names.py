@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from msgspec import structs
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -55,7 +56,7 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     sources = {_module(path): (data, path.endswith("__init__.py")) for path, data in files.items() if _is_source(path)}
     known = {module: _read_module(module, *source) for module, source in sorted(sources.items())}
     names = {module: {".", "?", "+"} for module in _without_source(members)}
-    names |= {module: marks_of(of_module) for module, of_module in known.items()}
+    names |= {module: marks_of(_with_functions_alone(of_module, known)) for module, of_module in known.items()}
     names[embedded_names.PATCHED] = set().union(*(of_module.patched for of_module in known.values()))
     names[embedded_names.SOURCES] = {
         embedded_names.digest_of((path, len(data), zlib.crc32(data)) for path, data in files.items())
@@ -75,13 +76,24 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
         of_class = read_class(name, functools.partial(_parsed, sources))
         if of_class is not None:
             names[f"{CLASS}{name}"] = marks_of(of_class)
-    return {module: _without_private(module, marks) for module, marks in names.items()}
+    return names
 
 
-def _without_private(module: str, marks: set[str]) -> set[str]:
-    """The marks without the signatures of functions that are not meant for others."""
-    private = any(part.startswith("_") for part in module.split("."))
-    return {mark for mark in marks if "(" not in mark or not (private or mark.startswith("_"))}
+def _with_functions_alone(names: ModuleNames, known: Mapping[str, ModuleNames]) -> ModuleNames:
+    """The names of a module; of what it imports, only the functions whose parameters are known, for packages."""
+    imported = {name: origin for name, origin in names.imported.items() if _is_function(origin, known)}
+    return structs.replace(names, imported=imported if names.is_package else {})
+
+
+def _is_function(name: str, known: Mapping[str, ModuleNames]) -> bool:
+    """Whether a dotted name is one of a function whose parameters are known, or leads to one."""
+    for _ in known:
+        module, _, function = name.rpartition(".")
+        of_module = known.get(module)
+        if of_module is None or function in of_module.signatures:
+            return of_module is not None
+        name = of_module.imported.get(function, "")
+    return False
 
 
 def _without_source(members: Iterable[str]) -> Iterator[str]:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 _IOS_TAG: Final = regex(r"-ios[^-]*\.whl$")
 _IMPORTS_TORCH: Final = regex(
-    rb"^[ \t]*(?:from[ \t]+torch\b|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*torch\b)", re.MULTILINE
+    rb"^[ \t]*(?:from[ \t]+torch\b|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*torch\b)"
+    rb"|\b(?:import_module|__import__)\(\s*['\"]torch[.'\"]",
+    re.MULTILINE,
 )
 _REQUIRES_TORCH: Final = regex(r"\s*torch\s*([\[(<>=!~;@]|$)", re.IGNORECASE)
 _NAMES_TORCH: Final = regex(b"torch|c10", re.IGNORECASE)

@@ -273,6 +273,11 @@ class _World(Struct, kw_only=True):
     cpu: Cpu | None = None
     others_load: bool = True
 
+    @property
+    def newest_python(self) -> tuple[int, int] | None:
+        """The interpreter itself."""
+        return self.python if isinstance(self.python, tuple) else None
+
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Return an error for a library that lacks a symbol."""
         if self.others_load and (path is None or self.lacking.find_lacking(path) is None):

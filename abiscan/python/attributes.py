@@ -517,7 +517,7 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
     elif isinstance(value, PythonFunction):
         value.attributes[name] = new
     elif isinstance(value, Modelled):
-        value.put(name, new)
+        value.put(machine, name, new)
 
 
 def _change_class(machine: PythonMachine, module: PythonModule, cls: object) -> None:

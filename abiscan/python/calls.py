@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -12,12 +12,13 @@ from abiscan.python.builtin_methods import HostMethod, construct_built_in
 from abiscan.python.classes import ClassMaking
 from abiscan.python.contexts import Manager
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
-from abiscan.python.machine import Frame
+from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import NoResult
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import describe_value
 from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.signals import ReturnSignal
+from abiscan.python.suggestions import closest_name
 from abiscan.python.values import (
     Bound,
     Class,
@@ -81,7 +82,7 @@ class Super(Modelled):
         method = attributes.default_method(name, self.receiver)
         return NotKnown(f"super().{name}") if method is None else method
 
-    def put(self, name: str, value: object) -> None:
+    def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Execute ``super().name = value``: nothing of it is remembered."""
 
 
@@ -180,7 +181,7 @@ class Calls(ClassMaking):
         """Run a function of the package; a generator, or a coroutine, is not run yet."""
         node = function.node
         scope = Scope(
-            self._bind_arguments(function, args, kwargs),
+            self.bind_arguments(function, args, kwargs),
             function.scope.module,
             function.scope,
             function=function,
@@ -231,7 +232,7 @@ class Calls(ClassMaking):
             self.frames.pop()
         return None
 
-    def _bind_arguments(
+    def bind_arguments(
         self, function: PythonFunction, args: list[object], kwargs: dict[str, object]
     ) -> dict[str, object]:
         """Return the parameters by name; raises where Python certainly would."""
@@ -300,12 +301,23 @@ class Calls(ClassMaking):
             if by_position:
                 text = "got some positional-only arguments passed as keyword arguments"
                 raise thrown(TypeError, f"{name}() {text}: '{', '.join(by_position)}'")
-            raise thrown(TypeError, f"{name}() got an unexpected keyword argument '{next(iter(leftover))}'")
+            by_name = [parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)]
+            raise thrown(TypeError, self._word_unexpected(name, next(iter(leftover)), by_name))
         keyword_only = {parameter.arg for parameter in parameters.kwonlyargs}
         if count > len(parameters.posonlyargs) + len(parameters.args) and not parameters.vararg:
             raise thrown(TypeError, too_many_arguments(name, parameters, count, len(passed & keyword_only)))
         if lacking:
             raise thrown(TypeError, missing_arguments(name, lacking, keyword_only))
+
+    def _word_unexpected(self, function: str, keyword: str, parameters: Sequence[str]) -> object:
+        """Return what Python says of a keyword that is no parameter; since 3.13, with the parameter that is meant."""
+        text = f"{function}() got an unexpected keyword argument '{keyword}'"
+        if self.before(3, 13):
+            return text
+        meant = closest_name(keyword, parameters)
+        if meant is None:
+            return text
+        return f"{text}. Did you mean '{meant}'?" if self.since(3, 13) else NotKnown(text)
 
     def _name_in_errors(self, function: PythonFunction) -> str:
         """Return how errors about arguments name a function."""

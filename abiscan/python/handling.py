@@ -15,7 +15,7 @@ from abiscan.python import attributes, special
 from abiscan.python.binding import Binding
 from abiscan.python.contexts import AroundBody
 from abiscan.python.iteration import push_item
-from abiscan.python.model import Said, Told
+from abiscan.python.model import Said, Told, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import Class, NotKnown, PythonError, Scope, Thrown, Why, thrown
@@ -120,7 +120,10 @@ class Handling(Binding):
     def before(self, *version: int) -> bool:
         """Whether the interpreter is certainly older than this version."""
         python = self.world.python
-        return isinstance(python, tuple) and python < version
+        if isinstance(python, tuple):
+            return python < version
+        told = self.world.tells(f"whether Python is older than {version}", lambda world: _is_older(world, version))
+        return told is True
 
     def since(self, *version: int) -> bool:
         """Whether the interpreter is certainly this version or a newer one."""
@@ -331,3 +334,7 @@ def ends_in_raise(body: Sequence[ast.stmt]) -> bool:
     if isinstance(last, ast.If):
         return ends_in_raise(last.body) and ends_in_raise(last.orelse)
     return isinstance(last, ast.Raise)
+
+
+def _is_older(world: World, version: tuple[int, ...]) -> bool:
+    return world.newest_python is not None and world.newest_python < version

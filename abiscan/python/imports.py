@@ -143,7 +143,7 @@ class PythonInterpreter(Calls):
         try:
             # The body is run now if it may do something that matters. Of any other, only the imports are followed; it
             # is run once one of its names is used.
-            eager = self.library.eager(located.file) or self._misses_names(located.file)
+            eager = self.library.eager(located.file) or self.misses_names(located.file)
             if eager or not self._skim_imports(module, located.file):
                 self.run_body(module)
         except Thrown:
@@ -152,17 +152,14 @@ class PythonInterpreter(Calls):
             raise
         return module
 
-    def _misses_names(self, file: str) -> bool:
-        """Whether a module mentions a name that this torch does not have: what its body does then matters."""
-        library, uses = self.library, self.library.torch_uses(file)
+    def misses_names(self, file: str) -> bool:
+        """Whether a module uses, as it is imported, a name that this torch does not have: its body then matters."""
         # Which names those are is not asked: where functions alone use them, the import is the same without them.
-        return bool(uses) and bool(
+        library = self.library
+        return bool(library.all_torch_uses) and bool(
             self.world.tells(
                 f"whether it lacks a name of torch that {file} uses outside of functions",
-                lambda world: (
-                    world.torch_names is not None
-                    and any(library.uses_at_import(file, name) for name in world.torch_names.lacking(uses))
-                ),
+                lambda world: world.torch_names is not None and world.torch_names.misses(library, file),
             )
         )
 
@@ -294,9 +291,7 @@ class PythonInterpreter(Calls):
     # ---- functions of torch
 
     def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
-        rejected = torch_module.rejected_keyword(self, function.name, kwargs) if kwargs else None
-        if rejected is not None:
-            raise rejected
+        torch_module.refuse_arguments(self, function.name, args, kwargs)
         return super()._call_unknown(function, args, kwargs)
 
     # ---- modules of others

@@ -56,6 +56,8 @@ class Import(Struct, frozen=True, kw_only=True):
 
 _WORD = regex(rb"[\w\x80-\xff]+")
 _FEW_NAMES = 20
+_ANNOTATED = regex(rb"(?:^|[(,;\n])[ \t]*(?!else\b|try\b|finally\b)\w+[ \t]*:[ \t]*[\w.|\[\], \t]*$")
+_LONGEST_ANNOTATION = 200
 _WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
@@ -100,6 +102,8 @@ class PythonCode(Struct, dict=True):
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    _torch_calls: dict[str, tuple[tuple[str, frozenset[str]], ...]] = field(default_factory=dict)
+    _users: dict[tuple[str, ...], frozenset[bytes]] = field(default_factory=dict)
     _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
@@ -386,6 +390,37 @@ class PythonCode(Struct, dict=True):
             self._used_at_import[key] = any(imported) or outline.mentions([name.rpartition(".")[2].encode()])
         return self._used_at_import[key]
 
+    def torch_calls(self, path: str) -> tuple[tuple[str, frozenset[str]], ...]:
+        """Return what may be calls of functions of torch with keywords that run as a source is imported."""
+        if path not in self._torch_calls:
+            uses = self.torch_uses(path)
+            self._torch_calls[path] = tuple(
+                (use, keywords)
+                for written, keywords in (self.outline(path).keyword_calls if uses else ())
+                for use in uses
+                if use.rpartition(".")[2] == written.rpartition(b".")[2].decode()
+            )
+        return self._torch_calls[path]
+
+    @cached_property
+    def all_torch_uses(self) -> frozenset[str]:
+        """The names below ``torch`` that any source mentions."""
+        return frozenset[str]().union(*map(self.torch_uses, self.sources))
+
+    def calls_user(self, path: str, names: tuple[str, ...]) -> bool:
+        """Whether a source calls, outside of functions, a function that uses one of some names below ``torch``."""
+        if names not in self._users:
+            self._users[names] = frozenset(self._find_users(names))
+        return bool(self._users[names]) and self.outline(path).calls(self._users[names])
+
+    def _find_users(self, names: tuple[str, ...]) -> set[bytes]:
+        """Return the functions that use one of some names, and those that call them, by their bare names."""
+        users: set[bytes] = set()
+        for path in self.sources:
+            for name in self.torch_uses(path).intersection(names):
+                users |= self.outline(path).users(name.rpartition(".")[2].encode())
+        return users.union(*(self.outline(path).callers(frozenset(users)) for path in self.sources if users))
+
     def may_set(self, name: str) -> bool:
         """Whether code of the package may set an attribute of that name on an object of others."""
         if name not in self._may_set:
@@ -394,8 +429,9 @@ class PythonCode(Struct, dict=True):
             word = re.escape(name.encode())
             stored = rb"(?<!\bself)(?<!\bcls)\.%b\s*(?::[^=\n]+)?=[^=]" % word
             sets = re.compile(stored + rb"|(?:setattr|patch)\((?s:.{0,200}?)['\"]%b['\"]" % word)
-            sources = map(self.source, self.sources)
-            self._may_set[name] = any(name.encode() in source and sets.search(source) for source in sources)
+            sources = (self.source(path) for path in self.sources)
+            matches = (match for source in sources if name.encode() in source for match in sets.finditer(source))
+            self._may_set[name] = any(not _is_in_annotation(match) for match in matches)
         return self._may_set[name]
 
     def may_set_computed(self, cls: str) -> bool:
@@ -496,6 +532,14 @@ class PythonCode(Struct, dict=True):
             self._annotations[node] = tuple(filter(_annotation_acts, annotations_of(node)))
         return self._annotations[node]
 
+    def attributes_in_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:
+        """Return what the annotations of a statement take of modules and classes, such as ``torch.SymInt``."""
+        inside = [inner for annotation in annotations_of(node) for inner in walk(annotation)]
+        attributes = [inner for inner in inside if isinstance(inner, ast.Attribute)]
+        parts = {attribute.value for attribute in attributes}
+        whole = (attribute for attribute in attributes if attribute not in parts)
+        return tuple(sorted(whole, key=lambda attribute: (attribute.lineno, attribute.col_offset)))
+
     def postpones_annotations(self, file: str | None) -> bool:
         """Whether a module has ``from __future__ import annotations``."""
         tree = None if file is None else self.tree(file)
@@ -527,6 +571,12 @@ def annotations_of(node: ast.AST) -> Iterator[ast.expr]:
                 yield parameter.annotation
         if node.returns is not None:
             yield node.returns
+
+
+def _is_in_annotation(match: re.Match[bytes]) -> bool:
+    """Whether what seems to be set is the annotation of something with a value: ``x: torch.SymInt = 1``."""
+    start = match.start()
+    return _ANNOTATED.search(match.string, max(start - _LONGEST_ANNOTATION, 0), start) is not None
 
 
 def _annotation_acts(annotation: ast.expr) -> bool:

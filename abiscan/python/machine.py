@@ -275,6 +275,16 @@ class PythonMachine:
         """Call a value."""
         raise NotImplementedError
 
+    def bind_arguments(
+        self, function: PythonFunction, args: list[object], kwargs: dict[str, object]
+    ) -> dict[str, object]:
+        """Return the parameters of a function by name; raises where Python certainly would."""
+        raise NotImplementedError
+
+    def misses_names(self, file: str) -> bool:
+        """Whether a module uses, as it is imported, a name that this torch does not have."""
+        raise NotImplementedError
+
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """Return the value of an expression."""
         raise NotImplementedError

@@ -108,6 +108,11 @@ class World(Protocol):
         ...
 
     @property
+    def newest_python(self) -> tuple[int, int] | None:
+        """The newest interpreter that it may be, None if torch does not tell."""
+        ...
+
+    @property
     def machine(self) -> str:
         """``platform.machine()``."""
         ...

@@ -19,7 +19,7 @@ class Modelled(Opaque):
         """Return the attribute; raises as the library does where there is none."""
         return NotKnown(f"{self.display_name()}.{name}")
 
-    def put(self, name: str, value: object) -> None:
+    def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set an attribute, where that can be remembered."""
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:

@@ -16,6 +16,8 @@ _NAME: Final = regex(r"[A-Za-z_]\w*")
 _NAMESPACES: Final = frozenset({"globals", "vars", "locals"})
 _SHORTEST_PREFIX: Final = 3
 _MAKES_MODULES: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
+_OWN_SUBMODULE: Final = regex(rb"sys\.modules\[f?\"([\w.]+)\.(?:\{\w+\}|(\w+))\"\]\s*=[^=]")
+"""A module that is made by a name in the source: ``sys.modules["torch.a.b"]``, ``sys.modules[f"torch.a.{name}"]``."""
 
 
 class ModuleNames(Struct, kw_only=True, dict=True):
@@ -28,7 +30,9 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     :ivar is_package: whether other modules are in it
     :ivar is_open: whether it may have any other name
     :ivar makes_modules: whether it may make submodules without files
+    :ivar is_config: whether its names are options: to set one that it does not have raises, too
     :ivar signatures: the parameters of its functions by name, as ``signature_text`` writes them
+    :ivar imported: the full names of what it imports from other modules, by the names that it binds for them
     :ivar deprecated: its functions and classes that warn of their removal
     :ivar patched: the names that its code sets on other modules, or may
     """
@@ -40,7 +44,9 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     is_package: bool = False
     is_open: bool = False
     makes_modules: bool = False
+    is_config: bool = False
     signatures: dict[str, str] = field(default_factory=dict)
+    imported: dict[str, str] = field(default_factory=dict)
     deprecated: set[str] = field(default_factory=set)
     patched: set[str] = field(default_factory=set)
 
@@ -62,11 +68,20 @@ def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:
     names = body.names
     names.there, names.perhaps, names.is_package = there, perhaps - there, is_package
     _look_inside(tree, nodes, names, module)
-    _describe_functions(tree.body, names)
-    names.makes_modules = _MAKES_MODULES.search(source) is not None
+    _describe_functions(tree.body, names, body.package)
+    _note_made_modules(source, nodes, names, module)
     if module == "torch":
         _note_core(nodes, names)
     return names
+
+
+def _note_made_modules(source: bytes, nodes: Sequence[ast.AST], names: ModuleNames, module: str) -> None:
+    """Note whether a module makes submodules; those that it makes by texts in it, it may have."""
+    by_text = [match for match in _OWN_SUBMODULE.finditer(source) if match[1] == module.encode()]
+    names.makes_modules = len(by_text) < len(_MAKES_MODULES.findall(source))
+    if by_text:
+        texts, prefixes = _texts_in(nodes)
+        names.perhaps |= (texts | prefixes | {match[2].decode() for match in by_text if match[2]}) - names.there
 
 
 def _note_core(nodes: Sequence[ast.AST], names: ModuleNames) -> None:
@@ -87,7 +102,7 @@ class _Body:
     """What statements bind, one after the other."""
 
     def __init__(self, module: str, package: str) -> None:
-        self._module, self._package = module, package
+        self._module, self.package = module, package
         self.names = ModuleNames()
 
     def run(self, body: Sequence[ast.stmt], *, sure: bool = True) -> tuple[set[str], set[str]]:
@@ -174,7 +189,7 @@ class _Body:
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
 
     def _import_from(self, node: ast.ImportFrom, *, sure: bool) -> set[str]:
-        base = absolute_name(self._package, "." * node.level + (node.module or "")) or ""
+        base = absolute_name(self.package, "." * node.level + (node.module or "")) or ""
         names = set()
         for alias in node.names:
             if alias.name == "*":
@@ -323,6 +338,10 @@ _ASKING: Final = frozenset({"getattr", "hasattr", "delattr", "dir", "vars", "isi
 """The functions that get a module and leave it as it is; any other may do with it what it likes."""
 
 
+_MAKES_CONFIG: Final = "install_config_module"
+"""What turns a module into one of options: torch/utils/_config_module.py, at first torch/_dynamo/config_utils.py."""
+
+
 def _note_call(node: ast.Call, names: ModuleNames, imported: set[str], own: frozenset[str]) -> None:
     function = node.func.id if isinstance(node.func, ast.Name) else None
     first = node.args[0] if node.args else None
@@ -336,9 +355,11 @@ def _note_call(node: ast.Call, names: ModuleNames, imported: set[str], own: froz
     elif isinstance(node.func, ast.Attribute) and node.func.attr == "update" and _is_itself(node.func.value, own):
         names.is_open = True
     elif function not in _ASKING:
-        names.is_open |= any(
-            isinstance(argument, ast.Subscript) and _is_itself(argument, own) for argument in node.args
-        )
+        is_passed = any(isinstance(argument, ast.Subscript) and _is_itself(argument, own) for argument in node.args)
+        if function == _MAKES_CONFIG:
+            names.is_config |= is_passed
+        else:
+            names.is_open |= is_passed
 
 
 def _bind_computed(key: ast.expr, names: ModuleNames) -> None:
@@ -388,12 +409,18 @@ _TRANSPARENT: Final = frozenset({"deprecated", "compatibility", "exposed_in", "e
 _WARNINGS: Final = frozenset({"FutureWarning", "DeprecationWarning"})
 
 
-def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames) -> None:
+def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames, package: str) -> None:
+    body = [node for node in body if not _is_overload(node)]
     bound: dict[str, int] = {}
     for node in body:
         for name in _bound_by(node):
             bound[name] = bound.get(name, 0) + 1
     for node in body:
+        if isinstance(node, ast.ImportFrom):
+            base = absolute_name(package, "." * node.level + (node.module or "")) or ""
+            for alias in node.names:
+                if alias.name != "*" and bound[alias.asname or alias.name] == 1:
+                    names.imported[alias.asname or alias.name] = f"{base}.{alias.name}"
         if isinstance(node, ast.FunctionDef) and bound[node.name] == 1 and node.name in names.there:
             if all(_decorator_name(decorator) in _TRANSPARENT for decorator in node.decorator_list):
                 names.signatures[node.name] = signature_text(node.args)
@@ -408,7 +435,20 @@ def _bound_by(node: ast.stmt) -> set[str]:
         return {node.name}
     nodes = _all_nodes(node)
     names = {inner.id for inner in nodes if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
+    names |= {
+        alias.asname or alias.name.partition(".")[0]
+        for inner in nodes
+        if isinstance(inner, (ast.Import, ast.ImportFrom))
+        for alias in inner.names
+    }
     return names | {inner.name for inner in nodes if isinstance(inner, (ast.FunctionDef, ast.ClassDef))}
+
+
+def _is_overload(node: ast.stmt) -> bool:
+    """Whether a statement only tells type checkers of a way in which a function may be called."""
+    return isinstance(node, ast.FunctionDef) and any(
+        _decorator_name(decorator).lstrip("_") == "overload" for decorator in node.decorator_list
+    )
 
 
 def _decorator_name(node: ast.expr) -> str:

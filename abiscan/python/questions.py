@@ -156,6 +156,10 @@ class _Quoting:
         return self._world.python
 
     @property
+    def newest_python(self) -> tuple[int, int] | None:
+        return self._world.newest_python
+
+    @property
     def machine(self) -> str:
         return self._world.machine
 
@@ -218,6 +222,11 @@ class AskedWorld:
     def python(self) -> tuple[int, int] | Answer:
         """The version of the interpreter."""
         return self._ask_once("python", lambda world: world.python)  # type: ignore[return-value]
+
+    @property
+    def newest_python(self) -> tuple[int, int] | None:
+        """The newest interpreter that it may be. Who wants to compare it alone asks by ``tells``."""
+        return self._ask_once("newest python", lambda world: world.newest_python)  # type: ignore[return-value]
 
     @property
     def cpu(self) -> Cpu | None:

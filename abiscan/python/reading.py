@@ -83,12 +83,11 @@ class PackageReader:
         if names is None:
             return True
         code = self._code_for(world, surroundings)[0]
-        for file in code.sources:
-            uses = code.torch_uses(file)
-            operators = {use for use in uses if use.startswith(_OPERATORS)}
-            if any(code.uses_at_import(file, use) for use in (*operators, *names.lacking(uses))):
-                return True
-        return False
+        return any(
+            names.misses(code, file)
+            or any(code.uses_at_import(file, use) for use in code.torch_uses(file) if use.startswith(_OPERATORS))
+            for file in code.sources
+        )
 
     def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, Done]:
         key = world.python, surroundings or Surroundings()

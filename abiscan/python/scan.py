@@ -260,19 +260,68 @@ class Outline:
         return frozenset(name for keyword, name in headers if keyword == b"def")
 
     def mentions(self, names: Iterable[bytes]) -> bool:
-        """Whether one of these is used outside of functions."""
+        """Whether one of these is used outside of functions, or in the parameters of one."""
         return any(
-            self.outside_functions(position) and not self._is_import(position)
+            (self.outside_functions(position) or self._in_signature(position)) and not self._is_import(position)
             for name in names
-            for position in self.positions(name)
-            if not _is_word(self.data[position - 1 : position])
-            and not _is_word(self.data[position + len(name) : position + len(name) + 1])
+            for position in self._whole_words(name)
         )
 
+    @cached_property
+    def keyword_calls(self) -> tuple[tuple[bytes, frozenset[str]], ...]:
+        """The calls with keywords in decorators and at the left margin: how the function is written, the keywords."""
+        calls = []
+        for match in _STATEMENT_CALL.finditer(self.data):
+            keywords = frozenset(word.decode() for word in _KEYWORDS.findall(self._arguments(match.end())))
+            if keywords and (self.data[match.start() + 1] not in b" \t" or self.outside_functions(match.start(1))):
+                calls.append((match[1], keywords))
+        return tuple(calls)
+
+    def _arguments(self, start: int) -> bytes:
+        """Return what stands between a parenthesis and its counterpart, without what is in further brackets."""
+        parts, depth, begin = [], 0, start
+        for match in _BRACKET.finditer(self.data, start, start + _LONGEST_CALL):
+            if match[0] in b"([{":
+                parts.append(self.data[begin : match.start()] if not depth else b"")
+                depth += 1
+            elif not depth:
+                return b"".join((*parts, self.data[begin : match.start()]))
+            else:
+                depth -= 1
+            begin = match.end()
+        return b""
+
+    def users(self, name: bytes) -> set[bytes]:
+        """Return the functions and classes, outermost ones, that use a name when they are called."""
+        results = set()
+        for position in self._whole_words(name):
+            outermost = self.outermost(position)
+            inside = next((header[1] for header in self.around(position) if header[0] == b"def"), None)
+            # A method is called by its own name, or where its class is made, derived from or called.
+            if inside is not None and (outermost[0] == b"def" or inside in _OF_CLASSES):
+                results.add(outermost[1])
+        return results
+
+    def _in_signature(self, position: int) -> bool:
+        """Whether a name stands between a ``def`` that runs at import and the colon that its body begins after."""
+        start = self.data.rfind(b"def ", 0, position)
+        line = self._line_at(max(start, 0))[0]
+        first = _DEF.match(self.data, line, start + 4)
+        if first is None or not self.outside_functions(first.start(1)):
+            return False
+        depth = 0
+        for match in _BRACKET_OR_COLON.finditer(self.data, start, position):
+            if match[0] == b":" and not depth:
+                return False
+            depth += 1 if match[0] in b"([{" else -1 if match[0] in b")]}" else 0
+        return True
+
     def _is_import(self, position: int) -> bool:
-        """Whether a name is only imported or listed where it stands."""
+        """Whether a name is only imported, listed or defined where it stands."""
         line = self._line_at(position)[1].strip()
-        return line.startswith((b"import ", b"from ", b"def ", b"__all__", *_NO_CODE)) or not _USED.search(line)
+        if self.data[position - 4 : position] == b"def ":
+            return True
+        return line.startswith((b"import ", b"from ", b"__all__", *_NO_CODE)) or not _USED.search(line)
 
     def _calls_of(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
         for word in self._called & names:
@@ -291,12 +340,26 @@ class Outline:
             yield position
             position = self.data.find(word, position + 1)
 
+    def _whole_words(self, name: bytes) -> Iterator[int]:
+        """Yield where a name is not a part of a longer one, the first few times."""
+        for position in self.positions(name):
+            end = position + len(name)
+            if not _is_word(self.data[position - 1 : position]) and not _is_word(self.data[end : end + 1]):
+                yield position
+
     def _line_at(self, position: int) -> tuple[int, bytes]:
         start = self.data.rfind(b"\n", 0, position) + 1
         end = self.data.find(b"\n", position)
         return start, self.data[start : end if end >= 0 else len(self.data)]
 
 
+_DEF = regex(rb"[ \t]*((?:async[ \t]+)?def )")
+_OF_CLASSES = frozenset({b"__init__", b"__new__", b"__post_init__", b"__init_subclass__", b"__call__"})
+_STATEMENT_CALL = regex(rb"\n(?:[ \t]*@|\w+[ \t]*=[ \t]*|)([A-Za-z_][\w.]*)\(")
+_KEYWORDS = regex(rb"(?:^|,)\s*(\w+)\s*=(?!=)")
+_BRACKET = regex(rb"[][(){}]")
+_LONGEST_CALL = 2000
+_BRACKET_OR_COLON = regex(rb"[][(){}:]")
 _USED = regex(rb"[^\w\s,'\"]")
 _NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")

@@ -15,7 +15,6 @@ from typing import Any
 from abiscan.python import attributes, special
 from abiscan.python.handling import LEAVING, Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
-from abiscan.python.model import Answer
 from abiscan.python.operations import describe_value
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
@@ -161,14 +160,25 @@ class Statements(Handling):
 
     def _run_annotate(self, node: ast.stmt, scope: Scope) -> None:
         """Evaluate the annotations of a statement, where that may do something."""
-        annotations = self.library.acting_annotations(node)
-        if not annotations:
+        file = scope.module.file
+        missing = file is not None and self.misses_names(file)
+        annotations = self.library.acting_annotations(node) or (
+            self.library.attributes_in_annotations(node) if missing else ()
+        )
+        if not annotations or self.since(*_ANNOTATED_LAZILY) or self.library.postpones_annotations(file):
             return
-        python = self.world.python
-        lazily = not isinstance(python, Answer) and python >= _ANNOTATED_LAZILY
-        if not lazily and not self.library.postpones_annotations(scope.module.file):
-            for annotation in annotations:
-                self.evaluate(annotation, scope)
+        # Where only a missing name acts, it takes a Python that evaluates them.
+        if missing and not self._annotates_at_once(node.lineno):
+            return
+        for annotation in annotations:
+            self.evaluate(annotation, scope)
+
+    def _annotates_at_once(self, line: int) -> bool:
+        """Whether the Python evaluates annotations as it meets them, or is taken to do so if it is not known."""
+        if self.before(*_ANNOTATED_LAZILY):
+            return True
+        question = NotKnown("sys.version_info < (3, 14)", Why.ENVIRONMENT)
+        return self.decide("Python is older than 3.14", Why.ENVIRONMENT, (line, -2), default=True, about=question)
 
     def _run_augmented(self, node: ast.AugAssign, scope: Scope) -> None:
         target = node.target

@@ -16,6 +16,8 @@ CLASS: Final = "class "
 """What the names of classes begin with where those of modules are kept, too."""
 CORE: Final = "torch._C"
 FUNCTIONS: Final = "torch._C._VariableFunctions"
+_MOST_IMPORTS: Final = 6
+"""From how many modules to the next the import of a function is followed."""
 _MANGLED: Final = regex(r"_[A-Za-z]\w*?__")
 """The names of private attributes of classes: ``_Owner__name``."""
 
@@ -45,6 +47,31 @@ class NameSource(Protocol):
 
     def is_compiled(self, name: str) -> bool:
         """Whether compiled code may give something that name: it is a text there, or declared in a stub."""
+        ...
+
+
+class UsesOfTorch(Protocol):
+    """What the sources of a package show of how they use torch."""
+
+    @property
+    def all_torch_uses(self) -> frozenset[str]:
+        """The names below ``torch`` that any source mentions."""
+        ...
+
+    def torch_uses(self, path: str) -> frozenset[str]:
+        """Return the names below ``torch`` that a source mentions."""
+        ...
+
+    def uses_at_import(self, path: str, name: str) -> bool:
+        """Whether a source uses a name outside of functions."""
+        ...
+
+    def calls_user(self, path: str, names: tuple[str, ...]) -> bool:
+        """Whether a source calls, outside of functions, a function that uses one of some names."""
+        ...
+
+    def torch_calls(self, path: str) -> tuple[tuple[str, frozenset[str]], ...]:
+        """Return the functions that a source may call with keywords, outside of functions."""
         ...
 
 
@@ -112,10 +139,35 @@ class TorchNames(Struct):
                 return None
         return None
 
+    def refuses(self, function: str, keywords: frozenset[str]) -> bool:
+        """Whether a function, by its dotted name, does not take one of some keywords."""
+        module, _, name = function.rpartition(".")
+        parameters = self.signature(module, name)
+        if parameters is None or "**" in parameters:
+            return False
+        return not keywords <= {parameter.rstrip("=") for parameter in parameters.split(",")}
+
+    def misses(self, code: UsesOfTorch, file: str) -> bool:
+        """Whether a source seems to use, as it is imported, a name that is not there, or a keyword."""
+        return (
+            any(code.uses_at_import(file, name) for name in self.lacking(code.torch_uses(file)))
+            or code.calls_user(file, self.lacking(code.all_torch_uses))
+            or any(self.refuses(function, keywords) for function, keywords in code.torch_calls(file))
+        )
+
+    def is_config(self, module: str) -> bool:
+        """Whether the names of a module are options."""
+        names = self.source.module(module)
+        return names is not None and names.is_config
+
     def signature(self, module: str, function: str) -> str | None:
         """Return the parameters of a function as ``module_names.signature_text`` writes them; None if not known."""
-        module_names = self.source.module(module)
-        return None if module_names is None else module_names.signatures.get(function)
+        for _ in range(_MOST_IMPORTS):
+            module_names = self.source.module(module)
+            if module_names is None or function in module_names.signatures:
+                return None if module_names is None else module_names.signatures[function]
+            module, _, function = module_names.imported.get(function, "").rpartition(".")
+        return None
 
     def _source_has(self, owner: str, name: str) -> bool | None:
         owner_names = self.source.module(owner)
@@ -136,6 +188,9 @@ class TorchNames(Struct):
         ):
             return None
         if name.startswith(owner_names.prefixes):
+            return None
+        # Beside its options, such a module has methods, which no release has as an option.
+        if owner_names.is_config and not self.was_there(f"{owner}.{name}"):
             return None
         # What the body does not bind, a star may bring.
         answers = {self._of_star(star, name) for star in owner_names.stars}
@@ -166,10 +221,11 @@ def is_core(module: str) -> bool:
 def marks_of(names: ModuleNames) -> set[str]:
     """Return what is known of a module as texts, for a table of many releases."""
     # A mark for each fact, so that releases share what they have in common: ``name``, ``name?``, ``*module``,
-    # ``name(…``, ``!name``, and one character for each flag.
+    # ``name(…``, ``name@module.name`` for what is imported from elsewhere, ``!name``, and one character for each flag.
     marks = {".", *names.there, *(f"{name}?" for name in names.perhaps), *(f"*{star}" for star in names.stars)}
     marks |= {f"{name}({text}" for name, text in names.signatures.items()} | {f"!{name}" for name in names.deprecated}
-    flags = {"?": names.is_open, "+": names.makes_modules, "/": names.is_package}
+    marks |= {f"{name}@{origin}" for name, origin in names.imported.items()}
+    flags = {"?": names.is_open, "+": names.makes_modules, "/": names.is_package, "=": names.is_config}
     return marks | {mark for mark, is_set in flags.items() if is_set}
 
 
@@ -177,11 +233,15 @@ def of_marks(marks: frozenset[str]) -> ModuleNames | None:
     """Return what texts of ``marks_of`` say; None if there are none."""
     if not marks:
         return None
-    names = ModuleNames(is_open="?" in marks, makes_modules="+" in marks, is_package="/" in marks)
-    for mark in marks - {".", "?", "+", "/"}:
+    names = ModuleNames(
+        is_open="?" in marks, makes_modules="+" in marks, is_package="/" in marks, is_config="=" in marks
+    )
+    for mark in marks - {".", "?", "+", "/", "="}:
         name, parenthesis, parameters = mark.partition("(")
         if parenthesis:
             names.signatures[name] = parameters
+        elif "@" in mark:
+            name, _, names.imported[name] = mark.partition("@")
         elif mark[0] == "*":
             names.stars.add(mark[1:])
         elif mark[0] == "!":

@@ -17,6 +17,12 @@ def runs_in(release: TorchVersion, python: str | None) -> bool:
     return python is None or pythons is None or python in pythons
 
 
+def newest(release: str | None) -> tuple[int, int] | None:
+    """Return the newest Python that a release has wheels for; None for a release not listed."""
+    versions = [python.split(".") for python in _list_pythons().get(release or "", ())]
+    return max(((int(major), int(minor)) for major, minor in versions), default=None)
+
+
 def is_known(release: str) -> bool:
     """Whether the Pythons of a release are listed."""
     return release in _list_pythons()

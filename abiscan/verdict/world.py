@@ -31,7 +31,7 @@ from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Pr
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve_load, symbol_message, version_message
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
-from abiscan.torches import embedded_operators, embedded_python
+from abiscan.torches import embedded_operators, embedded_python, pythons
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge, Setting
@@ -129,6 +129,7 @@ class PackageWorld:
         self.build, self.release_number = setting.release.build, setting.release.version
         self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
         self.python = importing_python(judge.torch, target.target)
+        self.newest_python = pythons.newest(self.release_number)
         self.machine = setting.release.machine.value
         self.cpu = judge.cpu
         self._linux_torch = judge.torch.for_linux()

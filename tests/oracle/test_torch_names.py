@@ -183,6 +183,47 @@ def test_raises_what_python_raises(name: str, tmp_path: Path, *, on_disk: bool, 
     assert said == real
 
 
+AT_IMPORT: Final = {
+    "annotation": "import torch\ndef f(x: torch.nope): ...",
+    "annotation_in_lines": "import torch\ndef f(\n    x: torch.Tensor,\n    y: torch.nope = None,\n): ...",
+    "annotation_of_a_method": "from torch import nn\nclass A:\n    async def f(self) -> nn.Nope: ...",
+    "annotation_with_a_value": "import torch\nx: torch.nope = None",
+    "annotation_as_text": "import torch\ndef f(x: 'torch.nope'): ...",
+    "called": "import torch\ndef g():\n    torch.nope\ng()",
+    "made": "import torch\nclass A:\n    def __init__(self):\n        torch.nn.nope\nA()",
+    "decorating": "def wrap(f):\n    from torch import nope\n@wrap\ndef g(): ...",
+    "keyword": "import torch\n@torch.compile(nope=True)\ndef f(): ...",
+    "keyword_of_a_name": "from torch.amp import custom_fwd\n@custom_fwd(device_type='cpu', nope=1)\ndef f(): ...",
+    "keyword_of_a_private_module": "import torch\nf = torch._dynamo.disable(\n    nope=1\n)",
+    "keyword_of_an_operator": "import torch\n@torch.library.register_fake('aten::add', nope=1)\ndef f(): ...",
+    "option": "import torch._dynamo\ntorch._dynamo.config.print_graph_breaks",
+    "option_set": "import torch._inductor.config as c\nc.c_shim_version = 1",
+    "option_there": "import torch._dynamo\ntorch._dynamo.config.verbose = True\ntorch._dynamo.config.patch",
+    "part_of_what_moved": "from torch.distributed._tensor.ops.utils import x",
+    "made_for_what_moved": "import torch.distributed._tensor.device_mesh\nfrom torch.distributed._tensor import Shard",
+}
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("name", AT_IMPORT)
+def test_a_module_of_a_package_raises_what_python_raises(
+    name: str, tmp_path: Path, *, on_disk: bool, names: TorchNames
+) -> None:
+    files = {"pack/__init__.py": "from . import sub\n", "pack/sub.py": AT_IMPORT[name] + "\n"}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
+    folder = interpreter.installed_torch()
+    assert folder
+    known = unlisted_torch_names.names(folder, tmp_path) if on_disk else names
+
+    raised = reading_of(files, FakeWorld(torch_names=known), Surroundings(torch_folder=folder)).imports[0].raised
+
+    assert raised is None or isinstance(raised, Raised)
+    assert (None if raised is None else [raised.exception, raised.message]) == real
+
+
 KEYWORDS: Final = {
     "keyword": "import torch\ntorch.set_default_device(gadget=1)",
     "keyword_of_a_module": "from torch.nn import functional as F\nF.relu(1, inplaced=True)",

@@ -653,7 +653,7 @@ class Builtins(Modelled):
         """Return a built-in function or type."""
         return self.names.get(name) or NotKnown(name)
 
-    def put(self, name: str, value: object) -> None:
+    def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name. Code that is not read, such as the standard library's, then calls a function of the package."""
         if hasattr(builtins, name) and isinstance(value, (PythonFunction, Bound, Instance)):
             self.machine.gap(f"builtins.{name} is replaced: where other code calls it is not followed")

@@ -40,7 +40,7 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
         full = f"{self.name}.{name}"
         return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
 
-    def put(self, name: str, value: object) -> None:
+    def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Replace the items of a list in it, such as ``sys.path``; no other name is set."""
         # In place, since the machine has the same list: ``sys.path = [...]`` is where it looks for modules.
         present = self.names.get(name)

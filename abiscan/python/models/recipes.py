@@ -79,9 +79,9 @@ class Recipe(Modelled):
             return self._module.names[name]
         return self._known.get_attribute(machine, name)
 
-    def put(self, name: str, value: object) -> None:
+    def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name of the module."""
-        self._known.put(name, value)
+        self._known.put(machine, name, value)
 
     def _execute_recipe(self, machine: PythonMachine) -> None:
         machine.frames.append(Frame(file=None))

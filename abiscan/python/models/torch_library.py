@@ -14,7 +14,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Registers, World
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, native_functions, take_argument
-from abiscan.python.models.torch_module import TorchModule, knows_names, lacks, surely_lacks
+from abiscan.python.models.torch_module import TorchModule, knows_names, lacks, refuse_arguments, surely_lacks
 from abiscan.python.operations import describe_value
 from abiscan.python.operators import OperatorValue, note_registration, operator_exists
 from abiscan.python.torch_texts import LIBRARY_SINCE, NO_OPERATOR, NO_OPERATOR_FOR_META, release_of, says
@@ -342,6 +342,18 @@ def _old_impl(kind: Registers) -> Model:
     return call
 
 
+def _check_first(value: object) -> object:
+    """Return a function that refuses keywords as the torch of the target does, before it does what it does."""
+    if not isinstance(value, Native):
+        return value
+
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        refuse_arguments(machine, value.name, args, kwargs)
+        return value.function(machine, args, kwargs)
+
+    return Native(value.name, call)
+
+
 class TorchLibrary(TorchModule):
     """``torch.library``."""
 
@@ -357,7 +369,7 @@ class TorchLibrary(TorchModule):
             register_torch_dispatch=_make_registering(Registers.TORCH_DISPATCH, lambda _args, _kwargs: None, 2),
             _scoped_library=_model_library, infer_schema=_infer_schema,
         )  # fmt: skip
-        super().__init__("torch.library", names)
+        super().__init__("torch.library", {name: _check_first(value) for name, value in names.items()})
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return a function of it; one that came with a later release is not there."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import ast
+import functools
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from abiscan.python import standard
@@ -11,7 +13,7 @@ from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, is_core
-from abiscan.python.values import NotKnown, PythonError, Thrown
+from abiscan.python.values import NotKnown, PythonError, PythonFunction, PythonModule, Scope, Thrown
 from abiscan.regex import regex
 
 _BRINGS_DEVICE: Final = regex(r"npu|ipex|intel_extension|habana|xla|directml|musa|mlu|gcu|sdaa|spyre|tpu")
@@ -50,7 +52,7 @@ class TorchModule(Modelled):
         # A name that is certainly absent raises, even one that is modelled for other releases. Then what is modelled,
         # what the target decides, and submodules.
         if name not in self._put and surely_lacks(machine, self.name, name):
-            raise lacks(AttributeError, f"module '{self.name}' has no attribute '{name}'")
+            raise lacks(AttributeError, missing_name(machine, self.name, name))
         if name in self.names:
             return self.names[name]
         if name in self._of_target:
@@ -70,8 +72,10 @@ class TorchModule(Modelled):
             return True
         return has_name(machine, self.name, name)
 
-    def put(self, name: str, value: object) -> None:
+    def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name of it; the value counts only for a name that is modelled."""
+        if _is_config(machine, self.name) and surely_lacks(machine, self.name, name):
+            raise lacks(AttributeError, missing_name(machine, self.name, name))
         self._put.add(name)
         if name in self.names:
             self.names[name] = value
@@ -109,7 +113,23 @@ def surely_lacks(machine: PythonMachine, owner: str, name: str) -> bool:
         f"whether it lacks {owner}.{name}",
         lambda world: world.torch_names is not None and world.torch_names.lacks(owner, name),
     )
-    return told is True and not _may_be_added(machine, owner, name)
+    return told is True and (_is_config(machine, owner) or not _may_be_added(machine, owner, name))
+
+
+def missing_name(machine: PythonMachine, module: str, name: str) -> str:
+    """Return what an attribute raises that a module of torch does not have."""
+    if _is_config(machine, module):
+        return f"{module}.{name} does not exist"
+    return f"module '{module}' has no attribute '{name}'"
+
+
+def _is_config(machine: PythonMachine, module: str) -> bool:
+    """Whether the names of a module are options: no code can add one."""
+    told = machine.world.tells(
+        f"whether {module} has options",
+        lambda world: world.torch_names is not None and world.torch_names.is_config(module),
+    )
+    return told is True
 
 
 def is_module(machine: PythonMachine, name: str) -> bool:
@@ -193,28 +213,31 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
     return lacks(ModuleNotFoundError, f"No module named '{name}'{hint}", name=name)
 
 
-def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[str]) -> Thrown | None:
-    """Return what a function of torch raises for a keyword that it does not take; None if it may take all."""
+def refuse_arguments(machine: PythonMachine, function: str, args: list[object], kwargs: dict[str, object]) -> None:
+    """Raise what a function of torch raises for a keyword that it does not take, or for what is missing beside it."""
     module, _, name = function.rpartition(".")
-    if module.partition(".")[0] != "torch" or not name.isidentifier():
-        return None
+    if not kwargs or module.partition(".")[0] != "torch" or not name.isidentifier():
+        return
     parameters = machine.world.tells(
         f"the parameters of {function}", lambda world: _find_parameters(world, module, name)
     )
     if not isinstance(parameters, str):
-        return None
-    taken = parameters.split(",")
-    # ``**kwargs`` takes every keyword. A function with positional-only parameters is told of in other words.
-    if any(parameter.startswith("**") for parameter in taken) or "/" in taken:
-        return None
-    unknown = next((word for word in keywords if word not in {parameter.rstrip("=") for parameter in taken}), None)
-    if unknown is None or _may_be_replaced(machine, module, name):
-        return None
-    text = f"{name}() got an unexpected keyword argument '{unknown}'"
-    python = machine.world.python
-    # Python 3.13 may add which one is meant, where there is any.
-    is_exact = not parameters or (isinstance(python, tuple) and python < (3, 13))
-    return lacks(TypeError, text if is_exact else NotKnown(text))
+        return
+    node = _make_function(name, parameters)
+    try:
+        machine.bind_arguments(PythonFunction(name, node, Scope({}, PythonModule(module)), {}), args, kwargs)
+    except Thrown as refused:
+        if not _may_be_replaced(machine, module, name):
+            raise lacks(TypeError, *refused.failure.args) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _make_function(name: str, parameters: str) -> ast.FunctionDef:
+    """Return a function with some parameters, as ``module_names.signature_text`` writes them, and no body."""
+    written = ", ".join(f"{part}0" if part.endswith("=") else part for part in parameters.split(","))
+    node = ast.parse(f"def {name}({written}): ...").body[0]
+    assert isinstance(node, ast.FunctionDef)
+    return node
 
 
 def _find_parameters(world: World, module: str, name: str) -> str | None:
@@ -239,6 +262,8 @@ def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:
 
 def _file_of_module(machine: PythonMachine, module: str) -> str | None:
     """Return the file of a module of torch, as an error names it; None if that is not known."""
+    if not is_core(module) and not is_module(machine, module):
+        return None  # something else of that name, such as a class: Python says that there is no such module
     around = machine.library.surroundings.torch_folder
     root = str(around.parent) if around else machine.files.system.root
     if is_core(module):

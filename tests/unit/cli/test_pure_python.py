@@ -51,7 +51,14 @@ def test_check(source: str, release: str, code: int, words: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("requirement", ["torch", "torch>=1.7.*", "torch ; extra == 'torch'", "numpy"])
-@pytest.mark.parametrize("source", ["from torch.amp import custom_bwd\n", "import os, torch as t\nt.amp.custom_bwd\n"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from torch.amp import custom_bwd\n",
+        "import os, torch as t\nt.amp.custom_bwd\n",
+        "import importlib\nimportlib.import_module('torch.amp').custom_bwd\n",
+    ],
+)
 def test_code_that_imports_torch_is_checked_whatever_its_metadata_require(
     source: str, requirement: str, tmp_path: Path
 ) -> None:

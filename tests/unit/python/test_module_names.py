@@ -124,6 +124,47 @@ def test_a_function_that_is_wrapped_or_bound_again_has_no_signature() -> None:
     assert names.deprecated == {"h"}
 
 
+def test_overloads_are_no_definitions_and_imports_lead_to_the_function() -> None:
+    source = (
+        b"from .functions import f, g as h\nfrom .y import *\nfrom torch.x import twice\ntwice = 1\n"
+        b"@overload\ndef k(a: int): ...\n@typing.overload\ndef k(a: str): ...\ndef k(a, b=1): ...\n"
+        b"def f2(): ...\nfrom .functions import f2\n"
+    )
+    names = names_of(source, "torch.pack", is_package=True)
+
+    assert names.imported == {"f": "torch.pack.functions.f", "h": "torch.pack.functions.g"}
+    assert names.signatures == {"k": "a,b="}
+
+
+def test_a_module_of_options_is_not_open() -> None:
+    source = b"import sys\nx = 1\ninstall_config_module(sys.modules[__name__])\n"
+    names = names_of(source, "torch.x", is_package=False)
+
+    assert (names.is_config, names.is_open, names.there) == (True, False, {"sys", "x"})
+    assert names_of(source.replace(b"install_config", b"other"), "torch.x", is_package=False).is_open
+
+
+@pytest.mark.parametrize(
+    ("made", "makes_modules", "perhaps"),
+    [
+        ('sys.modules[f"torch.x.{name}"] = y', False, {"one", "two"}),
+        ('sys.modules["torch.x.three"] = y', False, {"one", "two", "three"}),
+        ('sys.modules["torch.z.three"] = y', True, set()),
+        ("sys.modules[name] = y", True, set()),
+        ('sys.modules["torch.x.three"] = y\nsys.modules[name] = y', True, {"one", "two", "three"}),
+    ],
+)
+def test_submodules_that_are_made_by_texts_are_those_in_the_source(
+    made: str, makes_modules: bool, perhaps: set[str]
+) -> None:
+    source = f"import sys\nfor name in ['one', 'two']:\n    ...\n{made}\n".encode()
+    names = names_of(source, "torch.x", is_package=True)
+
+    assert names.makes_modules is makes_modules
+    assert perhaps <= names.perhaps
+    assert "four" not in names.perhaps
+
+
 def test_a_class_has_what_its_body_binds_and_what_its_methods_set() -> None:
     import ast
 

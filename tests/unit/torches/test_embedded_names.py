@@ -45,7 +45,18 @@ def test_a_name_came_with_a_release(module: str, name: str, first: str) -> None:
             assert names.lacks(module, name), version
 
 
-@pytest.mark.parametrize(("module", "last"), [("torch._six", "1.13.1"), ("torch.onnx._globals", "2.8.0")])
+@pytest.mark.parametrize(
+    ("module", "last"),
+    [
+        ("torch._six", "1.13.1"),
+        ("torch.onnx._globals", "2.8.0"),
+        # to torchao: a running torch 2.8.0 has it, 2.13.0 does not
+        ("torch.ao.quantization.pt2e", "2.10.0"),
+        ("torch.ao.quantization.quantize_pt2e", "2.10.0"),
+        # to torch.distributed.tensor, in 2.5; the module itself stays
+        ("torch.distributed._tensor.ops", "2.4.1"),
+    ],
+)
 def test_a_module_went_after_a_release(module: str, last: str) -> None:
     for release in RELEASES:
         names = embedded_names.names(release)
@@ -54,6 +65,29 @@ def test_a_module_went_after_a_release(module: str, last: str) -> None:
             assert names.has_module(module) is False, release
         elif release.startswith(last[:3]):
             assert names.has_module(module) is True, release
+
+
+def test_a_private_module_may_stay_where_its_public_one_came() -> None:
+    for release in RELEASES[RELEASES.index("2.5.0") :]:
+        names = embedded_names.names(release)
+        assert names
+        assert names.has_module("torch.distributed.tensor") is True, release
+        assert names.has_module("torch.distributed._tensor") is True, release
+        assert names.has_module("torch.distributed._tensor.device_mesh") is not False, release
+
+
+def test_the_parameters_of_a_function_are_those_of_its_release() -> None:
+    # inspect.signature says so in torch 2.5.1, 2.8.0 and 2.13.0.
+    with_reason = [
+        "reason=" in (names.signature("torch._dynamo", "disable") or "")
+        for release in ("2.5.1", "2.8.0", "2.13.0")
+        if (names := embedded_names.names(release))
+    ]
+    assert with_reason == [False, True, True]
+    names = embedded_names.names("2.13.0")
+    assert names
+    assert names.signature("torch.amp", "custom_fwd") == "fwd=,*,device_type,cast_inputs="
+    assert (names.signature("torch", "compile") or "").startswith("model=,*,fullgraph=,dynamic=,backend=,mode=")
 
 
 @pytest.mark.slow

@@ -1,0 +1,149 @@
+"""Names of torch that are used as a package is imported, though not by the body of a module that is run anyway."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.library import PythonCode
+from abiscan.python.model import Answer, Raised, Reading
+from abiscan.python.sources import PackageFiles
+from abiscan.torches import embedded_names
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
+
+ANNOTATION = "import torch\ndef f(x: torch.nope): ...\n"
+
+
+def reading(code: str, release: str = "2.13.0", **world: object) -> Reading:
+    files = {"pack/__init__.py": "from . import sub\n", "pack/sub.py": code}
+    return reading_of(files, FakeWorld(torch_names=embedded_names.names(release), **world))  # type: ignore[arg-type]
+
+
+def raised(code: str, release: str = "2.13.0", **world: object) -> str | None:
+    outcome = reading(code, release, **world).imports[0].raised
+    return f"{outcome.exception}: {outcome.message}" if isinstance(outcome, Raised) else None
+
+
+NOPE = "AttributeError: module 'torch' has no attribute 'nope'"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ANNOTATION,
+        "import torch\ndef f(\n    x: torch.Tensor,\n    y: torch.nope = None,\n) -> None:\n    return x",
+        "import torch\ndef f(x) -> list[torch.nope]: ...",
+        "import torch\nclass A:\n    async def f(self, *x: torch.nope): ...",
+        "import torch\nx: torch.nope = None",
+        "import torch\nclass A:\n    x: torch.Tensor | torch.nope",
+        "import torch\ndef g():\n    torch.nope\ng()",
+        "import torch\nclass A:\n    def __init__(self):\n        self.x = torch.nope\nX = A()",
+        "import torch\ndef wrap(f):\n    torch.nope\n    return f\n@wrap\ndef g(): ...",
+        "import torch\ndef g():\n    torch.nope\ndef h():\n    g()\nh()",
+    ],
+)
+def test_what_runs_at_import_raises(code: str) -> None:
+    assert raised(code) == NOPE
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from __future__ import annotations\n" + ANNOTATION,
+        "import torch\ndef f(x: 'torch.nope'): ...",
+        "import torch\ndef g():\n    x: torch.nope = None\ng()",
+        "import torch\ndef g():\n    torch.nope\n",
+        "import torch\nclass A:\n    def f(self):\n        torch.nope\nA()",
+        'import torch\ndef f(x):\n    """\n    def f(x: torch.nope): ...\n    """\n',
+        "import torch\nif hasattr(torch, 'nope'):\n    def f(x: torch.nope): ...",
+        "import torch\ntry:\n    def f(x: torch.nope): ...\nexcept AttributeError:\n    pass",
+        "import torch\ntorch.nope = int\ndef f(x: torch.nope): ...",
+        "import torch\nif True: torch.nope = int\ndef f(x: torch.nope): ...",
+        "import torch\ndef g():\n    if hasattr(torch, 'nope'):\n        torch.nope\ng()",
+    ],
+)
+def test_what_does_not_run_or_is_guarded_raises_nothing(code: str) -> None:
+    assert raised(code) is None
+
+
+def test_python_3_14_evaluates_no_annotations() -> None:
+    assert raised(ANNOTATION, python=(3, 13)) == NOPE
+    assert raised(ANNOTATION, python=(3, 14)) is None
+
+
+def test_a_python_that_is_not_known_is_one_that_the_release_runs_in() -> None:
+    # Python 3.14 came in October 2025; there is no torch 2.5.1 for it.
+    assert raised(ANNOTATION, python=Answer.UNKNOWN, newest_python=(3, 13)) == NOPE
+    either = reading(ANNOTATION, python=Answer.UNKNOWN, newest_python=(3, 14)).imports
+    assert {"Python is older than 3.14" in str(outcome.conditions) for outcome in either} == {True}
+
+
+@pytest.mark.parametrize(
+    ("code", "release", "text"),
+    [
+        # custom_fwd is defined in torch.amp.autocast_mode; compile has overloads; disable is private, and got its
+        # reason in 2.8.
+        (
+            "from torch.amp import custom_fwd\n@custom_fwd(device_type='cuda', nope=1)\ndef f(): ...",
+            "2.13.0",
+            "custom_fwd() got an unexpected keyword argument 'nope'",
+        ),
+        (
+            "import torch\n@torch.compile(nope=True)\ndef f(): ...",
+            "2.13.0",
+            "compile() got an unexpected keyword argument 'nope'",
+        ),
+        (
+            "import torch\n@torch._dynamo.disable(reason='x')\ndef f(): ...",
+            "2.5.1",
+            "disable() got an unexpected keyword argument 'reason'",
+        ),
+        ("import torch\n@torch._dynamo.disable(reason='x')\ndef f(): ...", "2.8.0", None),
+        (
+            "import torch\n@torch.library.register_fake('a::b', nope=1)\ndef f(): ...",
+            "2.13.0",
+            "register_fake() got an unexpected keyword argument 'nope'",
+        ),
+        ("import torch\nf = torch.compile(\n    fullgraph=True, options={'a': dict(nope=1)}\n)", "2.13.0", None),
+        ("import torch\ndef f():\n    return torch.compile(nope=True)", "2.13.0", None),
+    ],
+)
+def test_a_keyword_that_a_function_does_not_take_raises(code: str, release: str, text: str | None) -> None:
+    assert raised(code, release) == (None if text is None else f"TypeError: {text}")
+
+
+def test_a_class_that_is_imported_from_has_no_file() -> None:
+    # A running torch 2.13.0 says "No module named 'torch.nn.Module'", in a subclass of ImportError.
+    outcome = reading("from torch.nn.Module import nope").imports[0].raised
+    assert isinstance(outcome, Raised)
+    assert (outcome.exception, outcome.message) == ("ImportError", None)
+
+
+def test_an_option_that_a_release_does_not_have_can_neither_be_read_nor_set() -> None:
+    # print_graph_breaks is of torch 2.0; a running 2.13.0 says so of it (tests/oracle/test_torch_names.py).
+    here = "import torch._dynamo\ntorch._dynamo.config.suppress_errors = True"
+    assert raised(here) is None
+    for code in ("torch._dynamo.config.print_graph_breaks", "torch._dynamo.config.print_graph_breaks = True"):
+        text = raised(f"import torch._dynamo\n{code}")
+        assert text == "AttributeError: torch._dynamo.config.print_graph_breaks does not exist"
+    assert raised("import torch._dynamo.config as c\nif hasattr(c, 'print_graph_breaks'):\n    raise OSError") is None
+    assert raised("import torch._dynamo.config as c\nc.patch, c.save_config") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_set"),
+    [
+        ("x: torch.nope = 1", False),
+        ("def f(a: int, x: torch.nope = 1): ...", False),
+        ("x: int | torch.nope = 1", False),
+        ("torch.nope = 1", True),
+        ("try: torch.nope = 1\nexcept TypeError: ...", True),
+        ("if a: torch.nope = 1", True),
+        ("else_ = 1\nif a: ...\nelse: torch.nope = 1", True),
+        ("torch.nope: int = 1", True),
+        ("setattr(torch, 'nope', 1)", True),
+    ],
+)
+def test_an_annotation_with_a_value_sets_nothing(text: str, *, is_set: bool) -> None:
+    code = PythonCode(PackageFiles(TextSources({"pack/__init__.py": text})), ["pack"], (3, 11))
+
+    assert code.may_set("nope") is is_set
