@@ -341,11 +341,18 @@ class Outline:
             position = self.data.find(word, position + 1)
 
     def _whole_words(self, name: bytes) -> Iterator[int]:
-        """Yield where a name is not a part of a longer one, the first few times."""
+        """Yield where a name is not a part of a longer one, nor in a comment, the first few times."""
         for position in self.positions(name):
             end = position + len(name)
-            if not _is_word(self.data[position - 1 : position]) and not _is_word(self.data[end : end + 1]):
+            if _is_word(self.data[position - 1 : position]) or _is_word(self.data[end : end + 1]):
+                continue
+            if not self._is_in_comment(position):
                 yield position
+
+    def _is_in_comment(self, position: int) -> bool:
+        """Whether a position is surely in a comment: a quote before the sign may mean that it is in a text."""
+        before = self.data[self.data.rfind(b"\n", 0, position) + 1 : position].partition(b"#")
+        return bool(before[1]) and b'"' not in before[0] and b"'" not in before[0]
 
     def _line_at(self, position: int) -> tuple[int, bytes]:
         start = self.data.rfind(b"\n", 0, position) + 1

@@ -73,3 +73,10 @@ def test_calls_and_decorators() -> None:
     assert not source.calls(frozenset({b"helper"}))
     assert not source.calls(frozenset({b"other"}))
     assert source.callers(frozenset({b"helper"})) == {b"f", b"g"}
+
+
+def test_a_name_in_a_comment_is_not_used() -> None:
+    outline = Outline(b"def f():\n    # as nn.Nope does\n    return 1  # Nope\ndef g(x='#'): return nn.Nope\n")
+    assert outline.users(b"Nope") == {b"g"}
+    assert not Outline(b"x = 1  # nn.Nope\n").mentions([b"Nope"])
+    assert Outline(b"x = '#' + nn.Nope\n").mentions([b"Nope"])
