@@ -15,7 +15,7 @@ from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
-from abiscan.python.model import Answer
+from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, torch_module
 from abiscan.python.models.builtin import BUILTINS
@@ -261,6 +261,8 @@ class PythonInterpreter(Calls):
             located = self.library.locate(target)
             if located is not None and target not in self.modules and self.library.reaches(located):
                 return True
+            if located is None and self._error_of_other(target) is not None:
+                return True
         return False
 
     def settle(self, value: object) -> object:
@@ -343,11 +345,24 @@ class PythonInterpreter(Calls):
         return NotKnown(name)
 
     def _raise_if_broken(self, name: str) -> None:
-        """Raise what the import of an installed module raises, as far as its own imports tell."""
+        """Raise what the import of an installed module raises."""
         broken = self.library.surroundings.broken_import(name)
         if broken is not None:
             _log.debug("%s: the import of %s raises: %s", self.place(), name, broken.text)
             raise Thrown(PythonError(broken.exception, (broken.text,), {"name": broken.module}))
+        # What its own imports do not tell, its code and its libraries may: those for torch are read as targets are.
+        raised = self._error_of_other(name)
+        if raised is not None:
+            _log.debug("%s: the import of %s raises %s", self.place(), name, raised.exception)
+            failure = loading.as_failure(raised)
+            failure.of_other = raised.of_other or name.partition(".")[0]
+            raise Thrown(failure)
+
+    def _error_of_other(self, name: str) -> Raised | None:
+        """Return what the import of an installed package with libraries for torch raises, by one of its modules."""
+        around, top = self.library.surroundings, name.partition(".")[0]
+        is_other = around.is_final and top != "torch" and self.library.find(top) is None
+        return around.import_error(top) if is_other else None
 
     # ---- import statements
 

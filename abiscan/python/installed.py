@@ -13,7 +13,7 @@ from msgspec import Struct
 from abiscan.inputs import observed_fs
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name, may_bind, may_have_others, star_imports
-from abiscan.python.model import Answer
+from abiscan.python.model import Answer, Raised
 from abiscan.python.others_imports import BrokenImport, Installed, find_broken_import
 from abiscan.python.systems import LINUX, WINDOWS
 from abiscan.regex import regex
@@ -28,6 +28,10 @@ def _not_known(_name: str) -> Answer:
     return Answer.UNKNOWN
 
 
+def _no_error(_module: str) -> None:
+    """Know of no import that fails."""
+
+
 class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     """What is installed beside the package.
 
@@ -37,6 +41,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar python: the version of the interpreter
     :ivar system_has: answers whether the system has a library that is loaded by its name alone
     :ivar packages_have: answers whether a package that is installed has a library of that name
+    :ivar import_error: returns what the import of an installed package with libraries for torch raises, by its module;
+        None if that is not certain, or nothing
     :ivar is_final: whether installing the package changes nothing of this
     """
 
@@ -46,6 +52,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     python: tuple[int, int] | Answer = Answer.UNKNOWN
     system_has: Callable[[str], bool | Answer] = _not_known
     packages_have: Callable[[str], bool | Answer] = _not_known
+    import_error: Callable[[str], Raised | None] = _no_error
     is_final: bool = False
 
     @functools.cached_property

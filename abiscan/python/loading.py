@@ -126,7 +126,7 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     if isinstance(answer, Answer):
         failure = PythonError(kind, (NotKnown(f"the error of {file}", Why.ENVIRONMENT),))
     else:
-        failure = _as_failure(answer)
+        failure = as_failure(answer)
     # By the number, handlers of the exception know which load they have survived, also of what is raised from it.
     failure.loads = {number}
     failure.at = attempt.at
@@ -167,12 +167,13 @@ def _fail_to_load(machine: PythonMachine, path: str, loader: LoadedBy, failure: 
     raise Thrown(_wrap_error(machine, strip_folders(path), loader, failure))
 
 
-def _as_failure(raised: Raised) -> PythonError:
+def as_failure(raised: Raised) -> PythonError:
+    """Return the exception object of an error."""
     cls = getattr(builtins, raised.exception, None)
     exception_class = cls if isinstance(cls, type) and issubclass(cls, BaseException) else NotKnown(raised.exception)
     number = number_of(raised.message)
     message: object = NotKnown("the text of the error") if raised.message is None else raised.message
     if number is not None:
         message = TextOfError(number)
-    cause = None if raised.cause is None else _as_failure(raised.cause)
+    cause = None if raised.cause is None else as_failure(raised.cause)
     return PythonError(exception_class, (message,), cause=cause)

@@ -187,5 +187,6 @@ def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> R
         message=strip_folders(message) if isinstance(message, str) else None,
         at=failure.at,
         of_torch=failure.of_torch,
+        of_other=failure.of_other,
         cause=None if behind is None or behind is failure or depth > 10 else as_raised(machine, behind, depth + 1),
     )

@@ -357,6 +357,7 @@ class PythonError(Opaque, Struct, eq=False):
     :ivar at: where it was raised
     :ivar loads: the loads, by number, whose failure it reports
     :ivar of_torch: whether it was raised since torch lacks a name, or a parameter
+    :ivar of_other: the module of another installed package whose import raises it
     """
 
     cls: object
@@ -367,6 +368,7 @@ class PythonError(Opaque, Struct, eq=False):
     at: PythonLine | None = None
     loads: set[int] = field(default_factory=set)
     of_torch: bool = False
+    of_other: str | None = None
 
     def ancestry(self) -> list[object]:
         """Return its class and the bases."""

@@ -32,13 +32,14 @@ class PackageVerdict(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@give_shape("how exception message file line cause exact?")
+@give_shape("how exception message file line cause exact? of_package?")
 class ImportFailure(Struct, frozen=True, kw_only=True):
     """What users see when the import fails.
 
     ``exception`` is None if the process ends instead. ``file`` and ``line`` are where the package raises it; ``cause``
     is what is behind it, such as the words of ``ld.so`` about a library. ``exact`` is false if a part of the text is
-    unknown; a ``?`` replaces that part.
+    unknown; a ``?`` replaces that part. ``of_package`` is the module of another installed package whose import raises
+    it, None if it is the package's own.
     """
 
     how: How
@@ -48,6 +49,7 @@ class ImportFailure(Struct, frozen=True, kw_only=True):
     line: int | None
     cause: str | None
     exact: bool = True
+    of_package: str | None = None
 
     @property
     def of_module(self) -> str | None:

@@ -10,18 +10,21 @@ from collections.abc import Mapping, Sequence
 import msgspec.structs
 
 from abiscan.binary.elf import Machine
+from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.package_files import Package
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, name_of, read_target
+from abiscan.inputs.sources import Source, name_of, read_target, uses_torch
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.models.model import CREATES_MODEL
+from abiscan.python.model import Raised
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.rules import missing_torch_name
@@ -37,6 +40,7 @@ from abiscan.verdict.package import (
     main_import,
     missing_names,
     package_result,
+    packages_with_libraries,
 )
 from abiscan.verdict.systems import system_of
 
@@ -50,6 +54,7 @@ class TorchSet:
     :param sources: the targets of the command, which may need libraries of each other
     :param packages: whether the Python code of packages is read, for the verdict on them
     :param hardware: the GPUs and processors that extensions are also checked on; by default the processors of the run
+    :param importing: the modules of packages whose import led to this question
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class TorchSet:
         *,
         packages: bool = False,
         hardware: Hardware | None = None,
+        importing: frozenset[str] = frozenset(),
     ) -> None:
         if session.cpus and hardware is None:
             hardware = hardware_of((), None, session.cpus)
@@ -68,6 +74,10 @@ class TorchSet:
         self._hardware = hardware or Hardware()
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._readings: dict[Package, PackageReading] = {}
+        self._importing = importing
+        self._import_errors: dict[tuple[str, str], Raised | None] = {}
+        self._installed: dict[str, dict[str, Distribution]] = {}
+        self._session = session
         self._files = session.files()
         self._progress = session.progress
         self._folder = session.folder
@@ -84,6 +94,7 @@ class TorchSet:
         ]
         # By name, and not by torch: two of them may be the same build, in different folders.
         self._judges = dict(zip(_list_names(torches), judges, strict=True))
+        self._choices = dict(zip(self._judges, choices, strict=True))
         self._layers = dict(zip(self._judges, layers, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
         self._laid_over: Files | None = None
@@ -243,8 +254,43 @@ class TorchSet:
         if reading is None:
             return None
         if key not in self._read:
-            self._read = {key: reading.read(self._judges[name], target, self._layers[name])}
+            import_error = functools.partial(self._import_error, name)
+            self._read = {key: reading.read(self._judges[name], target, self._layers[name], import_error)}
         return self._read[key]
+
+    def _import_error(self, name: str, module: str) -> Raised | None:
+        """Return what the import of an installed package with libraries for torch raises on the named torch.
+
+        None if that is nothing, or not certain.
+        """
+        key = name, module
+        if key not in self._import_errors and module not in self._importing:
+            self._import_errors[key] = None  # for packages that import each other
+            self._import_errors[key] = self._import_apart(name, module)
+        return self._import_errors.get(key)
+
+    def _import_apart(self, name: str, module: str) -> Raised | None:
+        if name not in self._installed:
+            self._installed[name] = packages_with_libraries(self._judges[name].torch)
+        distribution = self._installed[name].get(module)
+        if distribution is None or not uses_torch(distribution, self._files):
+            return None
+        # A set of its own: what is in the process of this target has nothing to do with what is in that one's.
+        apart = TorchSet(
+            [self._choices[name]],
+            self._session,
+            [distribution],
+            packages=True,
+            hardware=self._hardware,
+            importing=self._importing | {module},
+        )
+        try:
+            package = apart._read_package(distribution, apart.names[0])
+        except InputError:
+            return None
+        outcomes = package.reading.imports if package else ()
+        raised = next((outcome.raised for outcome in outcomes if outcome.module == module), None)
+        return raised if isinstance(raised, Raised) else None
 
 
 def _all_builds() -> list[str]:

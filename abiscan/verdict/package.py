@@ -135,15 +135,20 @@ class PackageReading:
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, modules, built_for=built_for, system=read_on)
 
-    def read(self, judge: Judge, target: ExaminedTarget, files: Files) -> ReadPackage | None:
+    def read(
+        self, judge: Judge, target: ExaminedTarget, files: Files, import_error: Callable[[str], Raised | None]
+    ) -> ReadPackage | None:
         """Read it for one torch; None if it has nothing to do with its libraries.
 
         :param files: those that the torch and the target were read from
+        :param import_error: see ``Surroundings``
         """
         if not self._has_code:
             return None
         world = self._make_world(judge, target, files)
         surroundings = surroundings_of(judge.torch, self._package)
+        if surroundings.is_final:  # torches with the same surroundings share a reading
+            surroundings = replace(surroundings, import_error=import_error)
         reading = self._reader.read(world.fresh, surroundings)
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
@@ -207,6 +212,17 @@ def _system_has(executable: Path | None, name: str) -> bool | Answer:
         return True
     own = executable.resolve().parent.parent / "lib" / name if executable else None
     return Answer.UNKNOWN if own is not None and observed_fs.is_file(own) else False
+
+
+def packages_with_libraries(torch: Torch) -> dict[str, packages.Distribution]:
+    """Map the modules that the Python of a torch imports to their packages, if these have libraries in them."""
+    executable = torch.interpreter.executable if torch.interpreter else None
+    by_module: dict[str, packages.Distribution] = {}
+    for distribution in packages.list_installed(_search_path(executable)) if executable else ():
+        inside = (posixpath.relpath(path, distribution.site) for path in distribution.objects)
+        for module in {path.partition("/")[0] for path in inside if "/" in path}:
+            by_module.setdefault(module, distribution)
+    return by_module
 
 
 def _packages_have(search_path: Sequence[str], name: str) -> bool:
@@ -341,13 +357,17 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
 
 
 def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
-    """Return an outcome of Python code alone: an error counts if torch lacks a name, or this environment a package.
+    """Return an outcome of Python code alone: an error counts if torch lacks a name, or this environment a package that
+    can be imported.
 
     The package was imported before it was published. So any other error is a mistake of the reading, or due to what is
     installed, where that is not known.
     """
     raised = outcome.raised
     if not isinstance(raised, Raised) or fails_for_torch(outcome):
+        return outcome
+    # What is installed beside it was read, too, and is no mistake of this reading.
+    if any(error.of_other for error in _chain(raised)):
         return outcome
     # That a package is absent counts where the environment is known to lack it.
     absent = _ABSENT_PACKAGE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
@@ -360,7 +380,11 @@ def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
 def fails_for_torch(outcome: ImportOutcome) -> bool:
     """Whether an import fails because torch lacks a name, a parameter or an operator."""
     raised = outcome.raised if isinstance(outcome.raised, Raised) else None
-    return any(error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised))
+    errors = list(_chain(raised))
+    # What the torch lacks for another package, another version of this one does not bring.
+    if any(error.of_other for error in errors):
+        return False
+    return any(error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in errors)
 
 
 def _chain(raised: Raised | None) -> Iterator[Raised]:
@@ -438,6 +462,7 @@ def _find_failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> I
         line=raised.at.line if raised.at and raised.at.file else None,
         cause=_find_cause(raised, () if outcome.regardless else outcome.loads),
         exact=raised.message is not None and (world.is_exact or not _quotes_loader(raised.message, outcome.loads)),
+        of_package=next((error.of_other for error in _chain(raised) if error.of_other), None),
     )
 
 

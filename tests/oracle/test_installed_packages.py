@@ -201,3 +201,74 @@ def test_wheels_say_the_same_as_what_is_installed(tmp_path: Path) -> None:
     (package,) = abiscan.check(wheel, interpreter.installed_torch()).packages
     assert package.verdict.value == "unknown"
     assert check(tmp_path / "site")["packages"][0]["verdict"] == "import-fails"
+
+
+BUILT_FOR_OLDER = SAMPLES / "undefined_symbol_signature/undefined_symbol_signature.so"
+BUILT_FOR_ANOTHER = "import torch\ntorch.ops.load_library(__file__.replace('__init__.py', 'abiscan_user.so'))\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "fails"),
+    {
+        "at once": ("import torch\nimport other\n", True),
+        "a submodule": ("import torch\nfrom other.sub import name\n", True),
+        "guarded against what it is not": (
+            "import torch\ntry:\n    import other\nexcept ImportError:\n    pass\n",
+            True,
+        ),
+        "guarded": ("import torch\ntry:\n    import other\nexcept Exception:\n    other = None\n", False),
+        "in a function": ("import torch\ndef f():\n    import other\n", False),
+        "behind torch": ("import torch\nif torch.cuda.is_available():\n    import other\n", False),
+    }.values(),
+)
+def test_another_package_that_does_not_load_fails_where_it_is_imported(tmp_path: Path, code: str, fails: bool) -> None:
+    other = {"other/__init__.py": BUILT_FOR_ANOTHER, "other/sub.py": "name = 1\n"}
+    install(tmp_path, "other", {"other/abiscan_user.so": extension()}, requires="torch", files=other)
+    shutil.copy(BUILT_FOR_OLDER, tmp_path / "other/abiscan_user.so")
+    install(tmp_path, "pkg", {}, requires="torch", files={"pkg/__init__.py": code})
+
+    (package,) = check(tmp_path)["packages"]
+
+    raised = really(tmp_path)
+    assert (raised is not None) is fails
+    assert package["verdict"] == ("import-fails" if fails else "works")
+    if fails:
+        assert package["error"]["exception"] == raised[0]
+        assert first_line(package["error"]["message"]) == first_line(raised[1])
+        assert package["error"]["file"] == "pkg/__init__.py"
+        assert package["error"]["of_package"] == "other"
+
+
+def test_another_package_fails_in_a_module_that_is_otherwise_passed_over(tmp_path: Path) -> None:
+    other = {"other/__init__.py": BUILT_FOR_ANOTHER}
+    install(tmp_path, "other", {"other/abiscan_user.so": extension()}, requires="torch", files=other)
+    shutil.copy(BUILT_FOR_OLDER, tmp_path / "other/abiscan_user.so")
+    sub = "try:\n    import other\n    has_other = True\nexcept ImportError:\n    has_other = False\n"
+    files = {"pkg/__init__.py": "import torch\nfrom .sub import has_other\n", "pkg/sub.py": sub}
+    install(tmp_path, "pkg", {}, requires="torch", files=files)
+
+    (package,) = check(tmp_path)["packages"]
+
+    assert package["verdict"] == "import-fails"
+    assert [package["error"][key] for key in ("file", "line")] == ["pkg/sub.py", 2]
+    assert package["error"]["exception"] == really(tmp_path)[0]
+
+
+def test_packages_that_import_each_other_end(tmp_path: Path) -> None:
+    for name, other in (("pkg", "other"), ("other", "pkg")):
+        code = {f"{name}/__init__.py": f"import torch\nimport {other}\n"}
+        install(tmp_path, name, {f"{name}/never.so": extension()}, requires="torch", files=code)
+        shutil.copy(BUILT_FOR_OLDER, tmp_path / name / "never.so")
+    assert really(tmp_path) is None
+    assert [package for package in check(tmp_path)["packages"] if package["verdict"] == "import-fails"] == []
+
+
+def test_doctor_blames_the_package_that_does_not_load_alone(tmp_path: Path) -> None:
+    other = {"other/__init__.py": BUILT_FOR_ANOTHER}
+    install(tmp_path, "other", {"other/abiscan_user.so": extension()}, requires="torch", files=other)
+    shutil.copy(BUILT_FOR_OLDER, tmp_path / "other/abiscan_user.so")
+    install(tmp_path, "pkg", {}, requires="torch", files={"pkg/__init__.py": "import torch\nimport other\n"})
+    document = check(tmp_path, "doctor", "--no-index")
+    names = {ailment["subject"] for ailment in document["ailments"]}
+    assert "other==1.0" in names
+    assert "pkg==1.0" not in names
