@@ -55,12 +55,6 @@ def operators_of(
     return get_or_compute(session.folder, KIND, identity, read_libraries)
 
 
-def embedded_names_of(release: TorchRelease, files: Files) -> frozenset[str] | None:
-    """Return the names of all operators of a torch whose build is embedded; None if it is not."""
-    build = embedded_operators.find_build(identify_libraries(release, files), release.machine)
-    return None if build is None else embedded_operators.names(build, release.machine)
-
-
 def pack(operators: Operators) -> bytes:
     """Return the bytes of a file."""
     # Each text once, by its number: the names of operators, files and keys repeat thousands of times.

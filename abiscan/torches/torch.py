@@ -253,10 +253,16 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _operator_names(self) -> frozenset[str]:
         """The names, from the embedded data if its build is embedded: there they are a table of their own."""
-        from abiscan.torches.operator_store import embedded_names_of
+        if self._embedded_build is None:
+            return frozenset(self._operators.operators)
+        return embedded_operators.names(self._embedded_build, self.release.machine)
 
-        names = embedded_names_of(self.release, self.files)
-        return frozenset(self._operators.operators) if names is None else names
+    @cached_property
+    def _embedded_build(self) -> str | None:
+        """The embedded build whose libraries it has; None if they are others."""
+        from abiscan.torches.from_libs import identify_libraries
+
+        return embedded_operators.find_build(identify_libraries(self.release, self.files), self.release.machine)
 
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
         """Return the namespaces of the operators in its dispatcher."""
@@ -282,7 +288,7 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         if self.here and observed_fs.is_dir(folder):
             from abiscan.torches import unlisted_torch_names
 
-            return unlisted_torch_names.names(folder, self.session.folder)
+            return unlisted_torch_names.names(folder, self.session.folder, is_embedded=self._embedded_build is not None)
         return embedded_names.names(release.version) if release.version else None
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone

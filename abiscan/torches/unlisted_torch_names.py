@@ -36,13 +36,15 @@ _FUNCTION: Final = regex(rb"^def (\w+)\(", re.MULTILINE)
 KIND: Final = KeptKind[str](suffix=".sources", version=1, encode=str.encode, decode=bytes.decode)
 
 
-def names(folder: Path, cache: Path) -> TorchNames:
+def names(folder: Path, cache: Path, *, is_embedded: bool = False) -> TorchNames:
     """Return the names of the torch in a folder (``…/torch``).
 
     :param cache: the folder in which the digest of its files is kept between runs
+    :param is_embedded: whether its libraries are those of an embedded build
     """
     own, release = _Folder(folder), _release_of(folder, cache)
-    return TorchNames(own if release is None else _ReleaseFiles(own, release), was_there)
+    names_of = own if release is None else _ReleaseFiles(own, release, is_embedded=is_embedded)
+    return TorchNames(names_of, was_there)
 
 
 def _release_of(folder: Path, cache: Path) -> str | None:
@@ -146,12 +148,16 @@ class _Folder:
 
     def is_in_library(self, name: str) -> bool:
         """Whether a text in the library ends in it, or there is no library to be read."""
-        try:
-            library = ElfFile.open(self._folder / _LIBRARY)
-        except InputError:
-            return True
+        return self._library is None or next(self._library.find_in_data(name.encode() + b"\0"), None) is not None
+
+    @functools.cached_property
+    def _library(self) -> ElfFile | None:
+        """The library that makes what is compiled; None if it cannot be read."""
         observed_fs.stat_file(self._folder / _LIBRARY)
-        return next(library.find_in_data(name.encode() + b"\0"), None) is not None
+        try:
+            return ElfFile.open(self._folder / _LIBRARY)
+        except InputError:
+            return None
 
     def _module_path(self, name: str) -> Path | None:
         """Return the path of a module, without its suffix."""
@@ -195,8 +201,8 @@ class _ReleaseFiles:
     and its library is that of a build.
     """
 
-    def __init__(self, own: _Folder, release: str) -> None:
-        self._own, self._release = own, source_of(release)
+    def __init__(self, own: _Folder, release: str, *, is_embedded: bool) -> None:
+        self._own, self._release, self._is_embedded = own, source_of(release), is_embedded
 
     def module(self, name: str) -> ModuleNames | None:
         """Return what the source of a module or a class says of its names."""
@@ -212,7 +218,10 @@ class _ReleaseFiles:
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library of this build ends in it, or a build of the release has it."""
-        return self._release.is_compiled(name) or self._own.is_in_library(name)
+        if self._release.is_compiled(name):
+            return True
+        # To search a library takes milliseconds, and hundreds of names are asked for.
+        return not self._is_embedded and self._own.is_in_library(name)
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether a module has a name itself."""
