@@ -84,6 +84,7 @@ class TorchNames(Struct):
     source: NameSource
     was_there: Callable[[str], bool]
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
+    _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacked: dict[str, bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
 
@@ -114,7 +115,10 @@ class TorchNames(Struct):
 
     def lacks(self, owner: str, name: str) -> bool:
         """Whether it is certain that a module, or a class, has no such name."""
-        return not self.source.mentions(owner, name) and self.has(owner, name) is False
+        key = owner, name
+        if key not in self._lacks:
+            self._lacks[key] = not self.source.mentions(owner, name) and self.has(owner, name) is False
+        return self._lacks[key]
 
     def is_package(self, name: str) -> bool:
         """Whether a module is one that has others in it."""

@@ -43,6 +43,7 @@ class PythonTable:
         start = len(MAGIC) + _SIZE.size
         index = decode(zlib.decompress(content[start : start + size]))
         self.releases: Sequence[str] = index["releases"]
+        self._numbers = {release: number for number, release in enumerate(self.releases)}
         self._sets: Sequence[str] = index["sets"]
         self._bits = functools.cache(lambda number: int(self._sets[int(number, 36)], 16))
         self._firsts: Sequence[str] = [first for first, _, _ in index["blocks"]]
@@ -58,7 +59,7 @@ class PythonTable:
 
     def lines_of(self, module: str, release: str) -> tuple[str, ...]:
         """Return the marks of a module in a release, with a space between those of each line of the file."""
-        bit = 1 << self.releases.index(release)
+        bit = 1 << self._numbers[release]
         return tuple(marks for bits, marks in self._lines(module) if bits & bit)
 
     def releases_of(self, module: str) -> Marks:
@@ -67,12 +68,12 @@ class PythonTable:
 
     def has(self, module: str, release: str) -> bool:
         """Whether a release has anything of a module."""
-        bit = 1 << self.releases.index(release)
+        bit = 1 << self._numbers[release]
         return any(bits & bit for bits, _ in self._lines(module))
 
     def has_mark(self, module: str, mark: str, release: str) -> bool:
         """Whether a module has a mark in a release."""
-        return bool(self._marks(module).get(mark, 0) >> self.releases.index(release) & 1)
+        return bool(self._marks(module).get(mark, 0) >> self._numbers[release] & 1)
 
     def modules(self) -> Iterator[tuple[str, Marks]]:
         """Yield everything that the file holds."""
