@@ -45,20 +45,20 @@ def inflate_blocks(stream: IO[bytes], packed: int, size: int, checksum: int, blo
         from isal import isal_zlib
     except ImportError:
         raise NotAsPromisedError from None
-    inflater, left, done, actual, rest = isal_zlib.decompressobj(_RAW), packed, 0, 0, b""
+    inflater, left, done, actual, unconsumed = isal_zlib.decompressobj(_RAW), packed, 0, 0, b""
     while done < size:
         wanted, parts = min(block, size - done), []
         while wanted and not inflater.eof:
-            if not rest:
-                rest = stream.read(min(left, _STEP))
-                left -= len(rest)
+            if not unconsumed:
+                unconsumed = stream.read(min(left, _STEP))
+                left -= len(unconsumed)
             try:
-                part = inflater.decompress(rest, wanted)
+                part = inflater.decompress(unconsumed, wanted)
             except isal_zlib.IsalError:
                 raise NotAsPromisedError from None
-            if not part and not rest:  # it is truncated
+            if not part and not unconsumed:  # it is truncated
                 break
-            rest = inflater.unconsumed_tail
+            unconsumed = inflater.unconsumed_tail
             wanted -= len(part)
             parts.append(part)
         content = b"".join(parts)
