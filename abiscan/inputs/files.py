@@ -412,9 +412,11 @@ class Wheel:
         self.announce_reads([info.filename])
         with self._member_errors(info), self._archive.open(info) as stream:
             if self._is_plain(info) and self._archive.fp is not None:
-                packed = _find_packed(self._archive.fp, info)
+                packed = self._archive.fp
+                _seek_packed(packed, info)
+                blocks = inflate_blocks(packed, info.compress_size, info.file_size, info.CRC, len(_ZEROS))
                 with contextlib.suppress(NotAsPromisedError):
-                    return _copy_blocks(inflate_blocks(*packed, info.file_size, info.CRC, len(_ZEROS)), to)
+                    return _copy_blocks(blocks, to)
                 to.seek(0)
                 to.truncate()
             return _copy_blocks(iter(functools.partial(stream.read, len(_ZEROS)), b""), to)
@@ -433,18 +435,18 @@ class Wheel:
             raise InputError(subject, "does not fit in memory", "unpack the wheel and pass the folder") from error
 
 
-def _find_packed(stream: IO[bytes], info: zipfile.ZipInfo) -> tuple[IO[bytes], int]:
-    """Return an archive at the first byte of the contents of a member, and how many bytes these have there."""
+def _seek_packed(stream: IO[bytes], info: zipfile.ZipInfo) -> None:
+    """Go to the first byte of the contents of a member, as they are in the archive."""
     stream.seek(info.header_offset)
     # APPNOTE.TXT 4.3.7: the local header has lengths of its own, and its extra field need not be that of the directory.
     name, extra = _LENGTHS.unpack(stream.read(_LOCAL_HEADER))
     stream.seek(info.header_offset + _LOCAL_HEADER + name + extra)
-    return stream, info.compress_size
 
 
 def _read_packed_end(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
     """Return the last bytes of the contents of a member, as they are in the archive."""
-    _find_packed(stream, info)[0].seek(info.compress_size - size, os.SEEK_CUR)
+    _seek_packed(stream, info)
+    stream.seek(info.compress_size - size, os.SEEK_CUR)
     return stream.read(size)
 
 
