@@ -34,7 +34,7 @@ from abiscan.python.compiled_names import texts_in
 from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
 from abiscan.python.torch_names import CLASS, FUNCTIONS, marks_of
-from abiscan.torches import embedded, embedded_names
+from abiscan.torches import embedded, embedded_names, release_sets
 from abiscan.torches.python_table import PythonTable, pack
 from tools.data_files import PACKAGE, moved
 from tools.wheels import python_of
@@ -57,7 +57,7 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     known = {module: _read_module(module, *source) for module, source in sorted(sources.items())}
     names = {module: {".", "?", "+"} for module in _without_source(members)}
     names |= {module: marks_of(_with_functions_alone(of_module, known)) for module, of_module in known.items()}
-    names[embedded_names.PATCHED] = set().union(*(of_module.patched for of_module in known.values()))
+    names[release_sets.PATCHED] = set().union(*(of_module.patched for of_module in known.values()))
     names[embedded_names.SOURCES] = {
         embedded_names.digest_of((path, len(data), zlib.crc32(data)) for path, data in files.items())
     }

@@ -104,6 +104,8 @@ class PythonCode(Struct, dict=True):
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
     _torch_calls: dict[str, tuple[tuple[str, frozenset[str]], ...]] = field(default_factory=dict)
     _users: dict[tuple[str, ...], frozenset[bytes]] = field(default_factory=dict)
+    _users_of_name: dict[str, frozenset[bytes]] = field(default_factory=dict)
+    _calling: dict[tuple[str, frozenset[bytes]], bool] = field(default_factory=dict)
     _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
@@ -410,16 +412,21 @@ class PythonCode(Struct, dict=True):
     def calls_user(self, path: str, names: tuple[str, ...]) -> bool:
         """Whether a source calls, outside of functions, a function that uses one of some names below ``torch``."""
         if names not in self._users:
-            self._users[names] = frozenset(self._find_users(names))
-        return bool(self._users[names]) and self.outline(path).calls(self._users[names])
+            self._users[names] = frozenset[bytes]().union(*map(self._users_of, names))
+        key = path, self._users[names]
+        if key not in self._calling:
+            self._calling[key] = bool(self._users[names]) and self.outline(path).calls(self._users[names])
+        return self._calling[key]
 
-    def _find_users(self, names: tuple[str, ...]) -> set[bytes]:
-        """Return the functions that use one of some names, and those that call them, by their bare names."""
-        users: set[bytes] = set()
-        for path in self.sources:
-            for name in self.torch_uses(path).intersection(names):
-                users |= self.outline(path).users(name.rpartition(".")[2].encode())
-        return users.union(*(self.outline(path).callers(frozenset(users)) for path in self.sources if users))
+    def _users_of(self, name: str) -> frozenset[bytes]:
+        """Return the functions that use a name below ``torch``, and those that call them, by their bare names."""
+        if name not in self._users_of_name:
+            last = name.rpartition(".")[2].encode()
+            mentioning = (path for path in self.sources if name in self.torch_uses(path))
+            users = frozenset(user for path in mentioning for user in self.outline(path).users(last))
+            callers = (self.outline(path).callers(users) for path in self.sources if users)
+            self._users_of_name[name] = users.union(*callers)
+        return self._users_of_name[name]
 
     def may_set(self, name: str) -> bool:
         """Whether code of the package may set an attribute of that name on an object of others."""

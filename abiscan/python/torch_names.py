@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct, field
@@ -16,6 +16,8 @@ CLASS: Final = "class "
 """What the names of classes begin with where those of modules are kept, too."""
 CORE: Final = "torch._C"
 FUNCTIONS: Final = "torch._C._VariableFunctions"
+OPEN: Final = "?"
+"""The mark of a module that may have any name."""
 _MOST_IMPORTS: Final = 6
 """From how many modules to the next the import of a function is followed."""
 _MANGLED: Final = regex(r"_[A-Za-z]\w*?__")
@@ -39,6 +41,10 @@ class NameSource(Protocol):
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether a quick look at a module is enough to tell that it may have a name."""
+        ...
+
+    def doubtful(self, uses: frozenset[str]) -> Sequence[str]:
+        """Return the dotted names (``torch.nn.Nope``) of which a quick look does not tell that they may be there."""
         ...
 
     def is_patched(self, name: str) -> bool:
@@ -85,7 +91,6 @@ class TorchNames(Struct):
     was_there: Callable[[str], bool]
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
-    _lacked: dict[str, bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
 
     def has_module(self, name: str) -> bool | None:
@@ -127,9 +132,8 @@ class TorchNames(Struct):
     def lacking(self, uses: frozenset[str]) -> tuple[str, ...]:
         """Return those of some dotted names (``torch.nn.Nope``) that are certainly not there."""
         if uses not in self._lacking:
-            new = uses.difference(self._lacked)
-            self._lacked.update((use, self.first_lacking(use) is not None) for use in new)
-            self._lacking[uses] = tuple(sorted(use for use in uses if self._lacked[use]))
+            doubtful = self.source.doubtful(uses)
+            self._lacking[uses] = tuple(sorted(use for use in doubtful if self.first_lacking(use) is not None))
         return self._lacking[uses]
 
     def first_lacking(self, name: str) -> str | None:
@@ -153,9 +157,10 @@ class TorchNames(Struct):
 
     def misses(self, code: UsesOfTorch, file: str) -> bool:
         """Whether a source seems to use, as it is imported, a name that is not there, or a keyword."""
+        lacking = self.lacking(code.all_torch_uses)
         return (
-            any(code.uses_at_import(file, name) for name in self.lacking(code.torch_uses(file)))
-            or code.calls_user(file, self.lacking(code.all_torch_uses))
+            any(code.uses_at_import(file, name) for name in lacking if name in code.torch_uses(file))
+            or code.calls_user(file, lacking)
             or any(self.refuses(function, keywords) for function, keywords in code.torch_calls(file))
         )
 
@@ -229,7 +234,7 @@ def marks_of(names: ModuleNames) -> set[str]:
     marks = {".", *names.there, *(f"{name}?" for name in names.perhaps), *(f"*{star}" for star in names.stars)}
     marks |= {f"{name}({text}" for name, text in names.signatures.items()} | {f"!{name}" for name in names.deprecated}
     marks |= {f"{name}@{origin}" for name, origin in names.imported.items()}
-    flags = {"?": names.is_open, "+": names.makes_modules, "/": names.is_package, "=": names.is_config}
+    flags = {OPEN: names.is_open, "+": names.makes_modules, "/": names.is_package, "=": names.is_config}
     return marks | {mark for mark, is_set in flags.items() if is_set}
 
 
@@ -238,9 +243,9 @@ def of_marks(marks: frozenset[str]) -> ModuleNames | None:
     if not marks:
         return None
     names = ModuleNames(
-        is_open="?" in marks, makes_modules="+" in marks, is_package="/" in marks, is_config="=" in marks
+        is_open=OPEN in marks, makes_modules="+" in marks, is_package="/" in marks, is_config="=" in marks
     )
-    for mark in marks - {".", "?", "+", "/", "="}:
+    for mark in marks - {".", OPEN, "+", "/", "="}:
         name, parenthesis, parameters = mark.partition("(")
         if parenthesis:
             names.signatures[name] = parameters

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Final
 
@@ -15,13 +15,10 @@ from abiscan.python.module_names import ModuleNames
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, NameSource, TorchNames, is_core, of_marks
 from abiscan.torches.python_table import PythonTable
+from abiscan.torches.release_sets import COMPILED, ReleaseSets
 
-PATCHED: Final = "=patched"
-"""The entry that has the names which code of torch sets on what it imports."""
 SOURCES: Final = "=sources"
 """The entry that has the digest of all Python files of a release: see ``digest_of``."""
-COMPILED: Final = "=compiled"
-"""What the entries begin with that have the names which compiled code may give to what it makes: see ``by_ending``."""
 _OF_BUILD: Final = "torch/version.py"
 
 
@@ -70,9 +67,9 @@ class _Release:
     """One column of the table."""
 
     def __init__(self, release: str) -> None:
-        self._release = release
+        self._release, self._bit = release, 1 << table().number_of(release)
+        self._sets = _sets_of(table())
         self._modules: dict[str, ModuleNames | None] = {}
-        self._compiled: dict[str, str] = {}
 
     def module(self, name: str) -> ModuleNames | None:
         """Return what is known of a module."""
@@ -82,7 +79,7 @@ class _Release:
 
     def is_module(self, name: str) -> bool:
         """Whether it is a file."""
-        return table().has(name, self._release)
+        return bool(self._sets.with_module(name) & self._bit)
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""
@@ -90,25 +87,20 @@ class _Release:
         return module is not None and module.is_package
 
     def mentions(self, owner: str, name: str) -> bool:
-        """Whether a module has a name itself."""
-        return table().has_mark(owner, name, self._release)
+        """Whether the marks of all releases show that a module may have a name."""
+        return bool(self._sets.mentioning(owner, name) & self._bit)
+
+    def doubtful(self, uses: frozenset[str]) -> Sequence[str]:
+        """Return the dotted names of which the marks of all releases do not show that they may be there."""
+        return [use for use, bits in self._sets.doubtful(uses) if bits & self._bit]
 
     def is_patched(self, name: str) -> bool:
         """Whether code of torch sets an attribute of that name."""
-        return name in self._patched
+        return bool(self._sets.patching(name) & self._bit)
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library, or a stub, ends in it."""
-        # An entry for each two last characters keeps small what is decompressed for one name.
-        ending = name[-2:]
-        if ending not in self._compiled:
-            lines = table().lines_of(f"{COMPILED}{ending}", self._release)
-            self._compiled[ending] = " ".join((*lines, ""))
-        return f"{name} " in self._compiled[ending]
-
-    @functools.cached_property
-    def _patched(self) -> frozenset[str]:
-        return table().marks(PATCHED, self._release)
+        return bool(self._sets.with_compiled(name) & self._bit)
 
 
 def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
@@ -122,6 +114,11 @@ def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
         entries.setdefault(f"{COMPILED}{text[-2:]}", set()).add(text)
         entries.setdefault(f"{COMPILED}{text[-1]}", set()).add(text[-1])
     return entries
+
+
+@functools.lru_cache(maxsize=2)
+def _sets_of(names: PythonTable) -> ReleaseSets:
+    return ReleaseSets(names)
 
 
 @functools.lru_cache(maxsize=4096)

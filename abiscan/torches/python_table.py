@@ -66,14 +66,20 @@ class PythonTable:
         """Return all marks of a module, with the releases that have them."""
         return {mark: bits for bits, marks in self._lines(module) for mark in marks.split(" ")}
 
-    def has(self, module: str, release: str) -> bool:
-        """Whether a release has anything of a module."""
-        bit = 1 << self._numbers[release]
-        return any(bits & bit for bits, _ in self._lines(module))
+    def number_of(self, release: str) -> int:
+        """Return the number of the bit that stands for a release in each set of releases."""
+        return self._numbers[release]
 
-    def has_mark(self, module: str, mark: str, release: str) -> bool:
-        """Whether a module has a mark in a release."""
-        return bool(self._marks(module).get(mark, 0) >> self._numbers[release] & 1)
+    def releases_with(self, module: str, mark: str | None = None) -> int:
+        """Return the set of releases in which a module has a mark, or any."""
+        if mark is not None:
+            return self._marks(module).get(mark, 0)
+        return functools.reduce(int.__or__, (bits for bits, _ in self._lines(module)), 0)
+
+    def releases_with_ending(self, module: str, ending: str) -> int:
+        """Return the set of releases in which a mark of a module ends in a text."""
+        lines = (bits for bits, marks in self._lines(module) if f"{ending} " in f"{marks} ")
+        return functools.reduce(int.__or__, lines, 0)
 
     def modules(self) -> Iterator[tuple[str, Marks]]:
         """Yield everything that the file holds."""

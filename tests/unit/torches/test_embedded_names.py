@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
+from abiscan.python.torch_names import CLASS
 from abiscan.torches import embedded, embedded_names, python_table
 from abiscan.torches.python_table import PythonTable, pack
 
@@ -134,10 +137,46 @@ def test_compiled_code_may_give_the_end_of_a_text_as_a_name(monkeypatch: pytest.
 def test_what_is_asked_for_one_mark_is_what_all_of_them_say() -> None:
     releases = ["1.0", "2.0", "3.0"]
     table = PythonTable(pack(releases, {"a": {"relu": 0b011, "gelu": 0b110, ".": 0b011}, "b": {"x": 0b100}}))
-    for release in releases:
+    for number, release in enumerate(releases):
         marks = table.marks("a", release)
-        assert [table.has_mark("a", mark, release) for mark in ("relu", "gelu", "lu")] == [
+        assert table.number_of(release) == number
+        assert [table.releases_with("a", mark) >> number & 1 for mark in ("relu", "gelu", "lu")] == [
             *("relu" in marks, "gelu" in marks, False)
         ]
+        assert [table.releases_with_ending("a", text) >> number & 1 for text in ("lu", "elu", "relu", "l")] == [
+            *("relu" in marks or "gelu" in marks, "relu" in marks or "gelu" in marks, "relu" in marks, False)
+        ]
         for module in ("a", "b", "c"):
-            assert table.has(module, release) is bool(table.marks(module, release))
+            assert table.releases_with(module) >> number & 1 == bool(table.marks(module, release))
+
+
+def test_no_release_that_lacks_a_name_is_said_to_mention_it() -> None:
+    table = embedded_names.table()
+    entries = [(entry, [mark for mark in marks if mark.isidentifier()]) for entry, marks in table.modules()]
+    chosen = [(entry.removeprefix(CLASS), names) for entry, names in entries if entry[0] != "="][::29]
+    some_names = sorted({name for _, names in chosen for name in names})[::37]
+    # Names of others, and those of their own.
+    pairs = list(itertools.product([owner for owner, _ in chosen], some_names))
+    pairs += [(owner, name) for owner, names in chosen for name in names[::9]]
+    pairs += [("torch", name) for name in ("float32", "uint16", "nn", "_C", "Tensor", "nope", "compile", "xpu")]
+    mentioned = 0
+    for release in ("1.4.0", "1.13.1", "2.13.0"):
+        of_release = embedded_names.names(release)
+        assert of_release
+        for owner, name in pairs:
+            if of_release.source.mentions(owner, name):
+                mentioned += 1
+                assert of_release.has(owner, name) is not False, (release, owner, name)
+    assert mentioned > 100
+
+
+def test_only_what_may_be_missing_somewhere_is_looked_at_closely() -> None:
+    everywhere = {"torch.nn.Linear", "torch.float32", "torch.Tensor.add", "torch.nn.Linear.forward"}
+    uses = frozenset({*everywhere, "torch.uint16", "torch.nope", "torch.nn.Nope"})
+    doubtful = {
+        release: set(of_release.source.doubtful(uses))
+        for release in ("1.4.0", "2.13.0")
+        if (of_release := embedded_names.names(release))
+    }
+    assert doubtful["2.13.0"] == {"torch.nope", "torch.nn.Nope"}
+    assert doubtful["1.4.0"] == {"torch.nope", "torch.nn.Nope", "torch.uint16"}

@@ -1,0 +1,82 @@
+"""In which embedded releases a name may be: one look at the table answers for all of them.
+
+A package is read for every release, and most of the names that it uses are in all of them. The table has the set of
+releases of each mark, a number with one bit for each (see ``python_table``), so that a few operations on numbers tell
+for which releases a name has to be looked at more closely. What is answered here may leave out releases that have a
+name, and never says that a release may have one which certainly lacks it: ``TorchNames.has`` is the closer look.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from abiscan.python.torch_classes import CLASSES
+from abiscan.python.torch_names import CLASS, OPEN, is_core
+from abiscan.torches.python_table import PythonTable
+
+PATCHED: Final = "=patched"
+"""The entry that has the names which code of torch sets on what it imports."""
+COMPILED: Final = "=compiled"
+"""What the entries begin with that have the names which compiled code may give to what it makes, by their last two
+characters."""
+_MOST_STARS: Final = 6
+"""From how many modules to the next a star is followed."""
+
+
+class ReleaseSets:
+    """The releases in which names may be, as sets of bits."""
+
+    def __init__(self, table: PythonTable) -> None:
+        self._table = table
+        self._all = (1 << len(table.releases)) - 1
+        self.doubtful = functools.lru_cache(maxsize=16)(self._list_doubtful)
+        """Returns dotted names, each with the releases of which it is not shown that the name may be there."""
+        self.mentioning = functools.lru_cache(maxsize=4096)(self._find_mentioning)
+        """Returns releases in which a module, or a class, may have a name."""
+        self.with_module = functools.lru_cache(maxsize=4096)(table.releases_with)
+        """Returns the releases that have a module."""
+        self.with_compiled = functools.lru_cache(maxsize=4096)(self._find_compiled)
+        """Returns the releases in which a text of the library, or a name in a stub, ends in a name."""
+        self._stars = functools.lru_cache(maxsize=1024)(self._list_stars)
+
+    def patching(self, name: str) -> int:
+        """Return the releases in which code of torch sets an attribute of that name on what it imports."""
+        return self._table.releases_with(PATCHED, name)
+
+    def _list_doubtful(self, uses: frozenset[str]) -> Sequence[tuple[str, int]]:
+        doubts = ((use, self._all & ~self._reached(use)) for use in sorted(uses))
+        return [(use, bits) for use, bits in doubts if bits]
+
+    def _reached(self, use: str) -> int:
+        """Return the releases in which each part of a dotted name may be there, or follows one that is no module."""
+        owner, *parts = use.split(".")
+        reached, ended = self._all, 0
+        for part in parts:
+            reached &= self.mentioning(owner, part)
+            owner = f"{owner}.{part}"
+            if not is_core(owner) and owner not in CLASSES:  # of another object, nothing is known
+                ended |= reached & ~self.with_module(owner)
+                reached &= self.with_module(owner)
+        return reached | ended
+
+    def _find_mentioning(self, owner: str, name: str, depth: int = _MOST_STARS) -> int:
+        if is_core(owner):
+            return self.with_compiled(name) | self.patching(name)
+        entry = f"{CLASS}{owner}" if owner in CLASSES else owner
+        bits = self.with_module(f"{owner}.{name}")
+        for mark in (name, f"{name}?", OPEN):
+            bits |= self._table.releases_with(entry, mark)
+        for star, with_star in self._stars(entry) if depth else ():
+            bits |= with_star & self.mentioning(star, name, depth - 1)
+        return bits
+
+    def _list_stars(self, entry: str) -> Sequence[tuple[str, int]]:
+        """Return the modules of torch from which a module takes all names, each with the releases in which it does."""
+        marks = self._table.releases_of(entry).items()
+        return [(mark[1:], bits) for mark, bits in marks if mark.partition(".")[0] == "*torch"]
+
+    def _find_compiled(self, name: str) -> int:
+        # An entry for each two last characters keeps small what is decompressed for one name.
+        return self._table.releases_with_ending(f"{COMPILED}{name[-2:]}", name)
