@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,9 +68,7 @@ def test_no_name_is_lacking_that_is_there(modules: dict[str, list[str]], names: 
     assert not [module for module in modules if names.has_module(module) is False]
 
 
-def test_the_files_on_disk_say_the_same(modules: dict[str, list[str]]) -> None:
-    folder = interpreter.installed_torch()
-    assert folder
+def test_the_files_on_disk_say_the_same(modules: dict[str, list[str]], folder: Path) -> None:
     own = TorchNames(unlisted_torch_names._Folder(folder), embedded_names.was_there)
     some = ("torch", "torch.library", "torch.nn", "torch.nn.functional", "torch.cuda", "torch._C", "torch.amp")
 
@@ -85,22 +86,16 @@ print(json.dumps({name: [*dir(resolve(name)), *dir(type(resolve(name)))] for nam
 """
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_no_attribute_of_a_class_is_lacking_that_is_there(tmp_path: Path, *, on_disk: bool, names: TorchNames) -> None:
-    folder = interpreter.installed_torch()
-    assert folder
-    known = unlisted_torch_names.names(folder, tmp_path) if on_disk else names
+def test_no_attribute_of_a_class_is_lacking_that_is_there(torch_names: TorchNames) -> None:
     real: dict[str, list[str]] = json.loads(live_torch.run(_ATTRIBUTES, *sorted(CLASSES), check=True).stdout)
 
     assert sum(map(len, real.values())) > 1000
-    assert not [(cls, name) for cls, bound in real.items() for name in bound if known.lacks(cls, name)]
-    assert all(known.lacks(cls, "abiscan_nope") for cls in CLASSES - {"torch.jit.ScriptModule"})
+    assert not [(cls, name) for cls, bound in real.items() for name in bound if torch_names.lacks(cls, name)]
+    assert all(torch_names.lacks(cls, "abiscan_nope") for cls in CLASSES - {"torch.jit.ScriptModule"})
 
 
-def test_the_files_of_the_installed_torch_are_those_of_its_release(tmp_path: Path) -> None:
-    folder = interpreter.installed_torch()
-    assert folder
-    assert isinstance(unlisted_torch_names.names(folder, tmp_path).source, unlisted_torch_names._ReleaseFiles)
+def test_the_files_of_the_installed_torch_are_those_of_its_release(tmp_path: Path, folder: Path) -> None:
+    assert is_on_disk(unlisted_torch_names.names(folder, tmp_path))
 
 
 def test_every_release_has_the_digest_of_its_files() -> None:
@@ -125,6 +120,46 @@ except Exception as error:
 else:
     print("null")
 """
+
+
+@functools.cache
+def python_raises(**sources: str) -> list[str] | None:
+    """Return the class and the text of what the import of ``pack`` raises, of sources by the names of its modules."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "pack").mkdir()
+        for module, source in sources.items():
+            (Path(folder) / f"pack/{module}.py").write_text(source)
+        raised: list[str] | None = json.loads(live_torch.run(_IMPORT, folder, check=True).stdout.splitlines()[-1])
+    return raised
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """The folder of the installed torch."""
+    installed = interpreter.installed_torch()
+    assert installed
+    return installed
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["a release", "on disk"])
+def torch_names(
+    request: pytest.FixtureRequest, names: TorchNames, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> TorchNames:
+    """The names of the torch, by its release alone and as it is installed."""
+    return unlisted_torch_names.names(folder, tmp_path_factory.mktemp("digest")) if request.param else names
+
+
+def is_on_disk(names: TorchNames) -> bool:
+    return isinstance(names.source, unlisted_torch_names._ReleaseFiles)
+
+
+def said_to_raise(sources: Mapping[str, str], world: FakeWorld, around: Surroundings | None) -> list[str | None] | None:
+    """Return what the import of ``pack`` is said to raise."""
+    raised = reading_of(sources, world, around).imports[0].raised
+    assert raised is None or isinstance(raised, Raised)
+    return None if raised is None else [raised.exception, raised.message]
+
+
 CASES: Final = {
     "attribute": "import torch\ntorch.nope",
     "attribute_of_a_module": "import torch\ntorch.library.nope",
@@ -160,27 +195,15 @@ CASES: Final = {
 }
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize("name", CASES)
-def test_raises_what_python_raises(name: str, tmp_path: Path, *, on_disk: bool, names: TorchNames) -> None:
-    (tmp_path / "pack").mkdir()
-    (tmp_path / "pack/__init__.py").write_text(CASES[name] + "\n")
-    real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
-    folder = interpreter.installed_torch()
-    assert folder
-    operators = frozenset({"aten::add", "aten::add.str", "aten::len"})
-    world = FakeWorld(
-        torch_names=unlisted_torch_names.names(folder, tmp_path) if on_disk else names, operators=operators
-    )
-    around = Surroundings(torch_folder=folder) if on_disk else None
+@pytest.mark.parametrize("source", CASES.values(), ids=CASES)
+def test_raises_what_python_raises(source: str, torch_names: TorchNames, folder: Path) -> None:
+    raised = python_raises(__init__=source)
+    if raised is not None and not is_on_disk(torch_names):  # a release has no folder
+        raised = [raised[0], raised[1].replace(f"{folder.parent}/", "")]
+    world = FakeWorld(torch_names=torch_names, operators=frozenset({"aten::add", "aten::add.str", "aten::len"}))
+    around = Surroundings(torch_folder=folder) if is_on_disk(torch_names) else None
 
-    raised = reading_of({"pack/__init__.py": CASES[name] + "\n"}, world, around).imports[0].raised
-
-    assert raised is None or isinstance(raised, Raised)
-    said = None if raised is None else [raised.exception, raised.message]
-    if real is not None and not on_disk:  # a release has no folder
-        real[1] = real[1].replace(f"{folder.parent}/", "")
-    assert said == real
+    assert said_to_raise({"pack/__init__.py": source}, world, around) == raised
 
 
 AT_IMPORT: Final = {
@@ -204,24 +227,16 @@ AT_IMPORT: Final = {
 }
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize("name", AT_IMPORT)
-def test_a_module_of_a_package_raises_what_python_raises(
-    name: str, tmp_path: Path, *, on_disk: bool, names: TorchNames
-) -> None:
-    files = {"pack/__init__.py": "from . import sub\n", "pack/sub.py": AT_IMPORT[name] + "\n"}
-    for path, text in files.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
-    real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
-    folder = interpreter.installed_torch()
-    assert folder
-    known = unlisted_torch_names.names(folder, tmp_path) if on_disk else names
+@pytest.mark.parametrize("source", AT_IMPORT.values(), ids=AT_IMPORT)
+def test_a_module_of_a_package_raises_what_python_raises(source: str, torch_names: TorchNames, folder: Path) -> None:
+    package = "from . import sub\n"
+    said = said_to_raise(
+        {"pack/__init__.py": package, "pack/sub.py": source},
+        FakeWorld(torch_names=torch_names),
+        Surroundings(torch_folder=folder),
+    )
 
-    raised = reading_of(files, FakeWorld(torch_names=known), Surroundings(torch_folder=folder)).imports[0].raised
-
-    assert raised is None or isinstance(raised, Raised)
-    assert (None if raised is None else [raised.exception, raised.message]) == real
+    assert said == python_raises(__init__=package, sub=source)
 
 
 KEYWORDS: Final = {
@@ -233,23 +248,11 @@ KEYWORDS: Final = {
 }
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize("name", KEYWORDS)
-def test_a_keyword_that_a_function_does_not_take(
-    name: str, tmp_path: Path, *, on_disk: bool, names: TorchNames
-) -> None:
-    (tmp_path / "pack").mkdir()
-    (tmp_path / "pack/__init__.py").write_text(KEYWORDS[name] + "\n")
-    real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
+@pytest.mark.parametrize("source", KEYWORDS.values(), ids=KEYWORDS)
+def test_a_keyword_that_a_function_does_not_take(source: str, torch_names: TorchNames) -> None:
+    said = said_to_raise({"pack/__init__.py": source}, FakeWorld(torch_names=torch_names), None)
 
-    folder = interpreter.installed_torch()
-    assert folder
-    world = FakeWorld(torch_names=unlisted_torch_names.names(folder, tmp_path) if on_disk else names)
-
-    raised = reading_of({"pack/__init__.py": KEYWORDS[name] + "\n"}, world).imports[0].raised
-
-    assert raised is None or isinstance(raised, Raised)
-    assert (None if raised is None else [raised.exception, raised.message]) == real
+    assert said == python_raises(__init__=source)
 
 
 _CALL: Final = """
