@@ -82,6 +82,7 @@ def is_python_symbol(name: str) -> bool:
     return _PYTHON_SYMBOL.match(name) is not None
 
 
+@_remembered
 def is_cxx_symbol(name: str) -> bool:
     """Whether the symbol belongs to the C++ runtime library."""
     return _CXX_SYMBOL.match(name) is not None
@@ -92,6 +93,7 @@ def is_cxx_library(name: str) -> bool:
     return _CXX_LIBRARY.match(name) is not None
 
 
+@_remembered
 def is_torch_library(name: str) -> bool:
     """Whether ``name`` is a library of torch itself (not one of an extension with a similar name)."""
     return _TORCH_LIBRARY.fullmatch(name) is not None
@@ -103,6 +105,7 @@ def without_version(name: str) -> str:
     return stem + extension
 
 
+@_remembered
 def is_system_library(name: str) -> bool:
     """Whether every Linux system has the library."""
     return _SYSTEM_LIBRARY.fullmatch(name) is not None
@@ -115,6 +118,7 @@ class GpuLibrary(Struct, frozen=True, kw_only=True):
     version: str
 
 
+@_remembered
 def gpu_library(name: str) -> GpuLibrary | None:
     """Return which library of CUDA or ROCm ``name`` is; None if it is another library, or its name has no version.
 
@@ -124,6 +128,7 @@ def gpu_library(name: str) -> GpuLibrary | None:
     return GpuLibrary(stem=match[1], version=match[2]) if match else None
 
 
+@_remembered
 def cuda_runtime(name: str) -> str | None:
     """Return the version of a CUDA runtime library (``11.0``), also of a copy that a wheel has renamed."""
     match = _CUDA_RUNTIME.fullmatch(name)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import enum
 import functools
 import posixpath
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -163,7 +164,11 @@ def _best_releases(traces: Mapping[str, frozenset[TorchVersion]], machine: Machi
     """
     # What no release has is the package's own, or from a torch that is not embedded.
     counted = [releases for releases in traces.values() if releases]
-    lacking = {version: sum(version not in releases for releases in counted) for version in embedded.versions(machine)}
+    alike = Counter(counted).items()  # many traces share the same few sets of releases
+    lacking = {
+        version: sum(number for releases, number in alike if version not in releases)
+        for version in embedded.versions(machine)
+    }
     # A few traces may be missing everywhere: a package may define names of torch itself.
     fewest = min(lacking.values(), default=0)
     if not counted or fewest > len(counted) // _TOLERANCE:

@@ -531,7 +531,9 @@ class Files:
 
         :param remember: whether what cannot be read leaves something open, and ``take_unread`` returns it
         """
-        path = posixpath.normpath(path)
+        # The paths that are kept are normal, and most of those that are asked for are among them.
+        if path not in self._objects:
+            path = posixpath.normpath(path)
         # What no layer changes is read and kept at the bottom: all torches that are compared share it.
         if self._below and path not in self._objects and path not in self._mounted:
             return self._below.object_at(path, remember=remember)

@@ -18,6 +18,7 @@ from abiscan.inputs.version import TorchVersion
 
 _Builder: TypeAlias = Callable[[list[Any]], Any]
 
+_PLAIN: Final = (str, int, bool, float)
 _PACKAGE: Final = __name__.partition(".")[0]
 _COLLECTIONS: Final[dict[str, _Builder]] = {
     "tuple": tuple,
@@ -65,14 +66,15 @@ class _Writer:
 
     def refer_to(self, value: Any) -> Any:
         """Return a plain value itself; of anything else, the number of its node, in a list."""
-        if value is None or type(value) in (str, int, bool, float):
+        if value is None or type(value) in _PLAIN:
             return value
         # By identity, not by equality: 1 == True, and two equal results may have parts of different types.
         if id(value) not in self._places:
             # Depth first: the parts get their numbers before the whole, so ``decode_result`` needs one pass and no
             # placeholders.
             kind, values = _list_parts(value)
-            node = [self._number_kind(kind), *map(self.refer_to, values)]
+            node = [self._number_kind(kind)]
+            node += [part if part is None or type(part) in _PLAIN else self.refer_to(part) for part in values]
             self._places[id(value)] = len(self.nodes), value
             self.nodes.append(node)
         return [self._places[id(value)][0]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import posixpath
 
 from msgspec import Struct, field
 
@@ -26,7 +25,7 @@ class Module(Struct, frozen=True, kw_only=True, eq=False):
     @property
     def name(self) -> str:
         """The base name, as in messages."""
-        return posixpath.basename(self.path)
+        return self.path.rpartition("/")[2]
 
 
 class Process(Struct, frozen=True, kw_only=True, eq=False):

@@ -5,6 +5,7 @@ The model is glibc's ``dl-load.c`` and ``dl-deps.c``.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -215,10 +216,16 @@ class Loader:
                 chain.append(process.modules[0])  # the RPATH of the program applies to all objects
             for module in chain:
                 if module.facts and not module.facts.runpath:
-                    yield from (posixpath.join(folder, name) for folder in _expand_origin(module.facts.rpath, module))
+                    yield from (
+                        posixpath.join(folder, name)
+                        for folder in _expand_origin(module.facts.rpath, _origin_of(module))
+                    )
         yield from (posixpath.join(folder, name) for folder in self._search.environment)
         if needed_by.facts:
-            yield from (posixpath.join(folder, name) for folder in _expand_origin(needed_by.facts.runpath, needed_by))
+            yield from (
+                posixpath.join(folder, name)
+                for folder in _expand_origin(needed_by.facts.runpath, _origin_of(needed_by))
+            )
         # Not ld.so from here on: what the package itself, torch or another package has loaded by then.
         if sibling := self._search.siblings.get(name):
             yield sibling
@@ -248,9 +255,9 @@ class Loader:
         library = gpu_library(name)
         if library is None or self._search.own_cuda or (not self._search.native and _has_own_cuda(needed_by)):
             return None
-        loaded = {posixpath.basename(path): module for path, module in process.names.items()}
-        gpu_libraries = ((gpu_library(path), module) for path, module in loaded.items())
-        return next((module for path, module in gpu_libraries if path and path.stem == library.stem), None)
+        loaded = {path.rpartition("/")[2]: module for path, module in process.names.items()}
+        gpu_libraries = ((gpu_library(name), module) for name, module in loaded.items())
+        return next((module for other, module in gpu_libraries if other and other.stem == library.stem), None)
 
     @staticmethod
     def _register_names(names: dict[str, Module], module: Module) -> None:
@@ -280,8 +287,16 @@ def _chain_of_loaders(module: Module | None) -> list[Module]:
     return chain
 
 
-def _expand_origin(folders: tuple[str, ...], module: Module) -> Iterator[str]:
-    """Yield search folders with ``$ORIGIN`` expanded; ``$LIB`` and ``$PLATFORM`` are not, and so match nothing."""
-    origin = posixpath.dirname(module.path) or "."
-    for folder in folders:
-        yield posixpath.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))
+def _origin_of(module: Module) -> str:
+    return posixpath.dirname(module.path) or "."
+
+
+@functools.lru_cache(maxsize=1024)
+def _expand_origin(folders: tuple[str, ...], origin: str) -> tuple[str, ...]:
+    """Return search folders with ``$ORIGIN`` expanded; ``$LIB`` and ``$PLATFORM`` are not, and so match nothing.
+
+    :param origin: the folder of the module that has them
+    """
+    return tuple(
+        posixpath.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) for folder in folders
+    )

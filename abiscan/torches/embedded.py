@@ -40,6 +40,7 @@ def versions(machine: Machine | None = None) -> tuple[TorchVersion, ...]:
     return tuple(sorted(set(map(_version_of, records))))
 
 
+@functools.cache
 def builds() -> tuple[tuple[TorchVersion, Machine, str], ...]:
     """Return all embedded builds, oldest first: their release, their machine, their full version."""
     return tuple(
@@ -157,6 +158,14 @@ def _list_records(machine: Machine) -> list[dict[str, Any]]:
     return [record for record in _make_table().meta["releases"] if record["machine"] == machine.value]
 
 
+@functools.cache
+def _records_of_release(machine: Machine) -> dict[TorchVersion, list[dict[str, Any]]]:
+    records: dict[TorchVersion, list[dict[str, Any]]] = {}
+    for record in _list_records(machine):
+        records.setdefault(_version_of(record), []).append(record)
+    return records
+
+
 def is_version(text: str) -> bool:
     """Whether ``text`` is a release number, embedded or not."""
     return TorchVersion.parse(text) is not None
@@ -201,7 +210,7 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
     version = TorchVersion(text)
     # Which libraries there are, and what they need, depends on CUDA: take a build for the same one, or else one that
     # agrees in having CUDA at all.
-    same = [record for record in _list_records(machine) if _version_of(record) == version.of_release]
+    same = _records_of_release(machine).get(_public_version(text), [])
     if not same or any(version.local in (None, TorchVersion(record["build"]).local) for record in same):
         return release(text, machine, files)
     major = cuda_of(text)
@@ -270,7 +279,7 @@ def find_record(text: str, machine: Machine) -> dict[str, Any]:
     :raises InputError: it is not embedded
     """
     version = TorchVersion(text)
-    same = [record for record in _list_records(machine) if _version_of(record) == version.of_release]
+    same = _records_of_release(machine).get(_public_version(text), [])
     candidates = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
     if not candidates:
         problem = f"not among the embedded releases for {machine.value}"

@@ -40,6 +40,14 @@ def names(text: str, machine: Machine) -> frozenset[str]:
     return table().names(_build_number(embedded.build(text, machine), machine))
 
 
+def has_operator(text: str, machine: Machine, name: str) -> bool:
+    """Whether an embedded release has an operator, or an overload of it.
+
+    :raises InputError: it is not embedded
+    """
+    return table().has_operator(_build_number(embedded.build(text, machine), machine), name)
+
+
 def namespaces(text: str, machine: Machine) -> frozenset[str]:
     """Return the namespaces of the operators of an embedded release.
 

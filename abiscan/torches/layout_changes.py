@@ -150,7 +150,9 @@ def _flatten_members(class_layout: Layout, source: LayoutSource, offset: int = 0
         base_layout = source.layout(base.name)
         inner = _flatten_members(base_layout, source, offset + base.offset) if base_layout else {}
         fields.update(inner or {base.name: Field(base.name, offset + base.offset, base.name, None)})
-    fields.update((field.name, field._replace(offset=offset + field.offset)) for field in class_layout.fields)
+    fields.update(
+        (field.name, field._replace(offset=offset + field.offset) if offset else field) for field in class_layout.fields
+    )
     return fields
 
 

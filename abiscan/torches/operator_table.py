@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
+import operator
 import struct
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, TypeVar
@@ -76,17 +78,31 @@ class OperatorTable:
         """Return the names of all operators of one build, in less time than the operators themselves take."""
         return frozenset(name for name, builds in self._builds_of.items() if builds >> build & 1)
 
+    def has_operator(self, build: int, name: str) -> bool:
+        """Whether one build has an operator, or an overload of it."""
+        # In the order of the alphabet, the overloads follow the operator without one: no letter, digit or underscore
+        # comes before the dot.
+        first = bisect.bisect_left(self._defined, name, key=operator.itemgetter(0))
+        for defined, sets in itertools.islice(self._defined, first, None):
+            if defined != name and not defined.startswith(f"{name}."):
+                return False
+            if any(self._sets[number] >> build & 1 for number in sets):
+                return True
+        return False
+
     def namespaces(self, build: int) -> frozenset[str]:
         """Return the namespaces of the operators of one build."""
         return frozenset(name for name, builds in self._builds_of_namespaces.items() if builds >> build & 1)
 
     @functools.cached_property
     def _builds_of_namespaces(self) -> dict[str, int]:
-        builds_of: dict[str, int] = {}
-        for name, builds in self._builds_of.items():
-            namespace = name.partition("::")[0]
-            builds_of[namespace] = builds_of.get(namespace, 0) | builds
-        return builds_of
+        numbers: dict[str, set[int]] = {}
+        for name, sets in self._defined:
+            numbers.setdefault(name.partition("::")[0], set()).update(sets)
+        return {
+            namespace: functools.reduce(operator.or_, (self._sets[number] for number in of_namespace), 0)
+            for namespace, of_namespace in numbers.items()
+        }
 
     @functools.cached_property
     def _builds_of(self) -> dict[str, int]:

@@ -99,6 +99,12 @@ class LinuxTorch(Torch, Protocol):
         :param release: the result of ``release_for``
         """
 
+    def has_operator(self, release: TorchRelease, name: str) -> bool:
+        """Whether its dispatcher has an operator, or an overload of it.
+
+        :param release: the result of ``release_for``
+        """
+
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
         """Return the namespaces of the operators in its dispatcher.
 
@@ -168,6 +174,10 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
         """Return the names of all operators in its dispatcher, from the embedded data."""
         return embedded_operators.names(release.judged_as or self.build, release.machine)
+
+    def has_operator(self, release: TorchRelease, name: str) -> bool:
+        """Whether its dispatcher has an operator, or an overload of it, from the embedded data."""
+        return embedded_operators.has_operator(release.judged_as or self.build, release.machine, name)
 
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
         """Return the namespaces of the operators in its dispatcher, from the embedded data."""
@@ -263,6 +273,13 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         from abiscan.torches.from_libs import identify_libraries
 
         return embedded_operators.find_build(identify_libraries(self.release, self.files), self.release.machine)
+
+    def has_operator(self, release: TorchRelease, name: str) -> bool:
+        """Whether its dispatcher has an operator, or an overload of it."""
+        if self._embedded_build is not None:
+            return embedded_operators.has_operator(self._embedded_build, release.machine, name)
+        names = self.operator_names(release)
+        return name in names or any(operator.startswith(f"{name}.") for operator in names)
 
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
         """Return the namespaces of the operators in its dispatcher."""

@@ -109,7 +109,7 @@ class Judge:
         self._hardware = hardware or Hardware()
         self._progress = progress
         self._files = files
-        self._resolver = resolver
+        self.resolver = resolver
         self._beside = beside
         self._replayer: Replayer | None = None
         self._settings_of: tuple[ExaminedTarget, dict[Machine, Setting]] | None = None
@@ -226,7 +226,7 @@ class Judge:
         return (
             facts is not None
             and facts.machine is release.machine
-            and resolve_load(process, loader.open(process, path), self._resolver).error is None
+            and resolve_load(process, loader.open(process, path), self.resolver).error is None
         )
 
     def link(
@@ -399,7 +399,7 @@ class Judge:
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
-        resolution = resolve_load(setting.process, opened, self._resolver)
+        resolution = resolve_load(setting.process, opened, self.resolver)
         if resolution.call_error is None:
             return resolution
         return ended_at_start(resolution, examined.called_at_start)

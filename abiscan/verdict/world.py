@@ -27,7 +27,7 @@ from abiscan.inputs.torch_build import build_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import predict_crash
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
+from abiscan.linkage.model import Absence, Closure, LoadError, MissingLibrary, Module, Process, Resolution
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve_load, symbol_message, version_message
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
@@ -245,6 +245,7 @@ class _Loads:
         self._package = package
         self._target = target
         self._results = target.operator_results
+        self._known_of_torch: dict[str, bool] = {}
 
     @functools.cached_property
     def missing_requirements(self) -> tuple[str, ...]:
@@ -299,7 +300,7 @@ class _Loads:
 
     def operator(self, moment: _ProcessState, name: str) -> bool | Answer:
         """Tell whether torch defines an operator that no library loaded so far does."""
-        if name in self._of_torch or name in self._from_python:
+        if self._is_of_torch(name) or name in self._from_python:
             return True
         # A no must hold whatever else the process has: no TorchScript, no Python code of torch, and no library that is
         # not read may define the operator.
@@ -334,10 +335,11 @@ class _Loads:
         """Whether any library of the package registers something: an extension may bring along those that do."""
         return any(registers_anything(extension.facts.imports) for extension in self._examined.values())
 
-    @functools.cached_property
-    def _of_torch(self) -> frozenset[str]:
-        """The operators of torch, with and without overloads."""
-        return with_bases(self._setting.torch.operator_names(self._setting.release))
+    def _is_of_torch(self, name: str) -> bool:
+        """Whether torch has an operator, or an overload of it."""
+        if name not in self._known_of_torch:
+            self._known_of_torch[name] = self._setting.torch.has_operator(self._setting.release, name)
+        return self._known_of_torch[name]
 
     @functools.cached_property
     def _from_python(self) -> frozenset[str]:
@@ -440,7 +442,8 @@ class _Loads:
             if self._files.find_source(location) is not None:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        resolution = resolve_load(moment.process, self._setting.loader.open(moment.process, location))
+        opened = self._setting.loader.open(moment.process, location)
+        resolution = resolve_load(moment.process, opened, self._judge.resolver)
         result = self._found(path, location, resolution, moment)
         machine, imported = self._setting.release.machine, loader is LoadedBy.IMPORT
         if result.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
@@ -453,7 +456,7 @@ class _Loads:
         Where not all loads could be followed, others of the package may have been loaded by then: whether a library
         loads does not depend on how it finds them. If it fails, the words do.
         """
-        missing = self._missing(resolution)
+        missing = self._missing(resolution.closure)
         lacking = tuple(dict.fromkeys(item.name for item in missing if item.absence is Absence.EXTERNAL))
         # Opened as by ``ld.so`` alone: a library of the package that no search path leads to is missing, unless it is
         # in the process.
@@ -465,7 +468,10 @@ class _Loads:
             external = (item.name for item in resolution.closure.missing if item.absence is Absence.EXTERNAL)
             needs = tuple(dict.fromkeys(name for name in external if not name.startswith("libpython")))
             return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed, needs=needs)
-        words = self._find_first(resolve_load(moment.process, opened)) or self._find_first(resolution)
+        words = self._first_missing(opened)
+        if words is None:
+            bound = resolve_load(moment.process, opened, self._judge.resolver)
+            words = self._find_first(bound) or self._find_first(resolution)
         return LoadAttempt(path=path, words=words, lacking=lacking)
 
     def _is_own(self, library: MissingLibrary) -> bool:
@@ -478,8 +484,8 @@ class _Loads:
         """Return the first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
         # _dl_map_object_deps, _dl_check_map_versions, then the relocations: dl_open_worker_begin in glibc's
         # elf/dl-open.c.
-        for library in self._missing(resolution):
-            return f"{library.name}: {NO_SUCH_FILE}"
+        if words := self._first_missing(resolution.closure):
+            return words
         for version in resolution.missing_versions:
             return self._words(version.provider, version_message(version))
         for symbol in resolution.undefined:
@@ -489,14 +495,17 @@ class _Loads:
                 return f"{library.name}: {NO_SUCH_FILE}"
         return None
 
-    def _missing(self, resolution: Resolution) -> list[MissingLibrary]:
+    def _first_missing(self, closure: Closure) -> str | None:
+        return next((f"{library.name}: {NO_SUCH_FILE}" for library in self._missing(closure)), None)
+
+    def _missing(self, closure: Closure) -> list[MissingLibrary]:
         """Return the libraries that this process lacks; what torch itself needs was there when torch was imported."""
         # What torch needs was found when torch was imported, by the same names. On another machine, nothing external is
         # known to be missing.
         here, of_torch = self._judge.torch.here, self._setting.process.names
         return [
             library
-            for library in resolution.closure.missing
+            for library in closure.missing
             if library.stops
             or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
             or self._is_own(library)

@@ -79,5 +79,11 @@ def test_a_table_answers_as_the_builds_it_was_made_of(builds: list[Operators], n
     assert table.all_names >= {name for found in builds for name in found.operators}
     for number, found in enumerate(builds):
         assert table.names(number) == found.operators.keys()
+        assert table.namespaces(number) == {name.partition("::")[0] for name in found.operators}
+        bases = {name.partition(".")[0] for name in found.operators}
+        assert all(
+            table.has_operator(number, name) is (name in found.operators or name in bases)
+            for name in {*table.all_names, *names, *bases}
+        )
         assert same(table.operators(number), found)
         assert same(table.operators(number, names), only(found, names))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from packaging.version import Version
@@ -26,6 +26,12 @@ def libc10(version: str, machine: Machine = Machine.X86_64) -> tuple[bool, bool]
     facts = files.object_at(release.own_libraries["libc10.so"])
     assert facts is not None
     return bool(facts.symbols.find(OLD_ERROR)), bool(facts.symbols.find(NEW_ERROR))
+
+
+def put_records(monkeypatch: pytest.MonkeyPatch, records: list[dict[str, Any]]) -> None:
+    """Put these in place of the embedded builds."""
+    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_records_of_release", embedded._records_of_release.__wrapped__)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,7 @@ def test_a_build_for_another_cuda(asked: str, like: str, needed: str, monkeypatc
         unpacked.append(record)
         return built(like)
 
-    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
+    put_records(monkeypatch, records)
     monkeypatch.setattr(embedded, "_make_release", unpack)
     found = embedded.release_like(asked, Machine.X86_64, Files())
     assert (found.build, found.judged_as) == (asked, like)
@@ -167,7 +173,7 @@ def test_a_build_without_cuda_is_like_one_without(
     asked: str, like: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = [of_cuda("2.6.0+cu124", "libcudart.so.12"), of_cuda("2.6.0+cpu", "libgomp.so.1")]
-    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
+    put_records(monkeypatch, records)
     monkeypatch.setattr(embedded, "_make_release", lambda record, _: built(record["build"]))
     found = embedded.release_like(asked, Machine.X86_64, Files())
     assert (found.build, found.judged_as) == (asked, like)
@@ -199,7 +205,7 @@ def test_whether_each_release_exports_a_name(monkeypatch: pytest.MonkeyPatch) ->
     ]
     columns = {"in_cpu_of_2_1": 0b1, "in_gpu_build_of_2_1": 0b10, "cuda_name": 0b100, "in_2_2": 0b100000}
     monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
-    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
+    put_records(monkeypatch, records)
 
     def exported(name: str) -> dict[str, bool]:
         found = embedded.exported_by_release.__wrapped__(name, Machine.X86_64)
@@ -224,7 +230,7 @@ def test_the_releases_that_export_a_name_of_cuda(monkeypatch: pytest.MonkeyPatch
     ]
     columns = {"of_Cuda": 0b00010, "of_cpu": 0b00100, "cuda_in_both": 0b10010}
     monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
-    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
+    put_records(monkeypatch, records)
     embedded._find_releases.cache_clear()
     try:
         found = {name: embedded.releases_exporting(name, Machine.X86_64) for name in (*columns, "cuda_nowhere")}
@@ -245,7 +251,7 @@ def test_the_cuda_of_each_release(monkeypatch: pytest.MonkeyPatch) -> None:
         of_cuda("2.6.0+cpu", "libgomp.so.1"),
         of_cuda("2.5.0+cpu", "libgomp.so.1"),
     ]
-    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
+    put_records(monkeypatch, records)
     found = embedded.cuda_majors.__wrapped__(Machine.X86_64)
     assert {str(release): majors for release, majors in found.items()} == {"2.5.0": set(), "2.6.0": {"11", "12"}}
 
@@ -263,7 +269,7 @@ def test_the_newest_build_tells_what_the_libraries_of_a_cuda_are_called(monkeypa
         unpacked.append(record)
         return built("2.11.0+cu128")
 
-    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
+    put_records(monkeypatch, records)
     monkeypatch.setattr(embedded, "_make_release", unpack)
     embedded.release_like("2.11.0+cu131", Machine.X86_64, Files())
     embedded.release_like("2.11.0+rocm6.4", Machine.X86_64, Files())
