@@ -29,17 +29,18 @@ def operators_behind(symbol: str) -> tuple[str, ...] | None:
     match = _MEMBER.match(symbol)
     if match is None:
         return None
-    return _list_operators().get(symbol[match.end() : match.end() + int(match[1])], ())
+    struct = symbol[match.end() : match.end() + int(match[1])]
+    # Of its underscores, any may be the dot before the overload.
+    places = [place for place, character in enumerate(struct) if character == "_"]
+    names = [struct, *(f"{struct[:place]}.{struct[place + 1 :]}" for place in places)]
+    return tuple(sorted(name for name in (_NAMESPACE + name for name in names) if is_known(name)))
 
 
 @functools.cache
-def _list_operators() -> dict[str, tuple[str, ...]]:
-    overloads: dict[str, tuple[str, ...]] = {}
-    for name in resources.files("abiscan.emulation").joinpath("data/aten.txt").read_text("utf-8").splitlines():
-        overloads[struct_of(name)] = (*overloads.get(struct_of(name), ()), name)
-    return overloads
+def _list_operators() -> frozenset[str]:
+    return frozenset(resources.files("abiscan.emulation").joinpath("data/aten.txt").read_text("utf-8").splitlines())
 
 
 def is_known(operator: str) -> bool:
     """Whether torch has an operator of this name, in the releases of which the headers were read."""
-    return operator.startswith(_NAMESPACE) and operator in _list_operators().get(struct_of(operator), ())
+    return operator in _list_operators()

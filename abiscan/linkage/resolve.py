@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.binary.elf import Reference, SharedObject
@@ -231,6 +232,42 @@ _Groups = dict[tuple[int, ...], list[tuple[int, Reference]]]
 """References with their positions, by the columns of each table of names that define them."""
 
 
+class _Elsewhere(Struct, frozen=True, kw_only=True):
+    """What libraries that were not found, and are assumed to exist, may define for an object.
+
+    :ivar files: those of them that the object needs versions of symbols from
+    :ivar any: whether there are any
+    :ivar any_cxx: whether one may be, or contain, the C++ runtime
+    :ivar has_python: whether the interpreter is in the scope
+    """
+
+    files: frozenset[str]
+    any: bool
+    any_cxx: bool
+    has_python: bool
+
+    @classmethod
+    def of(cls, facts: SharedObject, absent: frozenset[str], *, has_python: bool) -> _Elsewhere:
+        """Return what a set of absent libraries may define for an object."""
+        return cls(
+            files=absent.intersection(version.file for version in facts.version_needs),
+            any=bool(absent),
+            # The runtime itself, or a library of somebody that has it, or instances of its templates, linked in.
+            any_cxx=any(is_cxx_library(name) or not is_system_library(name) for name in absent),
+            has_python=has_python,
+        )
+
+    def may_have(self, reference: Reference) -> bool:
+        """Whether one of the absent libraries may define a symbol."""
+        if reference.version is not None:
+            return reference.version.file in self.files
+        if is_python_symbol(reference.name):
+            return not self.has_python
+        if is_cxx_symbol(reference.name):
+            return self.any_cxx
+        return self.any and not is_torch_symbol(reference.name)
+
+
 class Resolver:
     """Resolves loads, and remembers which references objects cannot resolve among the other objects of a load.
 
@@ -240,7 +277,7 @@ class Resolver:
 
     def __init__(self) -> None:
         self._left: dict[tuple[int, ...], tuple[list[SharedObject], list[Reference]]] = {}
-        self._split: dict[tuple[int, frozenset[str], bool, tuple[NameTable, ...]], tuple[_Groups, _Groups]] = {}
+        self._split: dict[tuple[int, _Elsewhere, tuple[NameTable, ...]], tuple[_Groups, _Groups]] = {}
 
     def split_unresolved(
         self, module: Module, scope: Iterable[Module], absent: frozenset[str], *, has_python: bool
@@ -264,12 +301,13 @@ class Resolver:
                 single.append(facts)
         candidates = self._list_unsatisfied(module.facts, single)
         # The list is kept in ``_left`` as long as this object lives, so that its id stays its own.
-        key = id(candidates), absent, has_python, tuple(columns)
+        possible = _Elsewhere.of(module.facts, absent, has_python=has_python)
+        key = id(candidates), possible, tuple(columns)
         if key not in self._split:
             # References that the same builds satisfy are in one group: each further build asks for groups.
             parts: tuple[_Groups, _Groups] = ({}, {})
             for number, reference in enumerate(candidates):
-                part = parts[_may_be_elsewhere(reference, absent, has_python=has_python)]
+                part = parts[possible.may_have(reference)]
                 part.setdefault(tuple(table.columns(reference.name) for table in columns), []).append(
                     (number, reference)
                 )
@@ -312,18 +350,6 @@ def _is_satisfied(reference: Reference, provider: SharedObject) -> bool:
     """Tell whether an object has a definition that a reference binds to."""
     definitions = provider.symbols.find(reference.name)
     return any(binds_to(reference, definition, definitions) for definition in definitions)
-
-
-def _may_be_elsewhere(reference: Reference, absent: frozenset[str], *, has_python: bool) -> bool:
-    """Whether one of the absent libraries, which are assumed to exist, may define the symbol."""
-    if reference.version is not None:
-        return reference.version.file in absent
-    if is_python_symbol(reference.name):
-        return not has_python
-    if is_cxx_symbol(reference.name):
-        # The runtime itself, or a library of somebody that has it, or instances of its templates, linked in.
-        return any(is_cxx_library(name) or not is_system_library(name) for name in absent)
-    return bool(absent) and not is_torch_symbol(reference.name)
 
 
 def _missing_versions(process: Process, closure: Closure) -> Iterable[MissingVersion]:

@@ -231,11 +231,11 @@ class PythonInterpreter(Calls):
     def _skim_line(self, line: Import) -> None:
         for target in line.targets:
             self.import_module(target)
-        base = self.modules.get(line.module)
+        base, of_torch = self.modules.get(line.module), is_of_torch(line.module)
         for name in line.names:
             if isinstance(base, PythonModule) and base.stage is Stage.SKIMMED:
                 self._take_own(base, name)
-            elif is_of_torch(line.module):
+            elif of_torch:
                 self._raise_if_broken(f"{line.module}.{name}")
 
     def _check_defined(self, module: PythonModule, name: str) -> None:

@@ -107,6 +107,7 @@ class PythonCode(Struct, dict=True):
     _users_of_name: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _calling: dict[tuple[str, frozenset[bytes]], bool] = field(default_factory=dict)
     _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
+    _using_any: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
 
@@ -409,7 +410,25 @@ class PythonCode(Struct, dict=True):
         """The names below ``torch`` that any source mentions."""
         return frozenset[str]().union(*map(self.torch_uses, self.sources))
 
-    def calls_user(self, path: str, names: tuple[str, ...]) -> bool:
+    @cached_property
+    def _using_torch(self) -> dict[str, list[str]]:
+        """The sources that mention each name below ``torch``."""
+        sources: dict[str, list[str]] = {}
+        for path in self.sources:
+            for name in self.torch_uses(path):
+                sources.setdefault(name, []).append(path)
+        return sources
+
+    def uses_any_at_import(self, path: str, names: tuple[str, ...]) -> bool:
+        """Whether a source uses one of some names below ``torch`` as it is imported, itself or by what it calls."""
+        key = path, names
+        if key not in self._using_any:
+            own = self.torch_uses(path).intersection(names)
+            uses = any(self.uses_at_import(path, name) for name in own)
+            self._using_any[key] = uses or (bool(names) and self._calls_user(path, names))
+        return self._using_any[key]
+
+    def _calls_user(self, path: str, names: tuple[str, ...]) -> bool:
         """Whether a source calls, outside of functions, a function that uses one of some names below ``torch``."""
         if names not in self._users:
             self._users[names] = frozenset[bytes]().union(*map(self._users_of, names))
@@ -422,8 +441,9 @@ class PythonCode(Struct, dict=True):
         """Return the functions that use a name below ``torch``, and those that call them, by their bare names."""
         if name not in self._users_of_name:
             last = name.rpartition(".")[2].encode()
-            mentioning = (path for path in self.sources if name in self.torch_uses(path))
-            users = frozenset(user for path in mentioning for user in self.outline(path).users(last))
+            users = frozenset(
+                user for path in self._using_torch.get(name, ()) for user in self.outline(path).users(last)
+            )
             callers = (self.outline(path).callers(users) for path in self.sources if users)
             self._users_of_name[name] = users.union(*callers)
         return self._users_of_name[name]

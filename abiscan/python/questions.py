@@ -286,5 +286,6 @@ class AskedWorld:
     def _ask_now(self, text: Hashable, ask: Ask, *, lasts: bool = False) -> object:
         answer = ask(self._world)
         self.asked.append((_Question(text=text, ask=ask, lasts=lasts), answer))
-        _log.debug("asks the target: %s", _Told(text, answer))
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("asks the target: %s", _Told(text, answer))
         return answer

@@ -64,16 +64,8 @@ class UsesOfTorch(Protocol):
         """The names below ``torch`` that any source mentions."""
         ...
 
-    def torch_uses(self, path: str) -> frozenset[str]:
-        """Return the names below ``torch`` that a source mentions."""
-        ...
-
-    def uses_at_import(self, path: str, name: str) -> bool:
-        """Whether a source uses a name outside of functions."""
-        ...
-
-    def calls_user(self, path: str, names: tuple[str, ...]) -> bool:
-        """Whether a source calls, outside of functions, a function that uses one of some names."""
+    def uses_any_at_import(self, path: str, names: tuple[str, ...]) -> bool:
+        """Whether a source uses one of some names as it is imported, itself or by the functions that it calls."""
         ...
 
     def torch_calls(self, path: str) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -157,11 +149,8 @@ class TorchNames(Struct):
 
     def misses(self, code: UsesOfTorch, file: str) -> bool:
         """Whether a source seems to use, as it is imported, a name that is not there, or a keyword."""
-        lacking = self.lacking(code.all_torch_uses)
-        return (
-            any(code.uses_at_import(file, name) for name in lacking if name in code.torch_uses(file))
-            or code.calls_user(file, lacking)
-            or any(self.refuses(function, keywords) for function, keywords in code.torch_calls(file))
+        return code.uses_any_at_import(file, self.lacking(code.all_torch_uses)) or any(
+            self.refuses(function, keywords) for function, keywords in code.torch_calls(file)
         )
 
     def is_config(self, module: str) -> bool:

@@ -10,6 +10,7 @@ import bisect
 import functools
 import itertools
 import mmap
+import operator
 import posixpath
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -111,10 +112,9 @@ def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bo
     of_cuda = "cuda" in name.lower()
     exported: dict[TorchVersion, bool] = {}
     for record in _list_records(machine):
-        libraries = record["libraries"]
-        if of_cuda and "libtorch_cuda.so" not in libraries:
+        if of_cuda and "libtorch_cuda.so" not in record["libraries"]:
             continue
-        has = any(columns >> library["column"] & 1 for library in libraries.values())
+        has = bool(columns & _columns_of(record["build"], machine))
         exported[_version_of(record)] = exported.get(_version_of(record), False) or has
     return dict(sorted(exported.items()))
 
@@ -149,8 +149,15 @@ def _find_releases(columns: int, machine: Machine, of_cuda: bool) -> frozenset[T
         _version_of(record)
         for record in _list_records(machine)
         if (of_cuda and "libtorch_cuda.so" not in record["libraries"])
-        or any(columns >> library["column"] & 1 for library in record["libraries"].values())
+        or columns & _columns_of(record["build"], machine)
     )
+
+
+@functools.cache
+def _columns_of(build: str, machine: Machine) -> int:
+    """Return the columns of the libraries of a build, as a bit set."""
+    (record,) = (record for record in _list_records(machine) if record["build"] == build)
+    return functools.reduce(operator.or_, (1 << library["column"] for library in record["libraries"].values()), 0)
 
 
 @functools.cache
