@@ -191,7 +191,7 @@ class ElfSymbols(SymbolTable):
         """Return the definitions of ``name``."""
         # A name that is not UTF-8 is written with backslashes, and the bytes that these stand for are not known.
         if self._hash_table is None or self._lookups_left <= 0 or "\\" in name:
-            return super().find(name)
+            return self._definitions.get(name, ())
         self._lookups_left -= 1
         encoded = name.encode("utf-8", "surrogatepass") + b"\0"
         # Equal hashes do not mean equal names, and a name may have several versions: look at the whole chain.

@@ -445,7 +445,7 @@ class EmulatedProcess:
         elif name.startswith("_ZTV"):
             functions = [0, self.bind("_ZTI" + name[4:])]
             functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
-            self.machine.write(slot, b"".join(word.to_bytes(8, "little") for word in functions))
+            self.machine.write(slot, struct.pack(f"<{len(functions)}Q", *functions))
         elif name.startswith("_ZTIP"):  # a pointer to a type that every program has, constant or not
             text, target = self.store(name[4:].encode() + b"\0"), name[5:].removeprefix("K")
             pointer = (

@@ -128,9 +128,8 @@ def abi_of(imports: frozenset[str]) -> StringAbi:
     The layout in torch's own functions decides, since their objects must match; then that in functions of the C++
     library; without any evidence, it is the default of all compilers since GCC 5.
     """
-    torch = [abi_in(name) for name in imports if name.startswith(("_ZN5torch", "_ZN3c10", "_ZNR5torch", "_ZN2at"))]
-    every_function = [abi_in(name) for name in imports if name.startswith("_ZN")]
-    for votes in (torch, every_function):
+    for beginnings in (("_ZN5torch", "_ZN3c10", "_ZNR5torch", "_ZN2at"), ("_ZN",)):
+        votes = [abi_in(name) for name in imports if name.startswith(beginnings)]
         cow, cxx11 = votes.count(COW), votes.count(CXX11)
         if cow or cxx11:
             return COW if cow > cxx11 else CXX11

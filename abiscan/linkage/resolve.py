@@ -129,7 +129,9 @@ def _describe_decisions(process: Process, scope: Sequence[Module], resolution: R
     for module in relocation_order(closure):
         for reference in module.facts.references if module.facts else ():
             providers = (
-                candidate for candidate in scope if candidate.facts and _is_satisfied(reference, candidate.facts)
+                candidate
+                for candidate in scope
+                if candidate.facts and _binds(reference, candidate.facts.symbols.find(reference.name))
             )
             if provider := next(providers, None):
                 place = provider.name
@@ -324,10 +326,12 @@ class Resolver:
             unsatisfied = [reference for reference in facts.references if not reference.weak]
             for provider in providers:
                 own = facts.copies if provider is facts else ()  # the original is in a library
+                find = provider.symbols.find
                 unsatisfied = [
                     reference
                     for reference in unsatisfied
-                    if reference.name in own or not _is_satisfied(reference, provider)
+                    if reference.name in own
+                    or not ((definitions := find(reference.name)) and _binds(reference, definitions))
                 ]
             self._left[key] = objects, unsatisfied  # keeping the objects keeps their ids unique
         return self._left[key][1]
@@ -346,9 +350,8 @@ def _outside(groups: _Groups, masks: tuple[int, ...]) -> list[Reference]:
     return [reference for _, reference in sorted(itertools.chain.from_iterable(left))]
 
 
-def _is_satisfied(reference: Reference, provider: SharedObject) -> bool:
-    """Tell whether an object has a definition that a reference binds to."""
-    definitions = provider.symbols.find(reference.name)
+def _binds(reference: Reference, definitions: Sequence[Definition]) -> bool:
+    """Tell whether a reference binds to one of the definitions of its name in an object."""
     return any(binds_to(reference, definition, definitions) for definition in definitions)
 
 

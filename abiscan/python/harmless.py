@@ -1012,7 +1012,8 @@ class _Body:
         return values[0] if values[0] == values[1] else FOREIGN
 
     def _judge_elements(self, node: ast.List | ast.Tuple | ast.Set) -> _Value:
-        values = [self.value(element) for element in node.elts]
+        # Lists of names have thousands of constants, which need no look.
+        values = [self.value(element) for element in node.elts if not isinstance(element, ast.Constant)]
         if any(isinstance(value, _Object) or value == _OBJECTS for value in values):
             if isinstance(node, ast.Set):
                 raise _Acts
