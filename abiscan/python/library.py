@@ -334,6 +334,17 @@ class PythonCode(Struct, dict=True):
         return [located for located in map(self.locate, targets) if located is not None]
 
     @cached_property
+    def loading_sources(self) -> tuple[str, ...]:
+        """The sources whose import may load a library, judging by their text."""
+        return tuple(filter(self._may_load, self.sources))
+
+    def _may_load(self, path: str) -> bool:
+        outline = self.outline(path)
+        if outline.loads or outline.calls(self.risky):
+            return True
+        return self.names_extension(path) and any(module.extension for module in self.imported_by(path))
+
+    @cached_property
     def extensions_in_functions(self) -> tuple[tuple[str, str, int], ...]:
         """The sources whose functions import extension modules, each with the module and the line."""
         return tuple(

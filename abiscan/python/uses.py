@@ -184,7 +184,7 @@ def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]
     in_functions: list[Attempt] = []
     library = machine.library
     with suppress(Exhausted):
-        for path in [source for source in library.sources if _may_load(library, source)][:_MOST_MODULES]:
+        for path in library.loading_sources[:_MOST_MODULES]:
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
             for name in accumulate(parts, "{}.{}".format):  # each package is imported before what is in it
                 before = len(machine.trace.attempts)
@@ -196,12 +196,6 @@ def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]
         _call_all(library, machine)
         in_functions = machine.trace.attempts[before:]
     return tried, in_functions
-
-
-def _may_load(library: PythonCode, path: str) -> bool:
-    if library.outline(path).loads or library.outline(path).calls(library.risky):
-        return True
-    return library.names_extension(path) and any(module.extension for module in library.imported_by(path))
 
 
 def _imported_in_functions(library: PythonCode) -> Iterable[Attempt]:
