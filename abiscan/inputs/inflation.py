@@ -1,12 +1,15 @@
-"""Inflate what is deflated with ISA-L, which takes half of the time of zlib."""
+"""Inflate what is deflated with ISA-L, which takes a third to a half of the time of zlib."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import zlib
+from collections.abc import Callable, Iterator
 from typing import IO, Final
 
 _RAW: Final = -15
 """A stream without a header of its own, as in zip archives."""
+_BLOCK: Final = 1 << 16  # bytes: most blocks of a table have fewer, inflated
 _STEP: Final = 1 << 18  # bytes that are read at once
 
 
@@ -14,6 +17,20 @@ class NotAsPromisedError(Exception):
     """Raised where ISA-L is not installed, or contents are not what was promised: zipfile is to inflate, and to say
     what is wrong.
     """
+
+
+def decompress(packed: bytes | memoryview) -> bytes:
+    """Return what a part of the package's own tables holds: the same as ``zlib.decompress``."""
+    return _decompressor()(packed)
+
+
+@functools.cache
+def _decompressor() -> Callable[[bytes | memoryview], bytes]:
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return zlib.decompress
+    return functools.partial(isal_zlib.decompress, bufsize=_BLOCK)
 
 
 def inflate_deflated(packed: bytes, size: int, checksum: int) -> bytes | None:

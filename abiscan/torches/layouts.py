@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from msgspec.json import decode
 
 from abiscan.binary.elf import Machine
+from abiscan.inputs.inflation import decompress
 from abiscan.inputs.version import TorchVersion
 
 MAGIC: Final = b"ABISLAY\x02"
@@ -151,7 +152,7 @@ class _Table:
             raise ValueError("not a table of layouts")
         (size,) = struct.unpack_from("<I", content, len(MAGIC))
         start = len(MAGIC) + 4
-        header = decode(zlib.decompress(content[start : start + size]))
+        header = decode(decompress(content[start : start + size]))
         self.builds = [(str(version), str(machine)) for version, machine in header["builds"]]
         self._columns = {
             (TorchVersion(version), machine): column for column, (version, machine) in enumerate(header["builds"])
@@ -185,7 +186,7 @@ class _Table:
             yield from self._block(number).items()
 
     def _read_block(self, number: int) -> dict[str, Any]:
-        block: dict[str, Any] = decode(zlib.decompress(self._data[self._offsets[number] : self._offsets[number + 1]]))
+        block: dict[str, Any] = decode(decompress(self._data[self._offsets[number] : self._offsets[number + 1]]))
         return block
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import typing
 from collections.abc import Collection, Iterator
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.torches import embedded_names
+from abiscan.torches.python_table import Marks
 
 _IMPORTED: Final = frozenset({*sys.stdlib_module_names, *dir(typing), "annotations", "log", "logger", "np", "torch"})
 """What modules import for themselves: it is theirs, but nobody takes it from them."""
@@ -49,11 +51,25 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
     def is_meant(name: str) -> bool:
         return _is_public(name) if prefixes is None else name in prefixes
 
-    return NameChanges(
-        added=tuple(sorted(set(filter(is_meant, _only_in(after, before, new, old))))),
-        removed=tuple(sorted(set(filter(is_meant, _only_in(before, after, old, new))))),
-        signatures=tuple(change for change in _list_signatures(old, new) if is_meant(change.name)),
-    )
+    was, now = _Side(release=old, names=before), _Side(release=new, names=after)
+    added, removed, signatures = set[str](), set[str](), list[SignatureChange]()
+    for module, marks in embedded_names.table().modules():
+        removed.update(filter(is_meant, _only_in(was, now, module, marks)))
+        added.update(filter(is_meant, _only_in(now, was, module, marks)))
+        signatures += (change for change in _list_signatures(was, now, module, marks) if is_meant(change.name))
+    return NameChanges(added=tuple(sorted(added)), removed=tuple(sorted(removed)), signatures=tuple(signatures))
+
+
+class _Side(Struct, frozen=True, kw_only=True, dict=True):
+    """One of the two releases."""
+
+    release: str
+    names: TorchNames
+
+    @functools.cached_property
+    def bit(self) -> int:
+        """Its place in each set of releases."""
+        return 1 << embedded_names.table().number_of(self.release)
 
 
 def _list_ends(name: str) -> Iterator[int]:
@@ -69,41 +85,37 @@ def _is_public(name: str) -> bool:
     return not any(part.startswith("_") for part in name.split("."))
 
 
-def _only_in(names: TorchNames, second_names: TorchNames, release: str, second: str) -> Iterator[str]:
-    """Yield the modules and names that one release certainly has, and another one lacks."""
-    table = embedded_names.table()
-    bit, other_bit = (1 << table.releases.index(number) for number in (release, second))
-    for module, marks in table.modules():
-        if module.startswith(("=", CLASS)) or not marks.get(".", 0) & bit:
-            continue
-        owner = "torch" if module == FUNCTIONS else module
-        # Nothing is said of the names in a module that is not there at all.
-        if not is_core(module) and not marks["."] & other_bit:
-            # Of a module that is gone, its folder says it all.
-            if module == "torch" or second_names.has_module(module.rpartition(".")[0]):
-                yield from [module] if second_names.has_module(module) is False else ()
-            continue
-        # The marks of the table say little of what stars bring in: both sides must be sure before a change is reported.
-        for name in (mark for mark, bits in marks.items() if bits & bit and not bits & other_bit):
-            if (
-                name.isidentifier()
-                and name not in _IMPORTED
-                and names.has(owner, name)
-                and second_names.lacks(owner, name)
-            ):
-                yield f"{owner}.{name}"
+def _only_in(side: _Side, other: _Side, module: str, marks: Marks) -> Iterator[str]:
+    """Yield what of a module one release certainly has, and another one lacks: the module itself, or names."""
+    if module.startswith(("=", CLASS)) or not marks.get(".", 0) & side.bit:
+        return
+    owner = "torch" if module == FUNCTIONS else module
+    # Nothing is said of the names in a module that is not there at all.
+    if not is_core(module) and not marks["."] & other.bit:
+        # Of a module that is gone, its folder says it all.
+        if module == "torch" or other.names.has_module(module.rpartition(".")[0]):
+            yield from [module] if other.names.has_module(module) is False else ()
+        return
+    # The marks of the table say little of what stars bring in: both sides must be sure before a change is reported.
+    for name in (mark for mark, bits in marks.items() if bits & side.bit and not bits & other.bit):
+        if (
+            name.isidentifier()
+            and name not in _IMPORTED
+            and side.names.has(owner, name)
+            and other.names.lacks(owner, name)
+        ):
+            yield f"{owner}.{name}"
 
 
-def _list_signatures(old: str, new: str) -> Iterator[SignatureChange]:
-    """Yield the functions whose parameters are known in both releases, and differ."""
-    table = embedded_names.table()
-    bits = [1 << table.releases.index(number) for number in (old, new)]
-    for module, marks in table.modules():
-        functions = {mark: of_mark for mark, of_mark in marks.items() if "(" in mark}
-        sides = [dict(_split_parameters(mark) for mark, of_mark in functions.items() if of_mark & bit) for bit in bits]
-        for name in sorted(sides[0].keys() & sides[1].keys()):
-            if sides[0][name] != sides[1][name]:
-                yield SignatureChange(name=f"{module}.{name}", old=sides[0][name], new=sides[1][name])
+def _list_signatures(old: _Side, new: _Side, module: str, marks: Marks) -> Iterator[SignatureChange]:
+    """Yield the functions of a module whose parameters are known in both releases, and differ."""
+    functions = [(mark, bits) for mark, bits in marks.items() if "(" in mark]
+    before, after = (
+        dict(_split_parameters(mark) for mark, bits in functions if bits & side.bit) for side in (old, new)
+    )
+    for name in sorted(before.keys() & after.keys()):
+        if before[name] != after[name]:
+            yield SignatureChange(name=f"{module}.{name}", old=before[name], new=after[name])
 
 
 def _split_parameters(mark: str) -> tuple[str, str]:

@@ -36,6 +36,7 @@ from msgspec import Struct
 from msgspec.json import decode
 
 from abiscan.binary.symbols import Definition
+from abiscan.inputs.inflation import decompress
 
 MAGIC: Final = b"ABISCAN\x04"
 _HEAD: Final = struct.Struct("<8sII8I")
@@ -59,8 +60,8 @@ class NameTable:
         view = memoryview(content)
         parts = [view[start:end] for start, end in itertools.pairwise(ends)]
         meta, columns, starts, hashes, classes, self._listed_part, self._index, self._blocks = parts
-        self.meta: Any = decode(zlib.decompress(meta))
-        self._columns = zlib.decompress(columns)
+        self.meta: Any = decode(decompress(meta))
+        self._columns = decompress(columns)
         self._starts = _list_numbers("I", starts)
         self._hashes = _list_numbers("I", hashes)
         self._classes = _list_numbers("H", classes)
@@ -87,17 +88,14 @@ class NameTable:
 
         This takes as long as all of their blocks take, and needs no hash.
         """
-        sets = {
-            number: bits for number in range(self._class_count) if requested(bits := self._columns_of_class(number))
-        }
+        sets = {number: bits for number, bits in enumerate(self._columns_of_classes) if requested(bits)}
         # Classes are few, names are many: a block without a name of these classes is not decompressed.
         groups: dict[int, list[str]] = {number: [] for number in sets}
-        for number in range(len(self._block_index[0])):
+        for number in sorted({block for of_names in sets for block in self._blocks_of_classes.get(of_names, ())}):
             classes = self._listed[number * _BLOCK : (number + 1) * _BLOCK]
-            if not groups.keys().isdisjoint(classes):
-                for of_name, name in zip(classes, self._decode_block(number), strict=True):
-                    if of_name in groups:
-                        groups[of_name].append(name)
+            for of_name, name in zip(classes, self._decode_block(number), strict=True):
+                if of_name in groups:
+                    groups[of_name].append(name)
         return {bits: groups[number] for number, bits in sets.items()}
 
     def _look_up(self, name: str) -> int:
@@ -115,7 +113,20 @@ class NameTable:
     @functools.cached_property
     def _listed(self) -> Sequence[int]:
         """The class of each name, in the order of the blocks."""
-        return _list_numbers("H", zlib.decompress(self._listed_part))
+        return _list_numbers("H", decompress(self._listed_part))
+
+    @functools.cached_property
+    def _blocks_of_classes(self) -> dict[int, list[int]]:
+        """The blocks that have names of each class."""
+        blocks: dict[int, list[int]] = {}
+        for number in range(len(self._block_index[0])):
+            for of_names in set(self._listed[number * _BLOCK : (number + 1) * _BLOCK]):
+                blocks.setdefault(of_names, []).append(number)
+        return blocks
+
+    @functools.cached_property
+    def _columns_of_classes(self) -> list[int]:
+        return list(map(self._columns_of_class, range(self._class_count)))
 
     def _columns_of_class(self, number: int) -> int:
         return int.from_bytes(self._columns[number * self._width : (number + 1) * self._width], "little")
@@ -123,7 +134,7 @@ class NameTable:
     @functools.cached_property
     def _block_index(self) -> tuple[list[str], list[int]]:
         """The first name of each block; the offset of each block, and of the end."""
-        index = decode(zlib.decompress(self._index))
+        index = decode(decompress(self._index))
         return [name for name, _ in index], list(itertools.accumulate((size for _, size in index), initial=0))
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - a table lives as long as the process; each block takes 50 kB
@@ -132,7 +143,7 @@ class NameTable:
 
     def _decode_block(self, number: int) -> list[str]:
         _, offsets = self._block_index
-        block = zlib.decompress(self._blocks[offsets[number] : offsets[number + 1]])
+        block = decompress(self._blocks[offsets[number] : offsets[number + 1]])
         # A count of shared characters may itself be a newline, so the search for the end begins after it.
         names: list[str] = []
         position, before = 0, b""

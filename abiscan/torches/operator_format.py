@@ -25,6 +25,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 from msgspec.json import decode
 
+from abiscan.inputs.inflation import decompress
+
 MAGIC: Final = b"ABISCAN\x03"
 FALLBACKS: Final = ""
 """The name of the operator whose kernels are the fallbacks."""
@@ -104,4 +106,4 @@ def compress_part(content: object) -> bytes:
 
 def decompress_part(content: bytes) -> Any:
     """Return the content of a part."""
-    return decode(zlib.decompress(content))
+    return decode(decompress(content))

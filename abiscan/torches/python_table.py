@@ -21,6 +21,8 @@ from typing import Final
 
 from msgspec.json import decode
 
+from abiscan.inputs.inflation import decompress
+
 MAGIC: Final = b"ABIPYTH\x02"
 _SIZE: Final = struct.Struct("<I")
 _BLOCK: Final = 32 << 10  # of text
@@ -41,7 +43,7 @@ class PythonTable:
             raise ValueError("not a table of Python names")
         (size,) = _SIZE.unpack_from(content, len(MAGIC))
         start = len(MAGIC) + _SIZE.size
-        index = decode(zlib.decompress(content[start : start + size]))
+        index = decode(decompress(content[start : start + size]))
         self.releases: Sequence[str] = index["releases"]
         self._numbers = {release: number for number, release in enumerate(self.releases)}
         self._sets: Sequence[str] = index["sets"]
@@ -64,7 +66,7 @@ class PythonTable:
 
     def releases_of(self, module: str) -> Marks:
         """Return all marks of a module, with the releases that have them."""
-        return {mark: bits for bits, marks in self._lines(module) for mark in marks.split(" ")}
+        return _as_marks(self._lines(module))
 
     def number_of(self, release: str) -> int:
         """Return the number of the bit that stands for a release in each set of releases."""
@@ -84,21 +86,27 @@ class PythonTable:
     def modules(self) -> Iterator[tuple[str, Marks]]:
         """Yield everything that the file holds."""
         for number in range(len(self._firsts)):
-            for module in self._block(number):
-                yield module, self.releases_of(module)
+            for module, text in self._block(number).items():
+                yield module, _as_marks(self._read_lines(text))
 
     def _find_lines(self, module: str) -> Sequence[tuple[int, str]]:
         number = bisect.bisect_right(self._firsts, module) - 1
-        text = self._block(number).get(module, "") if number >= 0 else ""
+        return self._read_lines(self._block(number).get(module, "")) if number >= 0 else []
+
+    def _read_lines(self, text: str) -> list[tuple[int, str]]:
         parts = (line.partition(" ") for line in text.split("\n") if line)
         return [(self._bits(head), marks) for head, _, marks in parts]
 
     def _read_block(self, number: int) -> Mapping[str, str]:
         """Return the lines of each module in a block; few of them are ever asked for."""
         offset, length = self._extents[number]
-        text = zlib.decompress(self._data[offset : offset + length]).decode()
+        text = decompress(self._data[offset : offset + length]).decode()
         parts = (paragraph.partition("\n") for paragraph in text.split("\n\n"))
         return {module: lines for module, _, lines in parts}
+
+
+def _as_marks(lines: Iterable[tuple[int, str]]) -> Marks:
+    return {mark: bits for bits, marks in lines for mark in marks.split(" ")}
 
 
 def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
