@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import string
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec.structs
@@ -60,19 +60,16 @@ def compare_messages(libraries: Collection[ElfFile], release: MinorVersion) -> W
     # A string that is part of no known message may be a reworded one, and only then is it compared: that takes long,
     # and libraries have very many strings.
     all_literals = "\0".join(literal for of_message in literals.values() for literal in of_message)
-    matches = (match[1] for library in libraries for match in library.search_data(_TEXT))
-    texts = {text.decode() for text in matches if b" " in text.strip()}
-    beginnings = {
-        all_literals[at : at + _BEGINNING] for at in range(len(all_literals))
-    }  # they rule most texts of a library out
-    mentioned = (text for text in texts if text[:_BEGINNING] in beginnings)
+    # Most texts of a library are ruled out by their beginning.
+    beginnings = {all_literals[at : at + _BEGINNING].encode() for at in range(len(all_literals))}
+    mentioned = set(_texts_of(libraries, beginnings))
     unchanged = sorted((text for text in mentioned if text in all_literals), key=lambda text: -len(text))
     lost = {
         id_: parts
         for id_, of_message in literals.items()
         if (parts := [part for literal in of_message for part in _missing_parts(literal, unchanged, libraries)])
     }
-    unexplained = texts.difference(unchanged) if lost else frozenset()
+    unexplained = set(_texts_of(libraries)).difference(unchanged) if lost else frozenset()
     reworded: dict[str, tuple[Rewording, ...]] = {}
     absent = set()
     for id_, parts in lost.items():
@@ -83,6 +80,15 @@ def compare_messages(libraries: Collection[ElfFile], release: MinorVersion) -> W
         if len(different) < len(parts):
             absent.add(id_)
     return Wordings(frozenset(absent), {id_: changes for id_, changes in reworded.items() if changes})
+
+
+def _texts_of(libraries: Collection[ElfFile], beginnings: Container[bytes] | None = None) -> Iterator[str]:
+    """Yield the texts with spaces within: all, or those that begin in one of some ways."""
+    for library in libraries:
+        for match in library.search_data(_TEXT):
+            text = match[1]
+            if (beginnings is None or text[:_BEGINNING] in beginnings) and b" " in text.strip():
+                yield text.decode()
 
 
 def _missing_parts(literal: str, unchanged: Sequence[str], libraries: Collection[ElfFile]) -> Iterator[str]:

@@ -266,6 +266,9 @@ class Recorder:
 
     def _index_of(self, order: int) -> int:
         """Return where the records with this order and later ones begin."""
+        # Until some are dropped, each is at the place of its order.
+        if order < len(self.in_order) and self.in_order[order].order == order:
+            return order
         return bisect.bisect_left(self.in_order, order, key=lambda record: record.order)
 
     def _next(self) -> int:
