@@ -67,15 +67,15 @@ def classes_in(text: str, release: MinorVersion) -> frozenset[str]:
     return frozenset(names)
 
 
-_SYMINT_TYPES: Final = frozenset(
-    FunctionSchema.parse(f"_({text} _) -> ()").arguments[0].type
-    for text in ("SymInt", "SymInt?", "SymInt[]", "SymInt[]?")
-)
+@functools.cache
+def _symint_types() -> frozenset[Type]:
+    texts = ("SymInt", "SymInt?", "SymInt[]", "SymInt[]?")
+    return frozenset(FunctionSchema.parse(f"_({text} _) -> ()").arguments[0].type for text in texts)
 
 
 def has_symint(schema: FunctionSchema) -> bool:
     """Whether any argument is a SymInt or a list of them."""
-    return any(argument.type in _SYMINT_TYPES for argument in schema.arguments)
+    return any(argument.type in _symint_types() for argument in schema.arguments)
 
 
 def without_symint(schema: FunctionSchema) -> FunctionSchema:
@@ -85,7 +85,7 @@ def without_symint(schema: FunctionSchema) -> FunctionSchema:
     """
 
     def without_sym(argument: Argument) -> Argument:
-        return replace(argument, type=argument.type.fake) if argument.type in _SYMINT_TYPES else argument
+        return replace(argument, type=argument.type.fake) if argument.type in _symint_types() else argument
 
     return replace(schema, arguments=tuple(without_sym(argument) for argument in schema.arguments))
 

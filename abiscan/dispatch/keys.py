@@ -75,24 +75,24 @@ def keys_of(version: Version) -> DispatchKeys:
 
 def keys_of_minor(version: MinorVersion) -> DispatchKeys:
     """Return the keys of a minor version, or of the nearest older known one."""
-    tables = _read_tables()
-    candidates = [keys for minor, keys in tables.items() if minor <= version]
-    return candidates[-1] if candidates else next(iter(tables.values()))
+    minors = _list_lines()
+    return _read_keys(max((minor for minor in minors if minor <= version), default=min(minors)))
 
 
 def newest_minor() -> MinorVersion:
     """Return the newest minor version whose keys are known."""
-    return max(_read_tables())
+    return max(_list_lines())
 
 
 @functools.cache
-def _read_tables() -> dict[MinorVersion, DispatchKeys]:
-    """Read the keys of each minor version, oldest first."""
-    tables: dict[MinorVersion, DispatchKeys] = {}
+def _read_keys(minor: MinorVersion) -> DispatchKeys:
+    pairs = (word.split(":") for word in _list_lines()[minor])
+    return DispatchKeys(minor=minor, names={int(number): name for number, name in pairs})
+
+
+@functools.cache
+def _list_lines() -> dict[MinorVersion, list[str]]:
+    """Read the keys of each minor version, oldest first, as they are written."""
     text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
-    for line in text.splitlines():
-        text_of_minor, *words = line.split()
-        minor = TorchVersion(text_of_minor).minor_version
-        pairs = (word.split(":") for word in words)
-        tables[minor] = DispatchKeys(minor=minor, names={int(number): name for number, name in pairs})
-    return tables
+    lines = (line.split() for line in text.splitlines())
+    return {TorchVersion(minor).minor_version: words for minor, *words in lines}
