@@ -32,8 +32,12 @@ _PARTS = {
 _WORDS_BY_PART = _PARTS | {
     word: (word,) for word in (*LOADING, *REGISTERING) if not any(word in words for words in _PARTS.values())
 }
-_OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"sys.path", b"__getattr__", b"importlib.metadata",
-                      b"importlib import metadata", b"importlib_metadata")  # fmt: skip
+_OUTSIDE_FUNCTIONS = {
+    b"importlib": (b"importlib.metadata", b"importlib import metadata", b"importlib_metadata"),
+    b"sys.": (b"sys.exit", b"sys.path"),
+    **{word: (word,) for word in (b"torch.ops.", b"os._exit", b"__getattr__")},
+}
+"""What may matter outside of functions, by what several of the words have in common."""
 _MOST_HITS = 60
 
 # A pattern that begins with a line break is searched for several times faster than one with ^ in it.
@@ -130,8 +134,9 @@ class Outline:
 
     def _ending(self) -> Iterator[int]:
         """Yield where a module may end early, or look an operator up."""
-        for word in _OUTSIDE_FUNCTIONS:
-            yield from self.positions(word)
+        for part, words in _OUTSIDE_FUNCTIONS.items():
+            for word in words if part in self.data else ():
+                yield from self.positions(word)
         yield from islice(self._raising_places(), _MOST_HITS)
         position = self.data.find(b"\nassert ")
         if position >= 0:

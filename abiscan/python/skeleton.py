@@ -18,8 +18,8 @@ _FUNCTION: Final = regex(
     rb"\n([ \t]*)((?:async[ \t]+)?def[ \t]+\w+)[ \t]*(\(" + _INSIDE + rb"\)[^:\n]*:)[ \t]*(?:#[^\n]*)?"
     rb"(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)|[ \t]*#[^\n]*))+"
 )
-_EVALUATED: Final = regex(rb"\w[ \t\n]*\(|=[ \t\n]*(?!None\b|True\b|False\b)[A-Za-z_\[{]|:=")
-"""What shows that evaluating the header of a function may do more than bind names: a call, or a name as a default."""
+_CALL: Final = regex(rb"\w[ \t\n]*\(")
+_NAME_AS_DEFAULT: Final = regex(rb"=[ \t\n]*(?!None\b|True\b|False\b)[A-Za-z_\[{]")
 _BEFORE_FORMAT: Final = regex(rb"(?:^|\W)(?:[fF][rR]?|[rR][fF])\Z")
 
 
@@ -84,7 +84,14 @@ def _last_block(text: bytes, header: bytes) -> tuple[bytes, bytes] | None:
 
 def _without_body(match: re.Match[bytes]) -> bytes:
     indent, name, header = match.groups()
-    return b"\n%b%b%b pass" % (indent, name, header if _EVALUATED.search(header) else b"():")
+    return b"\n%b%b%b pass" % (indent, name, header if _is_evaluated(header) else b"():")
+
+
+def _is_evaluated(header: bytes) -> bool:
+    """Whether evaluating the header of a function may do more than bind names: a call, or a name as a default."""
+    # Most headers have neither a parenthesis besides their own nor a default: only the others are searched.
+    calls = b"(" in header[1:] and _CALL.search(header) is not None
+    return calls or (b"=" in header and (b":=" in header or _NAME_AS_DEFAULT.search(header) is not None))
 
 
 def _without_texts(source: bytes) -> bytes | None:
