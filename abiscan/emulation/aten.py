@@ -11,8 +11,9 @@ from typing import Final
 
 from abiscan.regex import regex
 
-_MEMBER: Final = regex(r"_ZN2at4_ops(\d+)")
+_MEMBER: Final = regex(r"_ZN2at4_ops(\d{1,4})(?!\d)")
 _NAMESPACE: Final = "aten::"
+_LONGEST: Final = 200  # characters of a struct's name; the names in a file may be as long as the file
 
 
 def struct_of(operator: str) -> str:
@@ -30,6 +31,8 @@ def operators_behind(symbol: str) -> tuple[str, ...] | None:
     if match is None:
         return None
     struct = symbol[match.end() : match.end() + int(match[1])]
+    if len(struct) > _LONGEST:
+        return ()
     # Of its underscores, any may be the dot before the overload.
     places = [place for place, character in enumerate(struct) if character == "_"]
     names = [struct, *(f"{struct[:place]}.{struct[place + 1 :]}" for place in places)]

@@ -127,6 +127,8 @@ def test_a_symbol_is_an_operators_unless_its_domain_says_otherwise(tmp_path: Pat
         ("_ZN2at3addERKNS_6TensorES2_RKN3c106ScalarE", None),
         ("_ZN2at4_ops", None),
         ("_ZN2at4_ops99x", ()),
+        pytest.param("_ZN2at4_ops" + "1" * 5000, None, id="more digits than int() takes"),
+        pytest.param("_ZN2at4_ops9999" + "_" * 9999, (), id="more underscores than an operator has"),
     ],
 )
 def test_a_struct_of_at_ops_is_an_operator(symbol: str, operators: tuple[str, ...] | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
+import tracemalloc
 import zipfile
 import zlib
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from abiscan.errors import InputError
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.inflation import NotAsPromisedError, inflate_blocks, inflate_deflated
+from abiscan.inputs.inflation import NotAsPromisedError, decompress, inflate_blocks, inflate_deflated
 
 TEXT = b"what is repeated is repeated is repeated" * 5000
 
@@ -40,6 +41,22 @@ NOT_PROMISED = [
 @pytest.mark.parametrize(("packed", "size", "checksum"), NOT_PROMISED)
 def test_what_is_not_as_promised_is_left_to_others(packed: bytes, size: int, checksum: int) -> None:
     assert inflate_deflated(packed, size, checksum) is None
+
+
+def test_no_more_is_inflated_than_was_promised() -> None:
+    packed, checksum = deflated(bytes(1 << 26)), zlib.crc32(bytes(1 << 26))
+    tracemalloc.start()
+    try:
+        assert inflate_deflated(packed, 1000, checksum) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("content", [b"", TEXT, bytes(1 << 20)])
+def test_a_part_of_a_table_is_as_zlib_packed_it(content: bytes) -> None:
+    assert decompress(zlib.compress(content, 9)) == content
+    assert decompress(memoryview(zlib.compress(content, 9))) == content
 
 
 @pytest.mark.parametrize("block", [1000, len(TEXT), 1 << 20, len(TEXT) - 1])
