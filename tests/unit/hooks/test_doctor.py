@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
+from abiscan.hooks import solution
 from abiscan.hooks.doctor import diagnose_environment, examine_environment
 from abiscan.hooks.judgement import judge_package
 from abiscan.inputs import observed_fs
@@ -52,8 +53,8 @@ def pip(site: Path) -> str:
     return f"abiscan pip --python {site.parent / 'python'}"
 
 
-def ailments(site: Path, code: int) -> list[dict[str, Any]]:
-    result = run(site, "--format", "json")
+def ailments(site: Path, code: int, *words: str) -> list[dict[str, Any]]:
+    result = run(site, "--format", "json", *words)
     assert result.exit_code == code, result.output
     document = json.loads(result.stdout)
     jsonschema.validate(document, read_schema("doctor"), cls=jsonschema.Draft202012Validator)
@@ -79,6 +80,18 @@ def test_what_a_package_works_without_is_listed(site: Path) -> None:
     assert "all 2 extensions fit torch 9.9.0+cpu, 1 of them in part" in result.stdout.splitlines()
     document = json.loads(run(site, "--format", "json").stdout)
     assert document["incomplete"] == [lost]
+
+
+def test_without_an_index_nothing_is_looked_for(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[object] = []
+    install(site, "bad", {"bad/_C.so": extension(undefined=GONE)})
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.setattr(solution, "solve", lambda task, *_: searches.append(task))
+
+    (ailment,) = ailments(site, 1, "--no-index")
+    assert (ailment["subject"], ailment["commands"], searches) == ("bad==1.0", [], [])
+    ailments(site, 1, "--no-index", "--find-links", str(site))
+    assert len(searches) == 1
 
 
 def test_python_code_counts_where_its_import_fails(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
