@@ -76,7 +76,7 @@ truth:  ## slow: every recorded pair of extension and torch (downloads 5 GB, unp
 	$(BIN)/python -m tools.ground_truth
 
 bench:  ## ratios against auditwheel, abi3audit and importing torch; BENCH=--compare fails if one is 20 % worse
-	$(BIN)/python -m benchmarks.run --large --npu --twelve $(BENCH)
+	$(BIN)/python -m benchmarks.run --large --npu --twelve --environment $(BENCH)
 
 gen:  ## regenerate the generated parts of the documentation
 	$(BIN)/python -m tools.gen_docs

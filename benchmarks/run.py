@@ -1,6 +1,7 @@
 """How long abiscan takes beside its neighbours, as ratios of one run on one machine.
 
-    python -m benchmarks.run [WHEEL] [--large [WHEEL]] [--npu [WHEEL]] [--twelve [FOLDER]] [--keep | --compare]
+    python -m benchmarks.run [WHEEL] [--large [WHEEL]] [--npu [WHEEL]] [--twelve [FOLDER]] [--environment [PYTHON]]
+                             [--keep | --compare]
 
 The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) goes through every command,
 with the installed torch or release 2.13.0: first as a target that was never seen, with what was read of the torch
@@ -9,7 +10,9 @@ kept; then a second time. Beside it, on the same wheel: ``ldd -r``, ``auditwheel
 are installed into a folder of their own. The operators of the installed torch are read from its libraries, as those
 of a torch that is not embedded are. ``--large`` adds ``abiscan ops`` on a library of 262 MB, or on the largest one of a
 wheel that is named; ``--npu`` the same of torch_npu 2.9.0; ``--twelve`` a check of twelve wheels, or of those in a
-folder, and says what each of them costs next to a check of one wheel less its imports.
+folder, and says what each of them costs next to a check of one wheel less its imports; ``--environment`` adds a
+``doctor`` of an environment with this one's torch, torchvision and 30 packages, or of one whose Python is named,
+without the search for a way out.
 
 Rounds take turns through all rows, each in a process of its own, and the least of each counts: other work on the
 machine disturbs all rows alike. The ratios are those of processor time, which it disturbs least. ``abiscan fit`` asks
@@ -47,6 +50,12 @@ TWELVE: Final = (
     *(f"torchvision=={number}" for number in ("0.20.1", "0.21.0", "0.22.1", "0.23.0", "0.24.1", "0.25.0", "0.28.0")),
     *(f"torchaudio=={number}" for number in ("2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.11.0")),
 )
+ENVIRONMENT: Final = (
+    *(WHEEL, "annotated-types", "attrs", "certifi", "charset-normalizer", "click", "idna", "jinja2", "joblib"),
+    *("markdown-it-py", "markupsafe", "matplotlib", "mdurl", "numpy", "packaging", "pandas", "pillow", "psutil"),
+    *("pydantic", "pydantic-core", "pygments", "python-dateutil", "pytz", "pyyaml", "regex", "requests", "rich"),
+    *("scikit-learn", "scipy", "six", "tqdm"),
+)
 RELEASE: Final = "2.13.0"
 PEERS: Final = ("auditwheel", "abi3audit", "torch-abi-audit")
 IMPORT: Final = 'python -c "import torch"'
@@ -60,7 +69,7 @@ MOST_FOR_ISOLATION: Final = 0.05
 _BEGIN, _END = "<!-- table -->", "<!-- end: table -->"
 _ROW: Final = re.compile(r"^\| `?(?P<label>[^|]*?)`? \| (?P<state>[^|]*?) \|.*\| (?P<ratio>[\d.]+) \|$", re.MULTILINE)
 _RESULTS: Final = (".answer", ".content")
-_HINDRANCES: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+_HINDRANCES: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PIP_FIND_LINKS")
 _MEASURE: Final = (
     # ru_maxrss of RUSAGE_CHILDREN is the maximum over all children so far: a fresh process waits for each run.
     "import resource, subprocess, sys, time; start = time.perf_counter();"
@@ -121,6 +130,7 @@ class Row:
         """Run the command once, whatever its exit code."""
         # As it is used: with compiled modules, and with output that is buffered.
         environment = {name: value for name, value in os.environ.items() if name not in _HINDRANCES}
+        environment["PIP_CONFIG_FILE"] = os.devnull  # else doctor and fit look where this machine's pip does
         if self.cache is not None:
             environment["XDG_CACHE_HOME"] = str(self.cache)
             if self.state == FIRST:
@@ -172,6 +182,24 @@ def several(named: str | None, folder: Path) -> tuple[str, ...]:
     return tuple(sorted(map(str, found)))
 
 
+def environment(named: str | None, folder: Path) -> str | None:
+    """The Python of an environment that is named, or of one made for an empty name; None for None."""
+    return _make_environment(folder / "environment") if named == "" else named
+
+
+def _make_environment(folder: Path) -> str:
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", *ENVIRONMENT], check=True)
+    # The torch, and what it requires, are those of the environment that runs this.
+    (site,) = folder.glob("lib/python*/site-packages")
+    torch = importlib.util.find_spec("torch")
+    assert torch is not None
+    assert torch.origin is not None
+    (site / "torch.pth").write_text(f"{Path(torch.origin).parents[1]}\n", "utf-8")
+    return str(python)
+
+
 def imports_of(words: Sequence[str], scratch: Path) -> str:
     """A program that imports what a command of abiscan imports, and no garbage is collected."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(scratch / "imports")}
@@ -189,12 +217,14 @@ def rows(
     *,
     npu: str | None = None,
     wheels: Sequence[str] = (),
+    python: str | None = None,
 ) -> Iterator[Row]:
     """The rows of the table, in its order; what is not installed is left out.
 
     :param index: the address of an index that has the wheel
     :param npu: the wheel of torch_npu
     :param wheels: those that are checked together
+    :param python: that of an environment
     """
     cache, own, answers = scratch / "cache", library(wheel, scratch), scratch / "survey.jsonl"
     survey = ("survey", wheel, "--torch", RELEASE, "--jobs", "1", "--output", str(answers))
@@ -215,6 +245,7 @@ def rows(
         f"abiscan fit --torch {RELEASE}, an index with one wheel": fit,
         **({"abiscan ops, a library of 262 MB": ("ops", large_library)} if large_library else {}),
         **({"abiscan ops, torch_npu 2.9.0": ("ops", npu)} if npu else {}),
+        **({"abiscan doctor, an environment": ("doctor", "--python", python, "--no-index")} if python else {}),
         **({f"abiscan {_CHECK}, {_SEVERAL}": ("check", *wheels, "--torch", RELEASE)} if wheels else {}),
     }
     for label, words in commands.items():
@@ -314,6 +345,9 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="FOLDER",
         help="by default torchvision and torchaudio, fetched with pip",
     )
+    parser.add_argument(
+        "--environment", nargs="?", const="", metavar="PYTHON", help="by default one that is made, with pip"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--keep", action="store_true", help=f"write the table into {PAGE.name}")
@@ -335,7 +369,9 @@ def main() -> int:
         with serving(served) as index:
             npu = str(download(NPU, scratch)) if arguments.npu == NPU else arguments.npu
             wheels = several(arguments.twelve, scratch)
-            found = list(rows(wheel, large(arguments.large, scratch), scratch, index.url, npu=npu, wheels=wheels))
+            python = environment(arguments.environment, scratch)
+            large_library = large(arguments.large, scratch)
+            found = list(rows(wheel, large_library, scratch, index.url, npu=npu, wheels=wheels, python=python))
             timings = measured(found, arguments.rounds)
     text, isolation = table(timings), cost_of_isolation(timings)
     sys.stdout.write(f"{text}\nisolation: {isolation:+.1%} of the processor time of a first check\n")

@@ -129,3 +129,17 @@ def test_its_help_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
         run.parsed(["--help"])
     assert ended.value.code == 0
     assert "20 % worse" in capsys.readouterr().out
+
+
+def test_an_environment_that_is_named_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path] = []
+
+    def make(folder: Path) -> str:
+        made.append(folder)
+        return "its python"
+
+    monkeypatch.setattr(run, "_make_environment", make)
+    found = [run.environment(run.parsed(words).environment, tmp_path) for words in ([], ["--environment", "python3"])]
+    assert (found, made) == ([None, "python3"], [])
+    assert run.environment(run.parsed(["--environment"]).environment, tmp_path) == "its python"
+    assert made == [tmp_path / "environment"]
