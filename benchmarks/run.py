@@ -51,10 +51,10 @@ TWELVE: Final = (
     *(f"torchaudio=={number}" for number in ("2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.11.0")),
 )
 ENVIRONMENT: Final = (
-    *(WHEEL, "annotated-types", "attrs", "certifi", "charset-normalizer", "click", "idna", "jinja2", "joblib"),
-    *("markdown-it-py", "markupsafe", "matplotlib", "mdurl", "numpy", "packaging", "pandas", "pillow", "psutil"),
-    *("pydantic", "pydantic-core", "pygments", "python-dateutil", "pytz", "pyyaml", "regex", "requests", "rich"),
-    *("scikit-learn", "scipy", "six", "tqdm"),
+    *(WHEEL, "attrs", "certifi", "charset-normalizer", "click", "filelock", "fsspec", "idna", "jinja2", "joblib"),
+    *("markupsafe", "matplotlib", "mpmath", "networkx", "numpy", "packaging", "pandas", "pillow", "psutil", "pygments"),
+    *("python-dateutil", "pytz", "pyyaml", "regex", "requests", "scikit-learn", "scipy", "six", "sympy", "tqdm"),
+    "typing-extensions",
 )
 RELEASE: Final = "2.13.0"
 PEERS: Final = ("auditwheel", "abi3audit", "torch-abi-audit")
@@ -191,12 +191,14 @@ def _make_environment(folder: Path) -> str:
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", *ENVIRONMENT], check=True)
-    # The torch, and what it requires, are those of the environment that runs this.
+    # The torch is that of the environment that runs this, and nothing else of it: it has abiscan itself, and tools.
     (site,) = folder.glob("lib/python*/site-packages")
     torch = importlib.util.find_spec("torch")
     assert torch is not None
     assert torch.origin is not None
-    (site / "torch.pth").write_text(f"{Path(torch.origin).parents[1]}\n", "utf-8")
+    package = Path(torch.origin).parent
+    for part in (package, *package.parent.glob("torch-*.dist-info"), package.parent / "torchgen"):
+        (site / part.name).symlink_to(part)
     return str(python)
 
 

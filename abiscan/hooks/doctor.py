@@ -173,11 +173,12 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     if not broken or torch is None:
         return WayOut()
     # What asks an index takes longer to import than an environment takes to look at.
-    from abiscan.hooks.install import Inspector
     from abiscan.index.client import settings_of_pip
 
     if session.index.no_index and not settings_of_pip(python, session.index).find_links:
         return WayOut()  # pip would look for nothing, nine times
+    from abiscan.hooks.install import Inspector
+
     observed_fs.look_once()  # another day, the index has other versions
     pip = Pip(python, named=named)
     try:
