@@ -23,7 +23,7 @@ def main() -> None:
     from abiscan.cli import main, process
 
     try:
-        main(prog_name="abiscan")
+        process.call_deep(lambda: main(prog_name="abiscan"))
     except SystemExit as end:
         process.leave_process(end.code)
         raise

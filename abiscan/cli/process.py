@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -27,6 +27,8 @@ SIGNALS: Final = tuple(
 )  # Windows lacks the last
 """Those with which a user, a terminal or a supervisor stops a command."""
 
+_LARGE_FRAME: Final = 1 + (256 << 10) // 8
+"""Words: the next power of two leaves as many to other frames, which is a thousand of them."""
 _SHOW_CURSOR: Final = b"\r\x1b[K\x1b[?25h"
 
 
@@ -91,6 +93,23 @@ def scratch_folder() -> Iterator[None]:
             del os.environ["TMPDIR"]
             if of_user is not None:  # the installer that takes the place of this process has its own use for it
                 os.environ["TMPDIR"] = of_user
+
+
+def call_deep(function: Callable[[], None]) -> None:
+    """Call a function, with room for the frames of its calls in one piece.
+
+    From Python 3.11 on, frames lie in chunks of 16 kB. The call for which there is no room in the last chunk maps
+    another, and unmaps it as it returns (``push_chunk`` and ``_PyThreadState_PopFrame`` in CPython,
+    Python/pystate.c): where a loop calls from there, that is a tenth of a check. A frame that needs more gets a larger
+    chunk, and leaves what is behind it to the calls inside; memory that no frame uses is never touched.
+    """
+
+    def call() -> None:
+        function()
+
+    if sys.version_info >= (3, 11):
+        call.__code__ = call.__code__.replace(co_stacksize=_LARGE_FRAME)
+    call()
 
 
 def leave_process(code: object) -> None:
