@@ -54,11 +54,12 @@ def run(told: dict[str, Any]) -> None:
         exec(compile(told["program"], "<string>", "exec"), vars(module))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        if isinstance(end.code, str):
+        if not isinstance(end.code, int | None):
             print(end.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001 - the interpreter would print it, too
         sys.excepthook(*sys.exc_info())
         code = 1
+    # As Py_FinalizeEx does before these functions run: it waits for threads, and has no public name.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

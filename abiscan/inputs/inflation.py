@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import zlib
-from collections.abc import Callable, Iterator
-from typing import IO, Final
+from collections.abc import Iterator
+from typing import IO, Any, Final
 
 _RAW: Final = -15
 """A stream without a header of its own, as in zip archives."""
@@ -21,16 +20,18 @@ class NotAsPromisedError(Exception):
 
 def decompress(packed: bytes | memoryview) -> bytes:
     """Return what a part of the package's own tables holds: the same as ``zlib.decompress``."""
-    return _decompressor()(packed)
+    isal_zlib = _import_isal()
+    content: bytes = isal_zlib.decompress(packed, bufsize=_BLOCK) if isal_zlib else zlib.decompress(packed)
+    return content
 
 
-@functools.cache
-def _decompressor() -> Callable[[bytes | memoryview], bytes]:
+def _import_isal() -> Any:
+    """Return the module of ISA-L, None if it is not installed."""
     try:
         from isal import isal_zlib
     except ImportError:
-        return zlib.decompress
-    return functools.partial(isal_zlib.decompress, bufsize=_BLOCK)
+        return None
+    return isal_zlib
 
 
 def inflate_deflated(packed: bytes, size: int, checksum: int) -> bytes | None:
@@ -39,9 +40,8 @@ def inflate_deflated(packed: bytes, size: int, checksum: int) -> bytes | None:
     :param size: of the contents, in bytes
     :param checksum: their CRC-32
     """
-    try:
-        from isal import isal_zlib
-    except ImportError:
+    isal_zlib = _import_isal()
+    if isal_zlib is None:
         return None
     try:
         # Not ``isal_zlib.decompress``, which takes less time: it inflates a bomb, however little was promised.
@@ -59,10 +59,9 @@ def inflate_blocks(stream: IO[bytes], packed: int, size: int, checksum: int, blo
     :param checksum: their CRC-32, which is known to be true only after the last block
     :raises NotAsPromisedError: after any block
     """
-    try:
-        from isal import isal_zlib
-    except ImportError:
-        raise NotAsPromisedError from None
+    isal_zlib = _import_isal()
+    if isal_zlib is None:
+        raise NotAsPromisedError
     inflater, left, done, actual, unconsumed = isal_zlib.decompressobj(_RAW), packed, 0, 0, b""
     while done < size:
         wanted, parts = min(block, size - done), []

@@ -74,6 +74,7 @@ class _Writer:
             # placeholders.
             kind, values = _list_parts(value)
             node = [self._number_kind(kind)]
+            # Most parts are plain: a call for each would be most of the work.
             node += [part if part is None or type(part) in _PLAIN else self.refer_to(part) for part in values]
             self._places[id(value)] = len(self.nodes), value
             self.nodes.append(node)

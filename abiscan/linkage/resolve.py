@@ -238,14 +238,14 @@ class _Elsewhere(Struct, frozen=True, kw_only=True):
     """What libraries that were not found, and are assumed to exist, may define for an object.
 
     :ivar files: those of them that the object needs versions of symbols from
-    :ivar any: whether there are any
-    :ivar any_cxx: whether one may be, or contain, the C++ runtime
+    :ivar has_any: whether there are any
+    :ivar has_cxx: whether one may be, or contain, the C++ runtime
     :ivar has_python: whether the interpreter is in the scope
     """
 
     files: frozenset[str]
-    any: bool
-    any_cxx: bool
+    has_any: bool
+    has_cxx: bool
     has_python: bool
 
     @classmethod
@@ -253,9 +253,9 @@ class _Elsewhere(Struct, frozen=True, kw_only=True):
         """Return what a set of absent libraries may define for an object."""
         return cls(
             files=absent.intersection(version.file for version in facts.version_needs),
-            any=bool(absent),
+            has_any=bool(absent),
             # The runtime itself, or a library of somebody that has it, or instances of its templates, linked in.
-            any_cxx=any(is_cxx_library(name) or not is_system_library(name) for name in absent),
+            has_cxx=any(is_cxx_library(name) or not is_system_library(name) for name in absent),
             has_python=has_python,
         )
 
@@ -266,8 +266,8 @@ class _Elsewhere(Struct, frozen=True, kw_only=True):
         if is_python_symbol(reference.name):
             return not self.has_python
         if is_cxx_symbol(reference.name):
-            return self.any_cxx
-        return self.any and not is_torch_symbol(reference.name)
+            return self.has_cxx
+        return self.has_any and not is_torch_symbol(reference.name)
 
 
 class Resolver:

@@ -419,7 +419,7 @@ class PythonCode(Struct, dict=True):
     @cached_property
     def all_torch_uses(self) -> frozenset[str]:
         """The names below ``torch`` that any source mentions."""
-        return frozenset[str]().union(*map(self.torch_uses, self.sources))
+        return frozenset(self._using_torch)
 
     @cached_property
     def _using_torch(self) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 
@@ -83,10 +83,12 @@ class Outline:
     @cached_property
     def _words(self) -> tuple[bytes, ...]:
         """Which of the words are in it."""
+        return tuple(self._present(_WORDS_BY_PART))
+
+    def _present(self, words_by_part: Mapping[bytes, tuple[bytes, ...]]) -> Iterator[bytes]:
+        """Yield those of some words that are in it."""
         content = self.data
-        return tuple(
-            word for part, words in _WORDS_BY_PART.items() if part in content for word in words if word in content
-        )
+        return (word for part, words in words_by_part.items() if part in content for word in words if word in content)
 
     @cached_property
     def loads(self) -> bool:
@@ -134,9 +136,8 @@ class Outline:
 
     def _ending(self) -> Iterator[int]:
         """Yield where a module may end early, or look an operator up."""
-        for part, words in _OUTSIDE_FUNCTIONS.items():
-            for word in words if part in self.data else ():
-                yield from self.positions(word)
+        for word in self._present(_OUTSIDE_FUNCTIONS):
+            yield from self.positions(word)
         yield from islice(self._raising_places(), _MOST_HITS)
         position = self.data.find(b"\nassert ")
         if position >= 0:

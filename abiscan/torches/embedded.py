@@ -92,11 +92,7 @@ def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
     """Return the builds for a machine that ``text`` can mean: all builds of a release number, or the one with this
     version.
     """
-    version = TorchVersion(text)
-    # A number alone means every build of the release; with a local tag it means that build (PEP 440).
-    of_machine = ((release, full) for release, build_machine, full in builds() if build_machine is machine)
-    candidates = (full for release, full in of_machine if release == version.of_release)
-    return tuple(full for full in candidates if version.local in (None, TorchVersion(full).local))
+    return tuple(record["build"] for record in _records_meant(text, machine))
 
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
@@ -114,7 +110,7 @@ def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bo
     for record in _list_records(machine):
         if of_cuda and "libtorch_cuda.so" not in record["libraries"]:
             continue
-        has = bool(columns & _columns_of(record["build"], machine))
+        has = bool(columns & _columns_of_builds(machine)[record["build"]])
         exported[_version_of(record)] = exported.get(_version_of(record), False) or has
     return dict(sorted(exported.items()))
 
@@ -149,20 +145,31 @@ def _find_releases(columns: int, machine: Machine, of_cuda: bool) -> frozenset[T
         _version_of(record)
         for record in _list_records(machine)
         if (of_cuda and "libtorch_cuda.so" not in record["libraries"])
-        or columns & _columns_of(record["build"], machine)
+        or columns & _columns_of_builds(machine)[record["build"]]
     )
 
 
 @functools.cache
-def _columns_of(build: str, machine: Machine) -> int:
-    """Return the columns of the libraries of a build, as a bit set."""
-    (record,) = (record for record in _list_records(machine) if record["build"] == build)
-    return functools.reduce(operator.or_, (1 << library["column"] for library in record["libraries"].values()), 0)
+def _columns_of_builds(machine: Machine) -> dict[str, int]:
+    """Return the columns of the libraries of each build, as a bit set."""
+    return {
+        record["build"]: functools.reduce(
+            operator.or_, (1 << library["column"] for library in record["libraries"].values()), 0
+        )
+        for record in _list_records(machine)
+    }
 
 
 @functools.cache
 def _list_records(machine: Machine) -> list[dict[str, Any]]:
     return [record for record in _make_table().meta["releases"] if record["machine"] == machine.value]
+
+
+def _records_meant(text: str, machine: Machine) -> list[dict[str, Any]]:
+    # A number alone means every build of the release; with a local tag it means that build (PEP 440).
+    local = TorchVersion(text).local
+    same = _records_of_release(machine).get(_public_version(text), [])
+    return [record for record in same if local in (None, TorchVersion(record["build"]).local)]
 
 
 @functools.cache
@@ -214,11 +221,10 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
     :param files: its libraries are put there
     :raises InputError: no build of its release is embedded for the machine
     """
-    version = TorchVersion(text)
     # Which libraries there are, and what they need, depends on CUDA: take a build for the same one, or else one that
     # agrees in having CUDA at all.
     same = _records_of_release(machine).get(_public_version(text), [])
-    if not same or any(version.local in (None, TorchVersion(record["build"]).local) for record in same):
+    if not same or _records_meant(text, machine):
         return release(text, machine, files)
     major = cuda_of(text)
     record = max(
@@ -285,16 +291,14 @@ def find_record(text: str, machine: Machine) -> dict[str, Any]:
 
     :raises InputError: it is not embedded
     """
-    version = TorchVersion(text)
-    same = _records_of_release(machine).get(_public_version(text), [])
-    candidates = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
+    candidates = _records_meant(text, machine)
     if not candidates:
         problem = f"not among the embedded releases for {machine.value}"
-        if same:
+        if same := _records_of_release(machine).get(_public_version(text)):
             builds = ", ".join(record["build"] for record in same)
             # Builds of one release can differ in everything that matters, the string ABI included.
             raise InputError(f"torch {text}", problem, f"pass {builds}, or the folder or the wheel of this build")
-        fix = f"the nearest are {', '.join(_nearest_releases(version, machine))}; abiscan releases lists all"
+        fix = f"the nearest are {', '.join(_nearest_releases(TorchVersion(text), machine))}; abiscan releases lists all"
         raise InputError(f"torch {text}", problem, fix)
     # Builds with CUDA come last: a number without a tag means the CPU build.
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))

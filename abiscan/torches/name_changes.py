@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import typing
 from collections.abc import Collection, Iterator
@@ -51,25 +50,22 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
     def is_meant(name: str) -> bool:
         return _is_public(name) if prefixes is None else name in prefixes
 
-    was, now = _Side(release=old, names=before), _Side(release=new, names=after)
+    table = embedded_names.table()
+    was = _Side(names=before, bit=1 << table.number_of(old))
+    now = _Side(names=after, bit=1 << table.number_of(new))
     added, removed, signatures = set[str](), set[str](), list[SignatureChange]()
-    for module, marks in embedded_names.table().modules():
+    for module, marks in table.modules():
         removed.update(filter(is_meant, _only_in(was, now, module, marks)))
         added.update(filter(is_meant, _only_in(now, was, module, marks)))
         signatures += (change for change in _list_signatures(was, now, module, marks) if is_meant(change.name))
     return NameChanges(added=tuple(sorted(added)), removed=tuple(sorted(removed)), signatures=tuple(signatures))
 
 
-class _Side(Struct, frozen=True, kw_only=True, dict=True):
-    """One of the two releases."""
+class _Side(Struct, frozen=True, kw_only=True):
+    """One of the two releases, and the bit that stands for it in each set of releases."""
 
-    release: str
     names: TorchNames
-
-    @functools.cached_property
-    def bit(self) -> int:
-        """Its place in each set of releases."""
-        return 1 << embedded_names.table().number_of(self.release)
+    bit: int
 
 
 def _list_ends(name: str) -> Iterator[int]:

@@ -91,7 +91,9 @@ class NameTable:
         sets = {number: bits for number, bits in enumerate(self._columns_of_classes) if requested(bits)}
         # Classes are few, names are many: a block without a name of these classes is not decompressed.
         groups: dict[int, list[str]] = {number: [] for number in sets}
-        for number in sorted({block for of_names in sets for block in self._blocks_of_classes.get(of_names, ())}):
+        for number in sorted(
+            {block for class_number in sets for block in self._blocks_of_classes.get(class_number, ())}
+        ):
             classes = self._listed[number * _BLOCK : (number + 1) * _BLOCK]
             for of_name, name in zip(classes, self._decode_block(number), strict=True):
                 if of_name in groups:
@@ -120,8 +122,8 @@ class NameTable:
         """The blocks that have names of each class."""
         blocks: dict[int, list[int]] = {}
         for number in range(len(self._block_index[0])):
-            for of_names in set(self._listed[number * _BLOCK : (number + 1) * _BLOCK]):
-                blocks.setdefault(of_names, []).append(number)
+            for class_number in set(self._listed[number * _BLOCK : (number + 1) * _BLOCK]):
+                blocks.setdefault(class_number, []).append(number)
         return blocks
 
     @functools.cached_property

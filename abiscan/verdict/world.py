@@ -245,7 +245,6 @@ class _Loads:
         self._package = package
         self._target = target
         self._results = target.operator_results
-        self._known_of_torch: dict[str, bool] = {}
 
     @functools.cached_property
     def missing_requirements(self) -> tuple[str, ...]:
@@ -300,7 +299,7 @@ class _Loads:
 
     def operator(self, moment: _ProcessState, name: str) -> bool | Answer:
         """Tell whether torch defines an operator that no library loaded so far does."""
-        if self._is_of_torch(name) or name in self._from_python:
+        if self._setting.torch.has_operator(self._setting.release, name) or name in self._from_python:
             return True
         # A no must hold whatever else the process has: no TorchScript, no Python code of torch, and no library that is
         # not read may define the operator.
@@ -334,12 +333,6 @@ class _Loads:
     def _registers(self) -> bool:
         """Whether any library of the package registers something: an extension may bring along those that do."""
         return any(registers_anything(extension.facts.imports) for extension in self._examined.values())
-
-    def _is_of_torch(self, name: str) -> bool:
-        """Whether torch has an operator, or an overload of it."""
-        if name not in self._known_of_torch:
-            self._known_of_torch[name] = self._setting.torch.has_operator(self._setting.release, name)
-        return self._known_of_torch[name]
 
     @functools.cached_property
     def _from_python(self) -> frozenset[str]:

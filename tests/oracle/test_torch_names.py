@@ -230,13 +230,13 @@ AT_IMPORT: Final = {
 @pytest.mark.parametrize("source", AT_IMPORT.values(), ids=AT_IMPORT)
 def test_a_module_of_a_package_raises_what_python_raises(source: str, torch_names: TorchNames, folder: Path) -> None:
     package = "from . import sub\n"
-    said = said_to_raise(
+    predicted = said_to_raise(
         {"pack/__init__.py": package, "pack/sub.py": source},
         FakeWorld(torch_names=torch_names),
         Surroundings(torch_folder=folder),
     )
 
-    assert said == python_raises(__init__=package, sub=source)
+    assert predicted == python_raises(__init__=package, sub=source)
 
 
 KEYWORDS: Final = {
@@ -250,9 +250,9 @@ KEYWORDS: Final = {
 
 @pytest.mark.parametrize("source", KEYWORDS.values(), ids=KEYWORDS)
 def test_a_keyword_that_a_function_does_not_take(source: str, torch_names: TorchNames) -> None:
-    said = said_to_raise({"pack/__init__.py": source}, FakeWorld(torch_names=torch_names), None)
+    predicted = said_to_raise({"pack/__init__.py": source}, FakeWorld(torch_names=torch_names), None)
 
-    assert said == python_raises(__init__=source)
+    assert predicted == python_raises(__init__=source)
 
 
 _CALL: Final = """

@@ -139,7 +139,7 @@ def test_an_environment_that_is_named_is_not_made(tmp_path: Path, monkeypatch: p
         return "its python"
 
     monkeypatch.setattr(run, "_make_environment", make)
-    found = [run.environment(run.parsed(words).environment, tmp_path) for words in ([], ["--environment", "python3"])]
-    assert (found, made) == ([None, "python3"], [])
+    pythons = [run.environment(run.parsed(words).environment, tmp_path) for words in ([], ["--environment", "python3"])]
+    assert (pythons, made) == ([None, "python3"], [])
     assert run.environment(run.parsed(["--environment"]).environment, tmp_path) == "its python"
     assert made == [tmp_path / "environment"]

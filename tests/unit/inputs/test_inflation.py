@@ -53,8 +53,13 @@ def test_no_more_is_inflated_than_was_promised() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("is_installed", [True, False])
 @pytest.mark.parametrize("content", [b"", TEXT, bytes(1 << 20)])
-def test_a_part_of_a_table_is_as_zlib_packed_it(content: bytes) -> None:
+def test_a_part_of_a_table_is_as_zlib_packed_it(
+    content: bytes, monkeypatch: pytest.MonkeyPatch, *, is_installed: bool
+) -> None:
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "isal", None)
     assert decompress(zlib.compress(content, 9)) == content
     assert decompress(memoryview(zlib.compress(content, 9))) == content
 

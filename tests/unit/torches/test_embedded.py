@@ -32,7 +32,7 @@ def put_records(monkeypatch: pytest.MonkeyPatch, records: list[dict[str, Any]]) 
     """Put these in place of the embedded builds."""
     monkeypatch.setattr(embedded, "_list_records", lambda _: records)
     monkeypatch.setattr(embedded, "_records_of_release", embedded._records_of_release.__wrapped__)
-    monkeypatch.setattr(embedded, "_columns_of", embedded._columns_of.__wrapped__)
+    monkeypatch.setattr(embedded, "_columns_of_builds", embedded._columns_of_builds.__wrapped__)
 
 
 @pytest.mark.parametrize(
