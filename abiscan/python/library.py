@@ -105,7 +105,6 @@ class PythonCode(Struct, dict=True):
     _torch_calls: dict[str, tuple[tuple[str, frozenset[str]], ...]] = field(default_factory=dict)
     _users: dict[tuple[str, ...], frozenset[bytes]] = field(default_factory=dict)
     _users_of_name: dict[str, frozenset[bytes]] = field(default_factory=dict)
-    _calling: dict[tuple[str, frozenset[bytes]], bool] = field(default_factory=dict)
     _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
     _using_any: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
@@ -443,10 +442,7 @@ class PythonCode(Struct, dict=True):
         """Whether a source calls, outside of functions, a function that uses one of some names below ``torch``."""
         if names not in self._users:
             self._users[names] = frozenset[bytes]().union(*map(self._users_of, names))
-        key = path, self._users[names]
-        if key not in self._calling:
-            self._calling[key] = bool(self._users[names]) and self.outline(path).calls(self._users[names])
-        return self._calling[key]
+        return bool(self._users[names]) and self.outline(path).calls(self._users[names])
 
     def _users_of(self, name: str) -> frozenset[bytes]:
         """Return the functions that use a name below ``torch``, and those that call them, by their bare names."""
