@@ -36,13 +36,12 @@ check: lint docs test  ## everything CI checks
 quick:  ## within two minutes, after each change: lint and unit; needs no network and no torch
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit
 
-lint:  ## style, types, generated files, names and docstrings
+lint:  ## style, types, imports, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.gen_docs --check
-	$(BIN)/python -m tools.prose --check
 
 unit:  ## the unit tests that are not slow; PYTEST=options
 	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadgroup -m "not slow" $(PYTEST) $(UNIT)

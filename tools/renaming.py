@@ -1,5 +1,7 @@
 """Prove that two versions of Python code differ in names, docstrings and comments only.
 
+    python -m tools.renaming A B    # folders or revisions of git; without B, the files as they are now
+
 Both syntax trees are walked in parallel. Docstrings, those of attributes too, count as absent. Local variables may be
 renamed if no two of a scope become one, and each use means the same variable as before (alpha-equivalence). What other
 modules see (functions, classes, module variables, methods, fields, parameters) may be renamed where it is defined; then
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -339,3 +342,9 @@ def _git(*arguments: str, text: str = "") -> str:
     if done.returncode:
         raise SystemExit(f"not a folder, and git says: {done.stderr.decode().strip()}")
     return done.stdout.decode()
+
+
+if __name__ == "__main__":
+    differences = compare_versions(*sys.argv[1:3])
+    print("\n".join(differences) or "Only names, docstrings and comments differ.")
+    sys.exit(bool(differences))

@@ -34,7 +34,7 @@ _MOST_TRIES: Final = 16
 def known_end(stream_end: bytes) -> bytes:
     """Return the last bytes of a file, from the last bytes of its stream; none if no block begins there.
 
-    :param data: at least as much as a few blocks
+    :param stream_end: at least as much as a few blocks
     """
     promising = (stream for stream in _streams_at_blocks(stream_end) if _can_inflate(bytes(stream[:_FIRST])))
     ends = map(_inflate_known, itertools.islice(promising, _MOST_TRIES))

@@ -68,9 +68,9 @@ def recover_inventory(
 ) -> Inventory:
     """Recover what an extension registers.
 
-    :param known: what it was built for, as far as can be inferred without emulating it
+    :param origin_before: what it was built for, as far as can be inferred without emulating it
     :param folder: where registrations are kept between runs; None to keep none
-    :param recovered: the result of ``registrations``, if it is there
+    :param recovered: what ``recover_registrations`` returned, if it ran already
     """
     facts = extension.facts
     if recovered is None:

@@ -95,7 +95,7 @@ def compute_result(
     """Compute what an operator returns, called without arguments.
 
     :param torch: kernels of the stable ABI ask for its version
-    :param known: remembers results
+    :param results: remembers results
     """
     providers = tuple(registrants)
     schemas = {

@@ -109,7 +109,7 @@ class Installer(Protocol):
 class InstallerError(Exception):
     """The installer failed, with an exit code.
 
-    :param said: its error output, if the user has not seen it yet
+    :param notice: its error output, if the user has not seen it yet
     """
 
     def __init__(self, code: int, notice: str = "") -> None:
@@ -165,9 +165,9 @@ class Inspector:
         """Check a plan.
 
         Packages that stay installed count if they work now, and torch changes. If they do not work now, that is not the
-        fault of the plan, except for those that are ``wanted``.
+        fault of the plan, except for those that are ``requested``.
 
-        :param wanted: canonical names of packages that must work in the end
+        :param requested: canonical names of packages that must work in the end
         :raises InputError: the torch of the plan cannot be read
         """
         notes = [

@@ -246,10 +246,10 @@ def _list_fields(text: str) -> list[tuple[str, str]]:
 
 
 def simplest_requirement(requested: Collection[Version], versions: Sequence[Version]) -> str | None:
-    """Return the simplest requirement that admits exactly the ``wanted`` ones of the ``known`` releases.
+    """Return the simplest requirement that admits exactly the ``requested`` ones of all ``versions``.
 
-    :param known: oldest first
-    :return: ``torch>=2.5,<2.6``; None if nothing is wanted
+    :param versions: oldest first
+    :return: ``torch>=2.5,<2.6``; None if nothing is requested
     """
     inside = [version for version in versions if version in requested]
     if not inside:
