@@ -56,7 +56,7 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
         problems = list(_list_problems(expected, only, torch))
     except Exception as error:  # noqa: BLE001 - the package may still work
         if switch == "details":
-            sys.stderr.write(f"abiscan guard: could not check: {error!r}\n")
+            sys.stderr.write(f"abiscan guard: could not check: {error!r}\n")  # noqa: TID251 - of the program that imports
         return
     if problems:
         line = _clean(_format_line(expected, torch.__version__, switch))

@@ -162,7 +162,7 @@ def _send_result(find: Callable[[], object], pipe: int, parent: int) -> NoReturn
             text = text[os.write(pipe, text) :]
         code = 0
     finally:
-        os._exit(code)  # nothing is cleaned up that belongs to the process that waits
+        os._exit(code)  # noqa: TID251 - nothing is cleaned up that belongs to the process that waits
 
 
 def _own_offsets() -> None:

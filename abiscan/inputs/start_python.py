@@ -14,7 +14,7 @@ def start(option: str, code: str) -> None:
         del sys.path[0]  # the folder of this file
     sys.argv = [option, *sys.argv[3:]]
     if option == "-m":
-        import runpy  # not before: it is a file
+        import runpy  # noqa: TID251 - in a Python of its own; not before: it is a file
 
         runpy.run_module(code, run_name="__main__", alter_sys=True)
     else:

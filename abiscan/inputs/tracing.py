@@ -75,7 +75,7 @@ def begin_trace(name: str, *, anew: bool = True) -> None:
         def handleError(self, record: LogRecord) -> None:  # noqa: ARG002, N802 - the name in logging
             # A full disk must not end the run, nor print a traceback for each decision (logging.raiseExceptions).
             logger.removeHandler(self)
-            print(f"abiscan: {name}: the trace ends here: {sys.exc_info()[1]}", file=sys.stderr)
+            print(f"abiscan: {name}: the trace ends here: {sys.exc_info()[1]}", file=sys.stderr)  # noqa: T201
 
     global _destination  # noqa: PLW0603
     if anew and name != STDERR:

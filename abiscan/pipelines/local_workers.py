@@ -161,7 +161,8 @@ def run_worker(scratch: str, trace: str) -> NoReturn:
                 isolation.limit_time(isolation.CPU_SECONDS)  # or the system ends the process
                 pickle.dump(_judge_safely(task), answers)
                 answers.flush()
-        os._exit(0)  # the process has nothing to clean up, and doing so takes as long as a small target
+        # The process has nothing to clean up, and doing so takes as long as a small target.
+        os._exit(0)  # noqa: TID251
 
 
 def _judge_safely(task: SurveyTask) -> Surveyed | Exception:
