@@ -83,21 +83,24 @@ def check(
 
     def find() -> Report:
         from abiscan.inputs import observed_fs
+        from abiscan.verdict.bench import CheckRequest
 
-        hardware = _make_hardware(gpus, driver, cpus)
+        declared = torch == DECLARED and not observed_fs.path_exists(DECLARED)
         with _all_sources(item, python, session) as sources:
-            if torch == DECLARED and not observed_fs.path_exists(DECLARED):
+            request = CheckRequest(
+                targets=tuple(sources),
+                torches=() if declared else tuple(_list_choices(torch, python)),
+                rules=_list_rules(rules),
+                each_file=each_file,
+                hardware=_make_hardware(gpus, driver, cpus),
+            )
+            if declared:
                 from abiscan.pipelines.declared import check_declared
 
-                report = check_declared(sources, _list_rules(rules), session, each_file=each_file, hardware=hardware)
-                return report.filled()
-            from abiscan.pipelines import check as pipeline
+                return check_declared(request, session).filled()
+            from abiscan.pipelines.check import check_targets
 
-            choices = _list_choices(torch, python)
-            report = pipeline.check_targets(
-                sources, choices, _list_rules(rules), session, each_file=each_file, hardware=hardware
-            )
-            return report.filled()
+            return check_targets(request, session).filled()
 
     # Everything that the answer depends on, beside the files that were looked at on the way.
     options = python, each_file, list(gpus), driver, list(cpus), _this_cpu()
@@ -133,20 +136,19 @@ def matrix(
     columns: list[TorchLike] = _several(torches)
 
     def find() -> Matrix:
-        from abiscan.pipelines import matrix as pipeline
+        from abiscan.pipelines.matrix import make_matrix
+        from abiscan.verdict.bench import CheckRequest
 
-        hardware = None if gpus is None else _make_hardware(gpus, driver)
+        gpu_table = None if gpus is None else _make_hardware(gpus, driver)
         with _all_sources(item, python, session) as sources:
-            return pipeline.make_matrix(
-                sources,
-                _each_choice(columns, python),
-                _list_rules(rules),
-                session,
-                explained=explained,
+            request = CheckRequest(
+                targets=tuple(sources),
+                torches=tuple(_each_choice(columns, python)),
+                rules=_list_rules(rules),
                 each_file=each_file,
-                hardware=hardware,
-                cpus=_make_hardware((), None, cpus).cpus,
+                hardware=_make_hardware((), None, cpus),
             )
+            return make_matrix(request, session, explained=explained, gpu_table=gpu_table)
 
     of_gpus = None if gpus is None else list(gpus)
     options = python, explained, each_file, of_gpus, driver, list(cpus), _this_cpu()
@@ -525,10 +527,10 @@ def _named(rules: Sequence[Rule] | None) -> Sequence[object]:
     return [rule.name if rule in SELECTABLE else rule for rule in rules]
 
 
-def _list_rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
+def _list_rules(rules: Sequence[Rule] | None) -> tuple[Rule, ...]:
     from abiscan.rules import SELECTABLE
 
-    return SELECTABLE if rules is None else rules
+    return tuple(SELECTABLE if rules is None else rules)
 
 
 @contextlib.contextmanager

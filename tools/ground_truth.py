@@ -41,8 +41,8 @@ from abiscan.inputs.session import Session
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
-from abiscan.torches.torch import ReleaseNumber, TorchAt
-from abiscan.verdict.bench import TorchSet
+from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice
+from abiscan.verdict.bench import CheckRequest, TorchSet
 from tools import registrations
 from tools.wheels import download
 
@@ -227,6 +227,11 @@ def shipped_in(target: Path) -> frozenset[str]:
         return frozenset(Path(name).name for name in archive.namelist() if ".so" in name)
 
 
+def _torch_set(torches: Sequence[TorchChoice], session: Session) -> TorchSet:
+    request = CheckRequest(targets=(), torches=tuple(torches), rules=tuple(RULES), each_file=True)
+    return TorchSet(request, session)
+
+
 def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> Iterable[tuple[Pair, Result]]:
     """Each pair with what abiscan predicts for it.
 
@@ -236,13 +241,13 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
     session = Session(folder=folder / "cache")
     torches = sorted({(pair.torch, pair.machine.value) for pair in pairs})
     numbers = dict.fromkeys(torch for torch, _ in torches)
-    every = TorchSet(list(map(ReleaseNumber, numbers)), session) if embedded else None
+    every = _torch_set(tuple(map(ReleaseNumber, numbers)), session) if embedded else None
     for torch, machine in torches:
-        bench = every or TorchSet([TorchAt(torch_of(torch, folder, Machine(machine)))], session)
+        bench = every or _torch_set((TorchAt(torch_of(torch, folder, Machine(machine))),), session)
         chosen = [pair for pair in pairs if (pair.torch, pair.machine.value) == (torch, machine)]
         corpora = dict.fromkeys(pair.corpus for pair in chosen)
         # Each load was recorded in a process of its own, so nothing stays in the process for the next.
-        found = (result for corpus in corpora for result in bench.judge(targets[corpus], torch, RULES))
+        found = (result for corpus in corpora for result in bench.judge(targets[corpus], torch))
         results = {(result.target, result.path): result for result in found}
         for pair in chosen:
             yield pair, results[str(targets[pair.corpus]), pair.path]

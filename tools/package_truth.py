@@ -26,6 +26,7 @@ from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
 from abiscan.results.verdict import How
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber
+from abiscan.verdict.bench import CheckRequest
 from tools.ground_truth import wheel
 
 RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "packages.jsonl.gz"
@@ -119,7 +120,10 @@ def predict(imports: Iterable[Import], folder: Path) -> Iterator[tuple[Import, P
             others = (other.rpartition("-") for other in one.others)
             beside = [wheel(name, version, folder) for name, _, version in others]
             target = wheel(one.package, one.version, folder)
-            report = check_targets([target], [ReleaseNumber(one.torch)], RULES, session, beside=beside)
+            request = CheckRequest(
+                targets=(target,), torches=(ReleaseNumber(one.torch),), rules=tuple(RULES), neighbours=tuple(beside)
+            )
+            report = check_targets(request, session)
             found[key] = next(iter(report.packages), None)
         yield one, found[key]
 

@@ -25,7 +25,7 @@ from abiscan.rules import RULES
 from abiscan.rules.symbols import KINDS
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
-from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.systems import system_of
 
 # How many of the candidate releases are tried: each takes as long as a check, and users need only one.
@@ -114,7 +114,8 @@ def judge_package(
     """
     if _may_be_python(source):
         return _judge_python(source, choice, session)
-    report = check_targets([source], [choice], RULES, session, beside=beside)
+    request = CheckRequest(targets=(source,), torches=(choice,), rules=tuple(RULES), neighbours=tuple(beside))
+    report = check_targets(request, session)
     if not report.results:
         return None
     results = tuple(sorted(report.results, key=_rank_result, reverse=True))
@@ -134,7 +135,7 @@ def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judg
     Nearly all packages use nothing of that kind: those are not read. What else an import fails for is due to other
     packages, and another version of this one would not help.
     """
-    torches = TorchSet([choice], session, [source], packages=True)
+    torches = TorchSet(CheckRequest(targets=(source,), torches=(choice,)), session)
     (torch,) = torches.names
     try:
         may_fail = torches.misses_names(source, torch)

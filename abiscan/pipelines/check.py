@@ -7,37 +7,23 @@ from collections.abc import Iterator, Sequence
 import msgspec.structs
 
 from abiscan.binary.elf import Machine
-from abiscan.findings import Rule
-from abiscan.gpu.devices import Hardware
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source
 from abiscan.inputs.version import number_of
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
-from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.turns import TargetQueue
 
 
-def check_targets(
-    targets: Sequence[Source],
-    choices: Sequence[TorchChoice],
-    rules: Sequence[Rule],
-    session: Session,
-    *,
-    beside: Sequence[Source] = (),
-    each_file: bool = False,
-    hardware: Hardware | None = None,
-) -> Report:
-    """Check every extension in ``targets``, and every package, against each of several torches, torch by torch.
+def check_targets(request: CheckRequest, session: Session) -> Report:
+    """Check every extension of the targets, and every package, against each torch, torch by torch.
 
-    :param beside: what is not checked, but has libraries that the targets may need
-    :param each_file: whether files are checked alone, whatever the package that they belong to does with them
-    :param hardware: the GPUs that extensions are also checked on
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
+    targets, choices = request.targets, request.torches
     # A release number means one build in the report, but all of them in truth: the others are judged as well, and only
     # a verdict that differs is told.
     further = [
@@ -45,10 +31,10 @@ def check_targets(
         for number, choice in enumerate(choices)
         for further_build in _other_builds(choice, choices)
     ]
-    all_builds = [*choices, *(further_build for _, further_build in further)]
+    all_builds = (*choices, *(further_build for _, further_build in further))
     turns, results, packages = TargetQueue(targets, len(choices) or 1), list[Result](), list[PackageResult]()
     counted = turns.counting(session)
-    bench = TorchSet(all_builds, counted, (*targets, *beside), packages=not each_file, hardware=hardware)
+    bench = TorchSet(msgspec.structs.replace(request, torches=all_builds), counted)
     names = bench.names[: len(choices) or None]
     further_builds: dict[str, list[str]] = {}
     for (number, _), name in zip(further, bench.names[len(names) :], strict=True):
@@ -64,10 +50,10 @@ def check_targets(
                 # What a target has loaded stays in the process for the targets after it, as if they were imported in
                 # turn.
                 keep = source != targets[-1]
-                of_files = bench.judge(source, torch, rules, keep=keep)
-                package = bench.package(source, torch, of_files, rules)
+                of_files = bench.judge(source, torch, keep=keep)
+                package = bench.package(source, torch, of_files, with_findings=True)
                 for further_build in (name for name in further_builds.get(torch, ()) if bench.is_for(source, name)):
-                    of_further = bench.judge(source, further_build, rules, keep=keep)
+                    of_further = bench.judge(source, further_build, keep=keep)
                     package = _compare_package(package, bench.package(source, further_build, of_further))
                     of_files = _compare_builds(of_files, of_further)
                 # A file without torch is rejected only now, since a package may consist of Python code alone.

@@ -31,7 +31,7 @@ from abiscan.results.coverage import BackendReport
 from abiscan.results.package import PackageVerdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
-from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.bench import CheckRequest, TorchSet
 
 _log = logging.getLogger("abiscan.pipelines")
 
@@ -58,7 +58,7 @@ def backend_report(
     :raises InputError: something cannot be read; there is no such backend
     """
     names = read_workload(workload) if workload else None
-    bench = TorchSet([choice], session, [source], packages=True)
+    bench = TorchSet(CheckRequest(targets=(source,), torches=(choice,)), session)
     (torch_name,) = bench.names
     torch, examined = bench.torch(torch_name).for_linux(), bench.target(source)
     examined.target.require_readable()
@@ -100,7 +100,7 @@ def backend_report(
 
 def _load_error(bench: TorchSet, source: Source, torch: str) -> str | None:
     """Return how the import of a target fails, or the load of its first library that does not load; None if none."""
-    results = bench.judge(source, torch, (), explained=False)
+    results = bench.judge(source, torch, explained=False)
     package = bench.package(source, torch, results)
     if package is not None:
         return str(package.error) if package.verdict is PackageVerdict.IMPORT_FAILS and package.error else None

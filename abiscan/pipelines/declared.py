@@ -8,7 +8,6 @@ import msgspec.structs
 
 from abiscan.errors import InputError
 from abiscan.findings import Finding, Rule
-from abiscan.gpu.devices import Hardware
 from abiscan.inputs.requirement import Metadata
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -20,45 +19,33 @@ from abiscan.results.matrix import describe_trouble
 from abiscan.results.package import PackageResult
 from abiscan.rules import declared_requirement_wrong
 from abiscan.torches.pythons import runs_in
-from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.turns import TargetQueue
 
 
-def check_declared(
-    targets: Sequence[Source],
-    rules: Sequence[Rule],
-    session: Session,
-    *,
-    each_file: bool = False,
-    hardware: Hardware | None = None,
-) -> Report:
+def check_declared(request: CheckRequest, session: Session) -> Report:
     """Check wheels on the torch that their metadata requires, and the metadata against all embedded releases.
 
     That torch is the newest embedded release that the requirement admits, which is the one that pip installs.
 
     A target that cannot be read, has no metadata, or admits no embedded release, is not checked.
 
-    :param each_file: whether files are checked alone, whatever the package that they belong to does with them
-    :param hardware: the GPUs that extensions are also checked on
     :raises AbiscanError: there is no other target
     """
-    turns, results, packages = TargetQueue(targets), list[Result](), list[PackageResult]()
+    turns, results, packages = TargetQueue(request.targets), list[Result](), list[PackageResult]()
     for source in turns:
         with turns.of(source):
-            bench = TorchSet((), session, targets, packages=not each_file, hardware=hardware)
-            of_files, package = _check_declared(source, bench, rules)
+            of_files, package = _check_declared(source, TorchSet(request, session))
             results += of_files
             packages += [package] if package else []
     return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())
 
 
-def _check_declared(
-    source: Source, bench: TorchSet, rules: Sequence[Rule]
-) -> tuple[tuple[Result, ...], PackageResult | None]:
+def _check_declared(source: Source, bench: TorchSet) -> tuple[tuple[Result, ...], PackageResult | None]:
     target = bench.target(source).target
     if target.metadata is None:
         raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
-    judged = judge_on_all(bench, source, rules, explained=False)
+    judged = judge_on_all(bench, source, explained=False)
     builds = judged.builds
     admitted = {release for release in builds if _admits_release(target.metadata, release)}
     if not admitted:
@@ -70,10 +57,10 @@ def _check_declared(
     # Files without a package are judged one by one, each with the declaration of the whole.
     if judged.package is None:
         declarations = _list_declarations(target.metadata, judged, admitted)
-        return bench.judge(source, torch, rules, declarations=declarations), None
-    results = bench.judge(source, torch, rules)
-    package = bench.package(source, torch, results, rules) or judged.package.results[torch]
-    findings = _list_findings(package, _make_declaration(target.metadata, judged, admitted), rules)
+        return bench.judge(source, torch, declarations=declarations), None
+    results = bench.judge(source, torch)
+    package = bench.package(source, torch, results, with_findings=True) or judged.package.results[torch]
+    findings = _list_findings(package, _make_declaration(target.metadata, judged, admitted), bench.rules)
     return results, msgspec.structs.replace(package, own_findings=(*findings, *package.own_findings))
 
 

@@ -306,14 +306,14 @@ class _Attempt:
 
     def _judge_bytes(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
         from abiscan.rules import RULES
-        from abiscan.verdict.bench import TorchSet
+        from abiscan.verdict.bench import CheckRequest, TorchSet
 
-        bench = TorchSet([self._choice], self._session, [wheel], packages=True)
+        bench = TorchSet(CheckRequest(targets=(wheel,), torches=(self._choice,), rules=tuple(RULES)), self._session)
         (torch,) = bench.names
         # To read all that are Python code alone would take a plan minutes; few use what a torch lacks.
         if bench.target(wheel, torch).target.is_python and not bench.misses_names(wheel, torch):
             return None, ()
-        results = bench.judge(wheel, torch, RULES, explained=False)
+        results = bench.judge(wheel, torch, explained=False)
         return bench.package(wheel, torch, results), results
 
     def _describe_obstacle(self) -> str:

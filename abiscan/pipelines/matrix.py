@@ -8,9 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.cpu.processors import Cpu
 from abiscan.extension.built_for import BuiltFor
-from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs import branches
 from abiscan.inputs.requirement import simplest_requirement
@@ -23,8 +21,7 @@ from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, is_importable, is_loading, is_working
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
-from abiscan.torches.torch import TorchChoice
-from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.turns import TargetQueue
 
 _TRIED_OF: Final = 8
@@ -102,27 +99,17 @@ class _Part(Struct, frozen=True, kw_only=True):
 
 
 def make_matrix(
-    targets: Sequence[Source],
-    choices: Sequence[TorchChoice],
-    rules: Sequence[Rule],
-    session: Session,
-    *,
-    explained: bool,
-    each_file: bool = False,
-    hardware: Hardware | None = None,
-    cpus: tuple[Cpu, ...] = (),
+    request: CheckRequest, session: Session, *, explained: bool, gpu_table: Hardware | None = None
 ) -> Matrix:
-    """Check every extension in ``targets``, and every package, on each of several torches.
+    """Check every extension of the targets, and every package, on each torch.
 
-    :param choices: the torches; empty for all embedded releases
     :param explained: whether the findings are shown: see ``Judge.judge``
-    :param each_file: whether files are checked alone, whatever the package that they belong to does with them
-    :param hardware: the GPUs of a second table, one of each architecture if it names none; None for no such table
-    :param cpus: the processors that extensions are also checked on
+    :param gpu_table: the GPUs of a second table, one of each architecture if it names none; None for no such table
     :raises AbiscanError: no target, or a torch, cannot be read
     """
+    targets = request.targets
     turns = TargetQueue(targets)
-    bench = TorchSet(choices, turns.counting(session), targets, packages=not each_file, hardware=Hardware(cpus=cpus))
+    bench = TorchSet(request, turns.counting(session))
 
     def read_targets() -> Iterator[Source]:
         """Yield the targets, each with its files laid over those of the targets before it, on every torch."""
@@ -134,12 +121,12 @@ def make_matrix(
                 yield source
 
     def judge_target(source: Source) -> _Part:
-        judged = judge_on_all(bench, source, rules, explained=explained, jobs=session.jobs if len(targets) == 1 else 1)
+        judged = judge_on_all(bench, source, explained=explained, jobs=session.jobs if len(targets) == 1 else 1)
         examined, gpus = bench.target(source), tuple[GpuRow, ...]()
-        if hardware is not None:
+        if gpu_table is not None:
             from abiscan.pipelines.gpus import gpu_rows
 
-            gpus = tuple(gpu_rows(examined, hardware))
+            gpus = tuple(gpu_rows(examined, gpu_table))
         return _Part(
             target=examined.target.name,
             judged=judged,
@@ -160,7 +147,7 @@ def make_matrix(
     rows = tuple(row for judge_target in parts for row in judge_target.judged.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
     packages = tuple(judge_target.judged.package for judge_target in parts if judge_target.judged.package)
-    checked = {*(bench.names if choices else ()), *(release for row in rows for release in row.results)}
+    checked = {*(bench.names if request.torches else ()), *(release for row in rows for release in row.results)}
     checked |= {release for package in packages for release in package.results}
     return Matrix(
         rows=rows,
@@ -169,7 +156,7 @@ def make_matrix(
         suggestions={judge_target.target: judge_target.judged.suggestion for judge_target in parts},
         stable_abi={judge_target.target: judge_target.stable_abi for judge_target in parts if judge_target.stable_abi},
         unchecked=turns.unchecked(),
-        gpus=None if hardware is None else tuple(row for judge_target in parts for row in judge_target.gpus),
+        gpus=None if gpu_table is None else tuple(row for judge_target in parts for row in judge_target.gpus),
     )
 
 
@@ -182,7 +169,7 @@ def _require_torch(target: Target) -> None:
         target.require_extensions()
 
 
-def judge_on_all(bench: TorchSet, source: Source, rules: Sequence[Rule], *, explained: bool, jobs: int = 1) -> Judged:
+def judge_on_all(bench: TorchSet, source: Source, *, explained: bool, jobs: int = 1) -> Judged:
     """Return a target on all torches of a bench.
 
     :param jobs: the number of processes that share the torches
@@ -196,7 +183,7 @@ def judge_on_all(bench: TorchSet, source: Source, rules: Sequence[Rule], *, expl
     def judge_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
         branche = []
         for torch in torches:
-            results = bench.judge(source, torch, rules, explained=explained)
+            results = bench.judge(source, torch, explained=explained)
             branche.append((results, bench.package(source, torch, results) if results or has_verdict else None))
         return branche
 

@@ -25,7 +25,7 @@ from abiscan.results.survey_file import SurveyFile
 from abiscan.results.unchecked import Unchecked
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchChoice, TorchOf, drop_duplicates, torch_choices
-from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.bench import CheckRequest, TorchSet
 
 _ATTEMPTS: Final = 2
 
@@ -50,7 +50,7 @@ class SurveyTorches(Struct, frozen=True, kw_only=True):
 
         :raises AbiscanError: one cannot be read
         """
-        return TorchSet(self.list_choices(), Session.of_user()).names
+        return TorchSet(CheckRequest(targets=(), torches=tuple(self.list_choices())), Session.of_user()).names
 
 
 class SurveyTask(Struct, frozen=True, kw_only=True):
@@ -187,7 +187,8 @@ def judge_task(task: SurveyTask) -> Surveyed:
         session = Session.of_user()
 
         def find_answers() -> tuple[str, ...]:
-            bench = TorchSet(task.torches.list_choices(), session, (source,), packages=True)
+            torches = tuple(task.torches.list_choices())
+            bench = TorchSet(CheckRequest(targets=(source,), torches=torches, rules=tuple(RULES)), session)
             return tuple(_judge_line(task, bench, source, name, sha256) for name in task.names)
 
         if not isinstance(source, Path) or task.content is not None:  # in a folder that is gone afterwards
@@ -221,7 +222,7 @@ def _find_sha256(path: str) -> str | None:
 
 def _judge_line(task: SurveyTask, bench: TorchSet, source: Source, name: str, sha256: str | None) -> str:
     try:
-        results = bench.judge(source, name, RULES)
+        results = bench.judge(source, name)
         package = bench.package(source, name, results)
         if package is None:
             bench.target(source, name).target.require_extensions()

@@ -93,13 +93,16 @@ def _judge_candidate(candidate: Candidate, index: Index, choices: Sequence[Torch
 def _read_candidate(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], session: Session) -> _Verdicts:
     from abiscan.pipelines.matrix import make_matrix
     from abiscan.rules import RULES
+    from abiscan.verdict.bench import CheckRequest
 
     wheel = index.wheel(candidate)
     try:
         isolation.begin_target(name_of(wheel))
         # Before reading the next version, which needs as much again.
         memory.give_back()
-        result = make_matrix([wheel], choices, RULES, session, explained=False)
+        result = make_matrix(
+            CheckRequest(targets=(wheel,), torches=tuple(choices), rules=tuple(RULES)), session, explained=False
+        )
     except NoExtensionError:
         return _Verdicts(reason=_PURE)
     except (InputError, StoppedError) as error:

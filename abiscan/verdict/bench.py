@@ -8,6 +8,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 
 import msgspec.structs
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
@@ -47,31 +48,37 @@ from abiscan.verdict.systems import system_of
 _log = logging.getLogger("abiscan.verdict")
 
 
+class CheckRequest(Struct, frozen=True, kw_only=True):
+    """The question behind ``check``, ``check --torch declared`` and ``matrix``.
+
+    :ivar targets: what is judged, in this order
+    :ivar torches: what it is judged on; empty for all embedded builds
+    :ivar rules: those whose findings are reported
+    :ivar neighbours: what is not judged, but has libraries that the targets may need
+    :ivar each_file: whether files are judged alone, whatever the package that they belong to does with them
+    :ivar hardware: the GPUs and processors that extensions are judged on as well
+    """
+
+    targets: tuple[Source, ...]
+    torches: tuple[TorchChoice, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    neighbours: tuple[Source, ...] = ()
+    each_file: bool = False
+    hardware: Hardware = Hardware()
+
+
 class TorchSet:
     """Several torches, each in a layer of its own over the same files.
 
-    :param choices: the torches; empty for all embedded releases
-    :param sources: the targets of the command, which may need libraries of each other
-    :param packages: whether the Python code of packages is read, for the verdict on them
-    :param hardware: the GPUs and processors that extensions are also checked on; by default the processors of the run
+    :param request: its targets may need libraries of each other; without hardware, the processors of the run count
     :param importing: the modules of packages whose import led to this question
     """
 
-    def __init__(
-        self,
-        choices: Sequence[TorchChoice],
-        session: Session,
-        sources: Sequence[Source] = (),
-        *,
-        packages: bool = False,
-        hardware: Hardware | None = None,
-        importing: frozenset[str] = frozenset(),
-    ) -> None:
-        if session.cpus and hardware is None:
-            hardware = hardware_of((), None, session.cpus)
-        self._packages = packages
-        self._sources = sources
-        self._hardware = hardware or Hardware()
+    def __init__(self, request: CheckRequest, session: Session, *, importing: frozenset[str] = frozenset()) -> None:
+        if session.cpus and request.hardware == Hardware():
+            request = msgspec.structs.replace(request, hardware=hardware_of((), None, session.cpus))
+        self._request = request
+        sources, choices = (*request.targets, *request.neighbours), request.torches
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._readings: dict[Package, PackageReading] = {}
         self._importing = importing
@@ -83,13 +90,15 @@ class TorchSet:
         self._folder = session.folder
         self._jobs = session.jobs
         self._all_embedded = not choices
-        choices = choices or list(map(ReleaseNumber, _all_builds()))
+        choices = choices or tuple(map(ReleaseNumber, _all_builds()))
         # A layer for each torch: two of them may have files at the same paths, and a layer hides those of others.
         layers = [self._files.add_layer() for _ in choices]
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
         judges = [
-            Judge(torch, layer, resolver, OtherPackages(sources, self._files, torch), session.progress, hardware)
+            Judge(
+                torch, layer, resolver, OtherPackages(sources, self._files, torch), session.progress, request.hardware
+            )
             for torch, layer in zip(torches, layers, strict=True)
         ]
         # By name, and not by torch: two of them may be the same build, in different folders.
@@ -99,6 +108,11 @@ class TorchSet:
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
         self._laid_over: Files | None = None
         """The files of the target that was asked for last."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules whose findings are reported."""
+        return self._request.rules
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,8 +150,8 @@ class TorchSet:
         self,
         source: Source,
         name: str,
-        rules: Sequence[Rule],
         *,
+        rules: Sequence[Rule] | None = None,
         keep: bool = False,
         explained: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
@@ -145,6 +159,8 @@ class TorchSet:
         """Return the results of ``Judge.judge`` for a target on the named torch.
 
         Of several torches, one that does not exist for the machine of an extension leaves that extension out.
+
+        :param rules: by default, those of the request
         """
         target, extensions = self.target(source, name), None
         # Of several torches, one that does not exist for the machine of any extension gives no results. If none of them
@@ -159,7 +175,7 @@ class TorchSet:
         return system_of(target.target).judge(
             self._judges[name],
             target,
-            rules,
+            self.rules if rules is None else rules,
             extensions=extensions,
             keep=keep,
             explained=explained,
@@ -180,12 +196,12 @@ class TorchSet:
         return _is_for(name, machine) if self._all_embedded else embedded.has_build(torch.build, machine)
 
     def package(
-        self, source: Source, name: str, results: Sequence[Result], rules: Sequence[Rule] = ()
+        self, source: Source, name: str, results: Sequence[Result], *, with_findings: bool = False
     ) -> PackageResult | None:
         """Return the verdict on a target that is a package, on the named torch; None if it is none.
 
         :param results: those of ``judge`` for the target
-        :param rules: those whose findings about the package as a whole are asked for
+        :param with_findings: whether rules on the package as a whole are asked, too
         """
         if self._is_model(source, name):
             return self._model(source, name, results)
@@ -193,7 +209,7 @@ class TorchSet:
         if package is None:
             return None
         result = package_result(package, self.target(source, name), results)
-        if missing_torch_name.RULE in rules:
+        if with_findings and missing_torch_name.RULE in self.rules:
             result = msgspec.structs.replace(result, own_findings=tuple(missing_names(package, result)))
         notice = f": {result.error}" if result.error else ""
         _log.debug(
@@ -204,7 +220,7 @@ class TorchSet:
     def _is_model(self, source: Source, name: str) -> bool:
         """Whether a target is a saved model, or the library of one that AOTInductor has compiled."""
         target = self.target(source, name).target
-        of_library = self._packages and target.kind is TargetKind.LIBRARY
+        of_library = not self._request.each_file and target.kind is TargetKind.LIBRARY
         return target.is_model or (
             of_library and any(extension.facts.symbols.find(CREATES_MODEL) for extension in target.extensions)
         )
@@ -214,8 +230,9 @@ class TorchSet:
         from abiscan.verdict.model_providers import ModelProviders
 
         torch = self._judges[name].torch
-        providers = ModelProviders(self, [item for item in self._sources if item != source], name, torch)
-        result = model_result(self.target(source, name), torch, results, providers, self._hardware)
+        others = [item for item in (*self._request.targets, *self._request.neighbours) if item != source]
+        providers = ModelProviders(self, others, name, torch)
+        result = model_result(self.target(source, name), torch, results, providers, self._request.hardware)
         notice = f": {result.error}" if result.error else ""
         _log.debug("model %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, notice)
         return result
@@ -242,7 +259,7 @@ class TorchSet:
 
     def _reading(self, source: Source, name: str) -> PackageReading | None:
         package = self.target(source, name).target.package
-        if not self._packages or package is None:
+        if self._request.each_file or package is None:
             return None
         if package not in self._readings:
             self._readings = {package: PackageReading(self.target(source, name), package, self._layers[name])}
@@ -276,14 +293,8 @@ class TorchSet:
         if distribution is None or not uses_torch(distribution, self._files):
             return None
         # A set of its own: what is in the process of this target has nothing to do with what is in that one's.
-        apart = TorchSet(
-            [self._choices[name]],
-            self._session,
-            [distribution],
-            packages=True,
-            hardware=self._hardware,
-            importing=self._importing | {module},
-        )
+        request = CheckRequest(targets=(distribution,), torches=(self._choices[name],), hardware=self._request.hardware)
+        apart = TorchSet(request, self._session, importing=self._importing | {module})
         try:
             package = apart._read_package(distribution, apart.names[0])
         except InputError:

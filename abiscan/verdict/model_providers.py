@@ -25,7 +25,7 @@ class Targets(Protocol):
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
         """Return a target, placed next to a torch."""
 
-    def judge(self, source: Source, name: str, rules: Sequence[Rule]) -> tuple[Result, ...]:
+    def judge(self, source: Source, name: str, *, rules: Sequence[Rule]) -> tuple[Result, ...]:
         """Return the results for its extensions."""
 
     def definitions(self, source: Source, name: str) -> Mapping[str, str]:
@@ -65,7 +65,7 @@ class ModelProviders:
             target = self._bench.target(source, self._name)
             if target.target.kind is TargetKind.MODEL:
                 return None
-            results = self._bench.judge(source, self._name, ())
+            results = self._bench.judge(source, self._name, rules=())
             defined = self._bench.definitions(source, self._name)
         except InputError:
             return None

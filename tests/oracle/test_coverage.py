@@ -14,6 +14,7 @@ from abiscan.pipelines.check import check_targets
 from abiscan.pipelines.coverage import backend_report
 from abiscan.results.coverage import BackendReport
 from abiscan.torches.torch import TorchOf
+from abiscan.verdict.bench import CheckRequest
 from tests import live_torch
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries" / "coverage"
@@ -134,7 +135,8 @@ print("[math kernel]" in table["AutogradXPU"], "[math kernel]" in table["Autogra
 def test_the_gradient_that_a_kernel_takes_away(folder: Path) -> None:
     rule = rules.by_name("lost-autograd")
     assert rule is not None
-    checked = check_targets([SAMPLES / "backend.so"], [TorchOf(None)], [rule], Session(folder=folder))
+    request = CheckRequest(targets=(SAMPLES / "backend.so",), torches=(TorchOf(None),), rules=(rule,))
+    checked = check_targets(request, Session(folder=folder))
     (finding,) = checked.results[0].findings
     assert [each.subject for each in finding.evidence] == ["aten::softmax.int"]
     done = live_torch.run(GRADIENT, SAMPLES / "backend.so", check=True)

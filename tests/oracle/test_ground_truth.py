@@ -27,6 +27,7 @@ from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.embedded import SITE
 from abiscan.torches.torch import ReleaseNumber
+from abiscan.verdict.bench import CheckRequest
 from tests import live_torch
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, wheel
@@ -83,11 +84,13 @@ def shipped_by(pairs: Sequence[ground_truth.Pair]) -> dict[str, frozenset[str]]:
 def in_matrix(pairs: Sequence[ground_truth.Pair], folder: Path, torches: Sequence[str]) -> dict[str, list[str]]:
     """What the matrix of the wheels of these pairs has otherwise than the record."""
     targets = ground_truth.targets_of(pairs, folder)
-    choices = list(map(ReleaseNumber, torches))
-    session = Session(folder=folder / "cache")
-    found = make_matrix(
-        list(targets.values()), choices, RULES, session, explained=False, each_file=True
-    )  # as was recorded
+    request = CheckRequest(
+        targets=tuple(targets.values()),
+        torches=tuple(map(ReleaseNumber, torches)),
+        rules=tuple(RULES),
+        each_file=True,  # as was recorded
+    )
+    found = make_matrix(request, Session(folder=folder / "cache"), explained=False)
     rows = {(row.target, row.path): row for row in found.rows}
     shipped = {name: ground_truth.shipped_in(target) for name, target in targets.items()}
     compared = {

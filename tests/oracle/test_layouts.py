@@ -23,6 +23,7 @@ from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches import layouts
 from abiscan.torches.torch import ReleaseNumber
+from abiscan.verdict.bench import CheckRequest
 from tests import live_torch
 from tests.fakes import SAMPLES
 from tests.oracle.test_samples import TORCH
@@ -41,7 +42,10 @@ def predict(name: str, folder: Path, torch: str = TORCH) -> Result:
         archive.write(FOLDER / f"{name}.so", f"{name}.so")
         metadata = f"Metadata-Version: 2.1\nName: abiscan-layout\nVersion: 1.0\nRequires-Dist: torch=={BUILT_FOR}\n"
         archive.writestr("abiscan_layout-1.0.dist-info/METADATA", metadata)
-    report = check_targets([wheel], [ReleaseNumber(torch)], RULES, Session(folder=folder / "store"))
+    report = check_targets(
+        CheckRequest(targets=(wheel,), torches=(ReleaseNumber(torch),), rules=tuple(RULES)),
+        Session(folder=folder / "store"),
+    )
     (result,) = report.results
     return result
 

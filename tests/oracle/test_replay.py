@@ -19,6 +19,7 @@ from abiscan.pipelines.check import check_targets
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf
+from abiscan.verdict.bench import CheckRequest
 from tests import live_torch
 from tests.oracle.test_samples import TORCH
 
@@ -61,7 +62,8 @@ def agree(torch: str, sample: str, choice: TorchChoice, cache: Path, tmp_path: P
         copy = tmp_path / "copy.so"
         copy.write_bytes(paths[0].read_bytes())
         paths.append(copy)
-    *before, result = check_targets(paths, [choice], RULES, Session(folder=cache)).results
+    request = CheckRequest(targets=tuple(paths), torches=(choice,), rules=tuple(RULES))
+    *before, result = check_targets(request, Session(folder=cache)).results
     assert all(each.predicted_error is None for each in before)
     error = result.predicted_error
     if case["how"] == "loads":
@@ -107,13 +109,17 @@ def agree(torch: str, sample: str, choice: TorchChoice, cache: Path, tmp_path: P
     ],
 )
 def test_each_rule_fires_on_a_real_sample(sample: str, torch: str, rule: str, cache: Path) -> None:
-    (result,) = check_targets([FOLDER / sample], [ReleaseNumber(torch)], RULES, Session(folder=cache)).results
+    (result,) = check_targets(
+        CheckRequest(targets=(FOLDER / sample,), torches=(ReleaseNumber(torch),), rules=tuple(RULES)),
+        Session(folder=cache),
+    ).results
     assert rule in {finding.rule for finding in result.findings}
 
 
 def test_the_conflict_of_pytorch_issue_38973(cache: Path) -> None:
     sample = FOLDER / "mini_ipex/built_for_1.4.0/mini_ipex.so"
-    (result,) = check_targets([sample], [ReleaseNumber("1.5.0")], RULES, Session(folder=cache)).results
+    request = CheckRequest(targets=(sample,), torches=(ReleaseNumber("1.5.0"),), rules=tuple(RULES))
+    (result,) = check_targets(request, Session(folder=cache)).results
     (finding,) = (finding for finding in result.findings if finding.rule == "schema-conflict")
     said = cases()["1.5.0", "mini_ipex/built_for_1.4.0/mini_ipex.so"]["message"]
     assert finding.says == said
@@ -121,14 +127,18 @@ def test_the_conflict_of_pytorch_issue_38973(cache: Path) -> None:
     assert "ImportError" in finding.message
     (both,) = finding.evidence
     assert said.endswith(f"different schemas: {both.readable} vs {str(both.instead).replace('«', '').replace('»', '')}")
-    (loads,) = check_targets([sample], [ReleaseNumber("1.4.0")], RULES, Session(folder=cache)).results
+    request = CheckRequest(targets=(sample,), torches=(ReleaseNumber("1.4.0"),), rules=tuple(RULES))
+    (loads,) = check_targets(request, Session(folder=cache)).results
     assert loads.verdict is Verdict.LOADS
     assert {finding.rule for finding in loads.findings} == {"missing-kernel"}  # it loads, and is no whole backend
 
 
 def test_all_that_torch_refuses_is_in_one_finding(cache: Path) -> None:
     (result,) = check_targets(
-        [FOLDER / "several_conflicts-none.so"], [ReleaseNumber(TORCH)], RULES, Session(folder=cache)
+        CheckRequest(
+            targets=(FOLDER / "several_conflicts-none.so",), torches=(ReleaseNumber(TORCH),), rules=tuple(RULES)
+        ),
+        Session(folder=cache),
     ).results
     (finding,) = (each for each in result.findings if each.effect is Effect.ABORTS)
     assert (finding.rule, result.predicted_error and result.predicted_error.message) == ("duplicate-def", finding.says)
@@ -143,7 +153,8 @@ def test_extensions_are_loaded_into_one_process(cache: Path, tmp_path: Path) -> 
     (tmp_path / "link.so").symlink_to(sample)
     (tmp_path / "copy.so").write_bytes(sample.read_bytes())
     paths = [sample, tmp_path / "link.so", tmp_path / "copy.so"]
-    first, link, copy = check_targets(paths, [ReleaseNumber(TORCH)], RULES, Session(folder=cache)).results
+    request = CheckRequest(targets=tuple(paths), torches=(ReleaseNumber(TORCH),), rules=tuple(RULES))
+    first, link, copy = check_targets(request, Session(folder=cache)).results
     assert [first.verdict, link.verdict, copy.verdict] == [Verdict.LOADS, Verdict.LOADS, Verdict.FAILS]
     (finding,) = copy.findings
     assert finding.rule == "duplicate-library"

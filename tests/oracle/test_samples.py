@@ -18,6 +18,7 @@ from abiscan.pipelines.check import check_targets
 from abiscan.results.check import PredictedError, Result
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchOf
+from abiscan.verdict.bench import CheckRequest
 from tests import live_torch
 from tests.fakes import SAMPLES
 
@@ -58,7 +59,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def predict(path: Path, cache: Path) -> Result:
-    report = check_targets([path], [TorchOf(None)], RULES, Session(folder=cache))
+    request = CheckRequest(targets=(path,), torches=(TorchOf(None),), rules=tuple(RULES))
+    report = check_targets(request, Session(folder=cache))
     # The wheel brings a vendored library along, which is an extension of its own.
     return next(result for result in report.results if Path(result.path).name in {path.name, "_C.so"})
 

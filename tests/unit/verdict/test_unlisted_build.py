@@ -19,13 +19,17 @@ from abiscan.rules import RULES
 from abiscan.torches import embedded
 from abiscan.torches.string_abi import of_build
 from abiscan.torches.torch import ReleaseNumber
+from abiscan.verdict.bench import CheckRequest
 from tests.fakes import SAMPLES
 
 X86 = Machine.X86_64
 
 
 def report(sample: str, number: str, store: Path) -> Report:
-    return check_targets([SAMPLES / sample], [ReleaseNumber(number)], RULES, Session(folder=store))
+    return check_targets(
+        CheckRequest(targets=(SAMPLES / sample,), torches=(ReleaseNumber(number),), rules=tuple(RULES)),
+        Session(folder=store),
+    )
 
 
 def test_what_holds_for_the_release_stands(tmp_path: Path) -> None:
