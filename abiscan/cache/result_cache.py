@@ -62,7 +62,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
         return _Kept(result=result, seen=record.seen if record.still_holds() else None, targets=targets)
 
     # The current folder decides what a relative path means, and the rest what is installed.
-    identity = json.dumps([_fingerprint_reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
+    identity = json.dumps([_fingerprint_reader(), observed_fs.current_folder(), sys.path, sys.executable, *question])
     kept = computed.get_or_compute(folder, _OF_RUN, identity, find_answer)
     if kept.replaced:
         computed.keep_value(folder, _OF_RUN, identity, kept)

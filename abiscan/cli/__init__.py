@@ -49,6 +49,7 @@ class _Commands(click.Group):
         # ``gc.freeze`` at the end: the interpreter collects once more as it ends, and would go through all objects.
         atexit.register(gc.freeze)
         from abiscan.cli.common import environment_named, errors_reported
+        from abiscan.inputs.observed_fs import current_folder
 
         # The trace is opened before the process is split: both parts then write into one file.
         with (
@@ -56,6 +57,8 @@ class _Commands(click.Group):
             environment_named(),
             _write_trace(ctx.params["trace"]),
         ):  # those of importing a command, too
+            if not {"-h", "--help"}.intersection(ctx.args):
+                current_folder()  # before anything takes a relative path from there
             # click has split off the name of the command, and has not yet imported the command.
             command = next(iter(ctx._protected_args), "")
             if command not in self.READING | self.READING_ONLINE:

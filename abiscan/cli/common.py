@@ -38,6 +38,19 @@ OWN_OPTIONS: Final = (FORCE, ALLOW_TORCH_CHANGE)
 _OF_STREAMS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN)
 """What writing to an open stream fails with."""
 
+_NO_SPACE: Final = "free some space, or name another folder in TMPDIR"
+_OF_SYSTEM: Final = {
+    errno.EMFILE: "raise the limit on open files: ulimit -n 1024",
+    errno.ENFILE: "end programs that have many files open",
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+    errno.EROFS: "name another folder in TMPDIR",
+    errno.EFBIG: "raise the limit on the size of files: ulimit -f unlimited",
+    errno.ENOMEM: "free some memory, or raise the limits: ulimit -v unlimited, ulimit -d unlimited",
+    errno.EAGAIN: "end some processes, or raise the limit on their number: ulimit -u",
+}
+"""What the system has no more of, or does not give to this process, and what the user can do."""
+
 _OF_SIGPIPE: Final = 141  # as shells have it of a program that the signal ends
 
 _OF_COMMANDS: Final = "github"
@@ -75,9 +88,15 @@ def errors_reported() -> Iterator[None]:
         raise
     except OSError as error:
         # An error about a file has its name; without one, it is a stream that was open already.
-        if error.filename is None and error.errno in _OF_STREAMS:
+        # That no process can be started is EAGAIN, too, but not an error of a buffer.
+        is_stream = error.errno != errno.EAGAIN or hasattr(error, "characters_written")
+        if error.filename is None and error.errno in _OF_STREAMS and is_stream:
             _end_unwritten(error)
+        if error.errno in _OF_SYSTEM:
+            _end_of_system(error.filename, error.errno)
         _end_of_bug(error)
+    except MemoryError:
+        _end_of_system(None, errno.ENOMEM)
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
         _end_of_bug(error)
 
@@ -89,6 +108,13 @@ def _end_unwritten(error: OSError) -> NoReturn:
     if error.errno == errno.EPIPE:
         sys.exit(_OF_SIGPIPE)
     print_notice(f"abiscan: stdout: cannot be written: {error.strerror}")
+    sys.exit(2)
+
+
+def _end_of_system(file: object, number: int) -> NoReturn:
+    """End since the system does not give what every run needs."""
+    subject = os.fsdecode(file) if isinstance(file, str | bytes) else "the system"
+    print_notice(f"abiscan: {subject}: {os.strerror(number)} ({_OF_SYSTEM[number]})")
     sys.exit(2)
 
 

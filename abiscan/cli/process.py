@@ -27,6 +27,9 @@ SIGNALS: Final = tuple(
 )  # Windows lacks the last
 """Those with which a user, a terminal or a supervisor stops a command."""
 
+_NEEDED: Final = tuple(signal.Signals[name] for name in ("SIGCHLD", "SIGXCPU") if hasattr(signal, name))
+"""Those without which processes cannot be waited for, or have no limit on their processor time."""
+
 _LARGE_FRAME: Final = 1 + (256 << 10) // 8
 """Words: the next power of two leaves as many to other frames, which is a thousand of them."""
 _SHOW_CURSOR: Final = b"\r\x1b[K\x1b[?25h"
@@ -67,9 +70,16 @@ def is_own() -> bool:
 def begin_command() -> None:
     """Open the standard streams that are closed, and end on signals as commands do: with 128 and the signal's number.
 
-    A signal that is ignored, as after ``nohup``, stays so.
+    A signal that is ignored, as after ``nohup``, stays so; but not one that is no word to this process.
     """
     _open_streams()
+    for number in _NEEDED:
+        # execve(2): what the parent ignores or blocks, this process does. waitpid(2): of a process whose parent ignores
+        # SIGCHLD, there is no status.
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEEDED)
     for number in SIGNALS:
         # POSIX shells ignore SIGINT for background jobs, and nohup SIGHUP; a command must leave it so.
         if signal.getsignal(number) is not signal.SIG_IGN:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from abiscan.cli import process
 from abiscan.cli.process import print_notice
+from abiscan.errors import InputError
 from abiscan.inputs import isolation, result_codec, temporary
 from abiscan.inputs.isolation import Confinement
 
@@ -54,15 +55,19 @@ def result_of(run: Callable[[], _Result], confinement: Confinement) -> _Result:
 
     The result is handed over as text, of which nothing but data is made: it is from a process that has read anything.
     """
-    with tempfile.TemporaryFile() as file:
+    with tempfile.TemporaryFile(buffering=0) as file:  # of a buffer, the rest would be written again as it is closed
         code = _split_process(confinement)
         if code is None:
             text = result_codec.encode_result(run())
             isolation.finish_targets()
-            file.seek(0)  # where an earlier process may have been killed as it wrote
-            file.truncate()
-            file.write(text.encode())
-            file.flush()
+            try:
+                file.seek(0)  # where an earlier process may have been killed as it wrote
+                file.truncate()
+                rest = memoryview(text.encode())
+                while rest:
+                    rest = rest[file.write(rest) :]
+            except OSError as error:
+                raise temporary.unwritable_error(error) from error
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
@@ -82,7 +87,10 @@ def _split_process(confinement: Confinement) -> int | None:
     stopped: dict[str, str] = {}
     while True:
         # Through this pipe the child names each target before it reads it: if it dies, the last name is the culprit.
-        reading, writing = os.pipe()
+        try:
+            reading, writing = os.pipe()
+        except OSError as error:
+            raise _cannot_start(error) from error
         scratch = temporary.new_folder()
         temporary.add_temporary(scratch)
         # Otherwise both processes would print what is in the buffers at the fork.
@@ -90,7 +98,11 @@ def _split_process(confinement: Confinement) -> int | None:
         sys.stderr.flush()
         gc.freeze()  # or else collecting garbage would copy the memory that the two share
         this_address = os.getpid()
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError as error:
+            temporary.remove_all()
+            raise _cannot_start(error) from error
         if not child:
             process.follow_signals()
             gc.unfreeze()  # to the oldest objects, which no collection looks at in the short life of this process
@@ -108,9 +120,16 @@ def _split_process(confinement: Confinement) -> int | None:
             process.end_process(number)
         # It died outside of any target, or of one that it should not have read: trying again would not end.
         if target is None or target in stopped:
-            print_notice(f"abiscan: internal error, please report it: {_format_reason(number)}")
+            advice = "run it again with more memory" if number == signal.SIGKILL else "run it again, or report it"
+            problem = f"the process that reads targets was stopped, and no target is at fault: {_format_reason(number)}"
+            print_notice(f"abiscan: {problem} ({advice})")
             sys.exit(3)
         stopped[target] = f"reading it was stopped: {_format_reason(number)}"
+
+
+def _cannot_start(error: OSError) -> InputError:
+    fix = "end some processes, or raise the limits: ulimit -u, ulimit -n"
+    return InputError("the process that reads targets", f"cannot be started: {error.strerror}", fix)
 
 
 def _watch_process(child: int, pipe: int) -> tuple[str | None, int]:

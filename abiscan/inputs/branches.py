@@ -67,7 +67,8 @@ def share_in_order(
                     is_open = bool(following)
                     for item in following:
                         branches.append(_Branch(item, find, name))
-                        working.register(branches[-1].pipe, selectors.EVENT_READ, branches[-1])
+                        if not branches[-1].is_done:
+                            working.register(branches[-1].pipe, selectors.EVENT_READ, branches[-1])
                 # Yield before waiting for more: the caller may begin to print.
                 if branches and branches[0].is_done:
                     done = branches.pop(0)
@@ -83,16 +84,29 @@ def share_in_order(
 
 
 class _Branch(Generic[_Item, _Found]):
-    """A process at work on one item. ``pipe`` is where it writes what it found."""
+    """A process at work on one item. ``pipe`` is where it writes what it found.
+
+    Where the system has no room for a process or a pipe, the work is done here, once its result is asked for.
+    """
 
     def __init__(self, item: _Item, find: Callable[[_Item], _Found], name: Callable[[_Item], str]) -> None:
         self.item = item
         self.is_done = False
+        self._find = find
         self._name = name
         self._received = bytearray()
-        self.pipe, writing = os.pipe()
-        parent = os.getpid()
-        self._process = os.fork()
+        try:
+            self.pipe, writing = os.pipe()
+            parent = os.getpid()
+            try:
+                self._process = os.fork()
+            except OSError:
+                os.close(self.pipe)
+                os.close(writing)
+                raise
+        except OSError:
+            self.is_done = True
+            return
         if not self._process:
             os.close(self.pipe)
             _send_result(lambda: find(item), writing, parent)
@@ -126,6 +140,8 @@ class _Branch(Generic[_Item, _Found]):
 
         :raises InputError: (or MemoryError) what it found is an error
         """
+        if not self._received:
+            return self._find(self.item)
         # What the branch looked at belongs to the record of this process: the result depends on it here, too.
         is_final, seen, text, error = json.loads(self._received)
         observed_fs.add_observations(seen)

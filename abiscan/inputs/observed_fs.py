@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
 from abiscan import regular
+from abiscan.errors import InputError
 
 Seen: TypeAlias = str | list[int] | None
 """What was seen: None where there was nothing."""
@@ -104,6 +105,18 @@ def look_once() -> None:
     """Note that what is looked at now cannot be looked at again: the record does not stand for it."""
     if record := _record.get():
         record.is_final = True
+
+
+def current_folder() -> str:
+    """Return the current folder, by which relative paths go.
+
+    :raises InputError: it has been deleted, or cannot be reached
+    """
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError as error:
+        problem = f"cannot be used: {error.strerror}"
+        raise InputError("the current folder", problem, "it may have been deleted: change to another") from error
 
 
 def _add_observation(sense: str, name: StrPath) -> None:

@@ -83,9 +83,14 @@ def new_folder() -> Path:
     try:
         return Path(tempfile.mkdtemp(prefix="abiscan-"))
     except OSError as error:
-        problem = f"cannot be written: {error.strerror or error}"
-        fix = "free some space, lift the limit on the size of files, or name another folder in TMPDIR"
-        raise InputError("the folder for temporary files", problem, fix) from error
+        raise unwritable_error(error) from error
+
+
+def unwritable_error(error: OSError) -> InputError:
+    """Return the error for a temporary file that cannot be written."""
+    problem = f"cannot be written: {error.strerror or error}"
+    fix = "free some space, lift the limit on the size of files, or name another folder in TMPDIR"
+    return InputError("the folder for temporary files", problem, fix)
 
 
 @contextlib.contextmanager

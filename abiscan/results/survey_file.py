@@ -7,6 +7,8 @@ whatever the number of processes, and however often it was interrupted.
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import importlib
 import itertools
 import os
@@ -25,22 +27,28 @@ _FIX = "pass another file with --output"
 _BEGINNING: Final = b'{"version":1,'  # of each line: by that, one that was cut off is told from what is none
 _FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # no FIFO hangs
 _BEYOND: Final = 1 << 40  # Windows locks bytes, which others then cannot read; these need not exist
+_LOCKED: Final = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # the last two on Windows
 
 
-def _lock_file(stream: IO[bytes]) -> None:
-    """Lock a file until it is closed.
+def _lock_file(stream: IO[bytes]) -> bool:
+    """Lock a file until it is closed; False if somebody else has.
 
-    :raises OSError: it is locked
+    Some network folders have no locks (flock(2): ENOLCK, ENOSYS, EOPNOTSUPP). There, a survey does without.
     """
     try:
         fcntl = importlib.import_module("fcntl")
     except ImportError:
         msvcrt = importlib.import_module("msvcrt")
         stream.seek(_BEYOND)
-        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+        lock = functools.partial(msvcrt.locking, stream.fileno(), msvcrt.LK_NBLCK, 1)
     else:
         # The lock belongs to the open file and ends with it, however the process does (flock(2)).
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = functools.partial(fcntl.flock, stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        lock()
+    except OSError as error:
+        return error.errno not in _LOCKED
+    return True
 
 
 def _open_appending(path: Path) -> IO[bytes]:
@@ -82,10 +90,8 @@ class SurveyFile:
         except OSError as error:
             raise InputError(str(path), f"cannot be written: {error.strerror}", _FIX) from error
         with stream:
-            try:
-                _lock_file(stream)
-            except OSError as error:
-                raise InputError(str(path), "another survey is writing to it", "wait until it ends") from error
+            if not _lock_file(stream):
+                raise InputError(str(path), "another survey is writing to it", "wait until it ends")
             file = cls(path, stream)
             try:
                 yield file
