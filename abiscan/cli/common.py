@@ -329,6 +329,8 @@ def install_checked(
     :param words: what the user typed
     :param cpus: the processors that what is installed has to run on, as the user named them
     """
+    import msgspec.structs
+
     from abiscan.hooks import arguments
 
     if cpus:
@@ -343,6 +345,13 @@ def install_checked(
     if line.command[-1:] == ("install",) and not arguments.has_option(
         line.arguments, "-h", "--help", "-V", "--version"
     ):
+        with errors_reported():
+            # Before the check, which asks the installer several times: a pipe, such as <(…), can be read once.
+            is_uv = line.command != ("install",)
+            again = tuple(arguments.keep_contents(line.arguments, stdin=is_uv))
+        if again != line.arguments:
+            line = msgspec.structs.replace(line, arguments=again)
+            words = (*line.command, *again, *own)
 
         def check() -> None:
             _check_install(installer, environment_for(line.arguments), line.arguments, own, cpus)

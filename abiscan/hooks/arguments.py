@@ -3,6 +3,7 @@ options, and which name packages."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,9 @@ from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from abiscan.errors import InputError
 from abiscan.hooks.command_line import PIP, UV, is_option
+from abiscan.inputs import programs
 from abiscan.inputs.kinds import is_wheel_name
 
 _INDEX_VALUES: Final = {
@@ -20,6 +23,14 @@ _INDEX_VALUES: Final = {
 }
 _INDEX_FLAGS: Final = {"--no-index", "--no-cache-dir", "--no-input", "--isolated"}
 _FILE_VALUES: Final = {"-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override"}
+_READ: Final = {
+    *(*_FILE_VALUES, "--overrides", "--excludes", "--build-constraint", "--build-constraints", "-b"),
+    "--requirements-from-script",
+}
+_READ_VARIABLES: Final = (
+    *("PIP_REQUIREMENT", "PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"),
+    *("UV_CONSTRAINT", "UV_OVERRIDE", "UV_EXCLUDE", "UV_BUILD_CONSTRAINT"),
+)
 _REQUIREMENTS: Final = {"-r", "--requirement", "--requirements"}
 _VALUES: Final = PIP.values | UV.values
 _NO_DEPENDENCIES: Final = {"--no-deps", "--no-dependencies"}
@@ -103,7 +114,34 @@ def option_values(words: Sequence[str], *options: str) -> list[str]:
 
 def files_of_requirements(words: Sequence[str]) -> list[Path]:
     """Return the files of requirements."""
-    return list(map(Path, option_values(words, *_REQUIREMENTS)))
+    return [Path("/dev/stdin" if name == "-" else name) for name in option_values(words, *_REQUIREMENTS)]
+
+
+def keep_contents(words: Sequence[str], *, stdin: bool) -> list[str]:
+    """Return the arguments, with files that the installer can read more than once; also in its environment variables.
+
+    :param stdin: whether ``-`` is its standard input
+    :raises InputError: one cannot be read
+    """
+
+    def keep(name: str) -> str:
+        try:
+            return programs.keep_content(name, stdin=stdin)
+        except OSError as error:
+            raise InputError(name, f"cannot be read: {error.strerror}") from error
+
+    for variable in _READ_VARIABLES:
+        if names := os.environ.get(variable, "").split():
+            os.environ[variable] = " ".join(map(keep, names))
+    return [
+        word
+        for argument in parse_arguments(words)
+        for word in (
+            (argument.words[0], keep(argument.value))
+            if argument.option in _READ and argument.value is not None
+            else argument.words
+        )
+    ]
 
 
 def free_versions(words: Sequence[str], free: Collection[str], urls: Mapping[str, str]) -> list[str]:

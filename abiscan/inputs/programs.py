@@ -8,18 +8,75 @@ paths from there, and a version manager, such as pyenv, the Python.
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from abiscan.inputs import observed_fs
+from abiscan.inputs import observed_fs, temporary
+from abiscan.regex import regex
 
 if TYPE_CHECKING:
     import subprocess
 
 _START: Final = str(Path(__file__).absolute().with_name("start_python.py"))
 _SECONDS: Final = 60
+_DESCRIPTOR: Final = regex(r"/dev/stdin|/dev/fd/\d+|/proc/[\w-]+/fd/\d+")
+_STDIN: Final = "-"
+
+_is_stdin_kept = False  # whether the standard input is a file that every program reads from its beginning
+
+
+def keep_content(name: str, *, stdin: bool) -> str:
+    """Return a name for what a file has, by which several programs can read it, one after the other.
+
+    That of a pipe can be read once, and descriptors of this process, such as that of ``<(…)``, are closed in others. So
+    it is read here, into a file without a name that stays open, in a program that takes the place of this process, too.
+    Any other name is returned as it is, and so is every name where there is no ``/proc``.
+
+    :param stdin: whether the program reads its standard input for ``-``
+    :raises InputError: there is no room for a file
+    :raises OSError: the pipe cannot be read
+    """
+    global _is_stdin_kept  # noqa: PLW0603 - a process has one
+    folder = f"/proc/{os.getpid()}/fd"
+    if stdin and name == _STDIN:
+        if not _is_stdin_kept:
+            os.dup2(_copy_content(0), 0)
+            _is_stdin_kept = True
+        return name
+    try:
+        mode = os.stat(name).st_mode  # noqa: PTH116 - an empty name is no path
+        is_read_once = stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and name != os.devnull)
+    except (OSError, ValueError):  # it is a URL, or the program says what is wrong
+        return name
+    if not (is_read_once or _DESCRIPTOR.fullmatch(name)) or not os.path.isdir(folder):  # noqa: PTH112
+        return name
+    # This number of this process, which is also that of the program in its place: programs that are started by others,
+    # which close what they inherit, can open it nevertheless.
+    return f"{folder}/{_copy_content(name)}"
+
+
+def _copy_content(source: str | int) -> int:
+    """Copy what can be read into a new file; its descriptor, which programs inherit."""
+    with open(source, "rb", closefd=isinstance(source, str)) as stream:  # noqa: PTH123 - or a descriptor
+        content = stream.read()
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            number = os.dup(file.fileno())
+    except OSError as error:
+        raise temporary.unwritable_error(error) from error
+    os.set_inheritable(number, True)
+    return number
+
+
+def _rewind_stdin() -> None:
+    if _is_stdin_kept:
+        os.lseek(0, 0, os.SEEK_SET)
 
 
 def python_command(executable: str, *words: str) -> list[str]:
@@ -43,6 +100,7 @@ def run_program(
     import subprocess
 
     variables = _list_variables(os.environ if env is None else env)
+    _rewind_stdin()
     return subprocess.run(_locate_program(command), env=variables, check=check, text=True, **options)  # noqa: S603
 
 
@@ -83,6 +141,7 @@ def replace_process(command: Sequence[str]) -> NoReturn:
         import subprocess
 
         sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
+    _rewind_stdin()
     os.execvp(program[0], program)  # noqa: S606
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.processes import Finished, on_terminal, run
+from tests.commands.processes import ABISCAN, Finished, on_terminal, run
 from tests.elf_builder import uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_libraries, torch_package
 
@@ -140,6 +140,41 @@ def test_on_a_terminal_it_asks(environment: Path) -> None:
     assert not is_there(environment, "newer")
 
 
+IN_PIPES = (
+    "install -r <(echo bad==2.0)",
+    "install --requirement=<(echo bad) -c <(echo bad==2.0)",
+    "install -qr/dev/stdin < <(echo bad==2.0)",
+    "install -r /dev/fd/7 7<<< bad==2.0",
+    "install -r fifo",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("index")
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("words", [*IN_PIPES, "PIP_CONSTRAINT"])
+def test_requirements_in_a_pipe(environment: Path, tmp_path: Path, words: str) -> None:
+    """The index has a version that does not work, too: the content counts in the check and in the install."""
+    os.mkfifo(tmp_path / "fifo")
+    begin = "echo bad==2.0 > fifo & " if "fifo" in words else ""
+    if words == "PIP_CONSTRAINT":
+        begin, words = "PIP_CONSTRAINT=<(echo bad==2.0) ", "install bad"
+    script = f'{begin}"$@" pip {words}'
+    variables = {"VIRTUAL_ENV": str(environment)}
+    done = run(command=("bash", "-c", script, "bash", *ABISCAN), cwd=tmp_path, env=variables)
+    assert (done.code, (site_of(environment) / "bad-2.0.dist-info").is_dir()) == (0, True), done.err
+
+
+@pytest.mark.usefixtures("index")
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_what_does_not_work_in_a_pipe_is_not_installed(environment: Path) -> None:
+    script = '"$@" pip install -r <(echo bad==1.0)'
+    done = run(command=("bash", "-c", script, "bash", *ABISCAN), env={"VIRTUAL_ENV": str(environment)})
+    assert done.code == 1
+    assert "bad 1.0 will not work with torch 9.9.0+cpu" in done.err
+    assert not is_there(environment, "bad")
+
+
 UV = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
 
 
@@ -164,6 +199,31 @@ def test_uv(environment: Path, index: Path, words: Sequence[str], tmp_path: Path
     assert done.code == 1, done.err
     assert "bad 1.0 will not work with torch 9.9.0+cpu" in done.err
     assert not is_there(environment, "bad")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UV is None or shutil.which("bash") is None, reason="needs uv and bash")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-r <(echo bad==2.0)",
+        "-r - < <(echo bad==2.0)",
+        "-r - <<< bad==2.0",
+        "-r <(echo bad) -c <(echo bad==2.0)",
+        "bad -c - < <(echo bad==2.0)",
+        "-r - --overrides <(echo bad==2.0) <<< bad==1.0",
+    ],
+)
+def test_uv_with_requirements_in_a_pipe(environment: Path, index: Path, words: str, tmp_path: Path) -> None:
+    variables = {
+        "VIRTUAL_ENV": str(environment),
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "PATH": f"{Path(str(UV)).parent}{os.pathsep}{os.environ['PATH']}",
+        "UV_NO_CONFIG": "1",
+    }
+    script = f'"$@" uv pip install --no-index --find-links {index} {words}'
+    done = run(command=("bash", "-c", script, "bash", *ABISCAN), env=variables)
+    assert (done.code, (site_of(environment) / "bad-2.0.dist-info").is_dir()) == (0, True), done.err
 
 
 def test_a_plan_that_says_nothing_stops_it(environment: Path, tmp_path: Path) -> None:
