@@ -26,8 +26,8 @@ from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.inputs.inflation import NotAsPromisedError, inflate_blocks, inflate_deflated
+from abiscan.inputs.spreading import installed_path, list_installed
 from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trim_library
-from abiscan.regex import regex
 
 # Limits of what a hostile wheel can cost. Sizes in the directory are claims: what is read is bounded by them.
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
@@ -48,7 +48,6 @@ _KEPT_INFLATED: Final = 1 << 30
 _STEP: Final = 4096
 _LOCAL_HEADER: Final = 30
 _LENGTHS: Final = struct.Struct("<26xHH")  # in that header: of the name and of the extra field, which follow it
-_DATA_FOLDER: Final = regex(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
 class ElfSource(Protocol):
@@ -318,8 +317,15 @@ class Wheel:
             raise InputError(str(path), "not a readable wheel", "pass a .whl file, or download it again") from error
 
     def list_members(self) -> Iterator[str]:
-        """Return the members that are files, by their path inside the wheel."""
-        return (info.filename for info in self._archive.infolist() if info.filename and not info.is_dir())
+        """Return the members that are files once it is installed, by their path inside the wheel.
+
+        :raises InputError: installers refuse it, or do not install the same
+        """
+        return iter(self._installed)
+
+    @functools.cached_property
+    def _installed(self) -> list[str]:
+        return list_installed(self._archive.infolist(), self.path)
 
     def find_member(self, name: str) -> WheelMember:
         """Return one member, unread; the same object each time."""
@@ -573,13 +579,6 @@ class Files:
             posixpath.join(parent, name) for parent, _, names in observed_fs.walk_folder(folder) for name in names
         }
         return sorted(mounted | on_disk)
-
-
-def installed_path(name: str, site: str) -> str:
-    """Return where the installer puts the member ``name`` of a wheel (binary distribution format, "Spreading the
-    file").
-    """
-    return posixpath.normpath(posixpath.join(site, _DATA_FOLDER.sub("", name)))
 
 
 def read_facts(source: ElfSource) -> SharedObject:

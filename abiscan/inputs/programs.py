@@ -61,7 +61,7 @@ def keep_content(name: str, *, stdin: bool) -> str:
 
 def _copy_content(source: str | int) -> int:
     """Copy what can be read into a new file; its descriptor, which programs inherit."""
-    with open(source, "rb", closefd=isinstance(source, str)) as stream:  # noqa: PTH123 - or a descriptor
+    with open(source, "rb", closefd=isinstance(source, str)) as stream:
         content = stream.read()
     try:
         with tempfile.TemporaryFile() as file:

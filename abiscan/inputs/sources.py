@@ -16,12 +16,13 @@ from abiscan.binary.image import is_image
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import observed_fs, package_files, variants
-from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, check_existence, installed_path
+from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, check_existence
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
 from abiscan.inputs.kinds import TargetKind, is_wheel_name, kind_of, may_be_package
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
+from abiscan.inputs.spreading import installed_path
 from abiscan.inputs.wheel_tag import is_for_any_system
 from abiscan.regex import regex
 from abiscan.words import plural

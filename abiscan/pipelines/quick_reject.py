@@ -24,11 +24,12 @@ from abiscan.binary.ownership import is_torch_symbol
 from abiscan.cpu.processors import Cpu
 from abiscan.errors import InputError
 from abiscan.inputs import package_files
-from abiscan.inputs.files import Wheel, WheelMember, installed_path
+from abiscan.inputs.files import Wheel, WheelMember
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import SHARED_OBJECT, RemoteWheel
 from abiscan.inputs.session import Session
+from abiscan.inputs.spreading import installed_path
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.guards import left_out
 from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, OtherTorch, Raised, World

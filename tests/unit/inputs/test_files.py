@@ -10,7 +10,7 @@ import pytest
 
 from abiscan.errors import InputError
 from abiscan.inputs import files as files_module
-from abiscan.inputs.files import DiskFile, Files, Wheel, installed_path, read_facts
+from abiscan.inputs.files import DiskFile, Files, Wheel, read_facts
 from tests.elf_builder import Elf
 from tests.fakes import wheel
 
@@ -145,22 +145,6 @@ def test_a_member_that_claims_an_absurd_size(tmp_path: Path) -> None:
     member._info.file_size = 5 << 30
     with pytest.raises(InputError, match=r"x\.whl!x\.so: claims to be 5 GiB in size"):
         member.open_elf()
-
-
-# The binary distribution format, "Spreading the file".
-@pytest.mark.parametrize(
-    ("member", "path"),
-    [
-        ("pkg/_C.so", "/site/pkg/_C.so"),
-        ("pkg-1.0.data/platlib/pkg/_C.so", "/site/pkg/_C.so"),
-        ("pkg-1.0.data/purelib/_C.so", "/site/_C.so"),
-        ("pkg-1.0.data/scripts/tool", "/site/pkg-1.0.data/scripts/tool"),
-        ("a/pkg.data/platlib/_C.so", "/site/a/pkg.data/platlib/_C.so"),
-        ("pkg/../_C.so", "/site/_C.so"),
-    ],
-)
-def test_where_a_member_is_installed(member: str, path: str) -> None:
-    assert installed_path(member, "/site") == path
 
 
 def test_members_of_a_wheel_lie_over_the_disk(tmp_path: Path) -> None:
