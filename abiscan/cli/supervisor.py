@@ -137,6 +137,8 @@ def _watch_process(child: int, pipe: int) -> tuple[str | None, int]:
     target = None
     with os.fdopen(pipe, "rb") as stream:
         for line in stream:
+            if not line.endswith(b"\n"):  # it was killed as it wrote
+                break
             message = json.loads(line)
             if not isinstance(message, list):
                 target = message
@@ -149,5 +151,7 @@ def _format_reason(number: int) -> str:
     if number == signal.SIGXCPU:
         return f"it takes more than {isolation.CPU_SECONDS} s of processor time"
     if number == signal.SIGKILL:
-        return "the system killed the process, perhaps because it ran out of memory"
+        seconds = isolation.inherited_seconds()
+        time = f", or takes more than the {seconds} s of processor time that ulimit -t allows" if seconds else ""
+        return f"the system killed the process, perhaps because it ran out of memory{time}"
     return f"the process died of {signal.Signals(number).name}"

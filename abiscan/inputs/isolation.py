@@ -166,6 +166,12 @@ def limit_time(seconds: int) -> None:
     _set_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds)
 
 
+def inherited_seconds() -> int | None:
+    """Return the processor time after which the system kills any process of this user's shell; None without limit."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1] if _LIMITS else -1
+    return hard if hard >= 0 else None
+
+
 def _set_limit(limit: int, most: int) -> None:
     # An administrator's limit may be lower; nobody but root can raise a hard limit again.
     hard = resource.getrlimit(limit)[1]

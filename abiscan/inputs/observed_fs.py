@@ -110,13 +110,15 @@ def look_once() -> None:
 def current_folder() -> str:
     """Return the current folder, by which relative paths go.
 
-    :raises InputError: it has been deleted, or cannot be reached
+    :raises InputError: it has been deleted, or nothing in it can be reached
     """
     try:
-        return os.getcwd()  # noqa: PTH109
+        folder = os.getcwd()  # noqa: PTH109
+        os.stat(os.path.join(os.curdir, os.curdir))  # noqa: PTH116, PTH118 - may what is in it be looked up?
     except OSError as error:
         problem = f"cannot be used: {error.strerror}"
-        raise InputError("the current folder", problem, "it may have been deleted: change to another") from error
+        raise InputError("the current folder", problem, "change to another") from error
+    return folder
 
 
 def _add_observation(sense: str, name: StrPath) -> None:

@@ -70,7 +70,7 @@ def _copy_content(source: str | int) -> int:
             number = os.dup(file.fileno())
     except OSError as error:
         raise temporary.unwritable_error(error) from error
-    os.set_inheritable(number, True)
+    os.set_inheritable(number, True)  # noqa: FBT003 - it takes no keyword
     return number
 
 

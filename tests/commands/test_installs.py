@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 import venv
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -96,6 +97,29 @@ def test_the_python_may_be_named_after_install(environment: Path, form: str) -> 
     python = form.format(environment).split()
     done = run("pip", "install", *python, "bad==2.0", "--force", "--no-deps", env={"VIRTUAL_ENV": None})
     assert (done.code, is_there(environment, "bad")) == (0, True), done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_files_for_one_place_that_of_the_data_folder(environment: Path, index: Path, first: int) -> None:
+    """Which one pip installs does not depend on their order in the archive; it is the one that is checked."""
+    libraries = [
+        ("two/_C.so", extension().build()),
+        ("two-1.0.data/platlib/two/_C.so", extension(undefined=GONE).build()),
+    ]
+    wheel = index / "two-1.0-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in (libraries[first], libraries[1 - first]):
+            archive.writestr(name, content)
+        archive.writestr("two/__init__.py", "from two import _C\n")
+        archive.writestr("two-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: two\nVersion: 1.0\n")
+        archive.writestr("two-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-linux_x86_64\n")
+        archive.writestr("two-1.0.dist-info/RECORD", "")
+    done = pip(environment, "install", str(wheel))
+    assert done.code == 1
+    assert "two 1.0 will not work with torch 9.9.0+cpu" in done.err
+    assert pip(environment, "install", "--force", str(wheel)).code == 0
+    assert (site_of(environment) / "two/_C.so").read_bytes() == libraries[1][1]
 
 
 @pytest.mark.usefixtures("index")

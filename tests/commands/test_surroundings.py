@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.processes import ABISCAN, Finished, run
+from tests.commands.processes import ABISCAN, Finished, program, run
 from tests.fakes import extension
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -78,6 +78,16 @@ def test_ignored_limit_of_time_still_ends_the_process(folder: Path) -> None:
     assert "it takes more than 1 s of processor time" in done.err
 
 
+def test_inherited_limit_of_time(folder: Path) -> None:
+    """As after ``ulimit -t 2``: the system kills the process, and nothing but the limit tells why."""
+    begin = (sys.executable, "-c", BEGIN.format(act="resource.setrlimit(resource.RLIMIT_CPU, (2, 2))"))
+    done = run(
+        cwd=folder, command=(*begin, *program(*CHECK, before=ENDLESS.replace("CPU_SECONDS = 1", "CPU_SECONDS = 9")))
+    )
+    assert done.code == 3
+    assert "or takes more than the 2 s of processor time that ulimit -t allows" in done.err
+
+
 @pytest.mark.parametrize("words", [CHECK, ("doctor",), ("pip", "install", "x"), SURVEY])
 def test_deleted_current_folder(folder: Path, words: tuple[str, ...]) -> None:
     gone = folder / "gone"
@@ -85,6 +95,18 @@ def test_deleted_current_folder(folder: Path, words: tuple[str, ...]) -> None:
     done = after(f"os.rmdir({str(gone)!r})", *words, cwd=gone)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("abiscan: the current folder: cannot be used: No such file or directory (")
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up rights that only root has")
+def test_current_folder_without_rights(folder: Path) -> None:
+    closed = folder / "closed"
+    closed.mkdir(mode=0)
+    rights = "-dac_override,-dac_read_search"
+    begin = ("setpriv", "--bounding-set", rights, "--inh-caps", rights)
+    done = run("check", str(folder / "x.so"), "--torch", "2.13.0", cwd=closed, command=(*begin, *ABISCAN))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "abiscan: the current folder: cannot be used: Permission denied (change to another)\n"
 
 
 def test_help_needs_no_current_folder(tmp_path: Path) -> None:

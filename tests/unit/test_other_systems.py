@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import json
 import os
@@ -108,7 +109,7 @@ def test_a_survey_locks_its_file_on_windows(tmp_path: Path, monkeypatch: pytest.
     def locking(descriptor: int, mode: int, count: int) -> None:
         assert (mode, count) == (2, 1)
         if locked:
-            raise OSError
+            raise PermissionError(errno.EACCES, "Permission denied")  # what Windows says
         locked.append(os.lseek(descriptor, 0, os.SEEK_CUR))
 
     real = importlib.import_module
