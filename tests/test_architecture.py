@@ -82,6 +82,19 @@ def test_each_room_says_what_may_come_in() -> None:
     assert [module for module, tree in rooms.items() if not ast.get_docstring(tree)] == []
 
 
+def test_no_keyword_of_a_package_meets_a_parameter_of_ours() -> None:
+    # A call that the reader carries out may have any keyword: ``"{name}".format(name="x")``.
+    taking = [
+        (f"{module}:{getattr(node, 'name', 'lambda')}", node.args)
+        for module in MODULES
+        if module.startswith("abiscan.python.")
+        for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and node.args.kwarg
+    ]
+    assert "abiscan.python.operations:attempt_operation" in dict(taking)
+    assert [name for name, parameters in taking if parameters.args or parameters.kwonlyargs] == []
+
+
 def test_no_two_public_classes_share_a_name() -> None:
     places: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):

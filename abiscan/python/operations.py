@@ -57,7 +57,7 @@ SIGNS = {
 }  # fmt: skip
 
 
-def attempt_operation(name: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
+def attempt_operation(name: str, function: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     """Do what Python does with known values; what Python raises about them is raised in the package, too."""
     try:
         return bound_size(name, function(*args, **kwargs))

@@ -82,7 +82,7 @@ def wording_of(id_: str, release: MinorVersion | None = None) -> Wording | None:
     return wordings[-1] if wordings else None
 
 
-def says(id_: str, release: MinorVersion | None = None, **values: object) -> str | None:
+def says(id_: str, release: MinorVersion | None = None, /, **values: object) -> str | None:
     """Return what a release says; None if it says nothing of the kind.
 
     :param release: None for the newest

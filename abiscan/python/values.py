@@ -413,7 +413,7 @@ def thrown(cls: type[BaseException], *args: object) -> Thrown:
     return Thrown(PythonError(cls, args))
 
 
-def torch_error(id_: str, **values: object) -> PythonError:
+def torch_error(id_: str, /, **values: object) -> PythonError:
     """Return an exception of torch, as its newest release raises it: see ``torch_texts``."""
     wording = next(wording for wording in reversed(WORDINGS) if wording.id == id_)
     return PythonError(wording.raises, (wording.text.format(**values),))

@@ -52,7 +52,7 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
         return self.name
 
 
-def native_functions(prefix: str, **functions: Model) -> dict[str, object]:
+def native_functions(prefix: str, /, **functions: Model) -> dict[str, object]:
     """Return functions by name."""
     return {name.rstrip("_"): Native(f"{prefix}.{name.rstrip('_')}", function) for name, function in functions.items()}
 
@@ -79,6 +79,6 @@ def take_argument(
     return args[index] if len(args) > index else kwargs.get(name, default)
 
 
-def make_namespace(name: str, **values: object) -> Callable[[PythonMachine], object]:
+def make_namespace(name: str, /, **values: object) -> Callable[[PythonMachine], object]:
     """Return a function that makes a module of some names."""
     return lambda _machine: Namespace(name, values)

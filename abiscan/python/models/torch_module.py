@@ -24,7 +24,7 @@ _ADDS_NOTHING: Final = frozenset({"torchaudio", "torchdata", "torchmetrics", "to
 """Packages with such a name whose sources set no name of torch."""
 
 
-def lacks(cls: type[BaseException], text: object, **attributes: object) -> Thrown:
+def lacks(cls: type[BaseException], text: object, /, **attributes: object) -> Thrown:
     """Return an exception that is raised because torch lacks a name, or a parameter."""
     return Thrown(PythonError(cls, (text,), attributes, of_torch=True))
 
