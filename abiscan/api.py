@@ -550,6 +550,7 @@ def _all_sources(
     A folder of wheels stands for the wheels in it.
     """
     from abiscan.errors import InputError, raise_together
+    from abiscan.inputs.isolation import turn_of
     from abiscan.inputs.sources import Missing, content_of
 
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
@@ -557,7 +558,9 @@ def _all_sources(
         # Each once, by its real path: a file may be named itself and by its folder.
         for target in dict.fromkeys(_several(targets)):
             try:
-                result = content_of(_make_source(target, Path(folder), python, session))
+                source = _make_source(target, Path(folder), python, session)
+                with turn_of(str(target)):
+                    result = content_of(source)
             except InputError as error:
                 result = [Missing(str(target), error)]
             for source in result:
@@ -569,12 +572,14 @@ def _all_sources(
 
 
 def _make_source(target: TargetLike, folder: Path, python: str | None, session: Session) -> Source:
+    from abiscan.inputs.isolation import turn_of
     from abiscan.inputs.packages import Distribution, FetchedWheel, is_name, require_existing, resolve_target
 
     if isinstance(target, str):
-        return resolve_target(
-            target, folder, _find_environment(python) if is_name(target) else None, session.index.words
-        )
+        with turn_of(target):
+            return resolve_target(
+                target, folder, _find_environment(python) if is_name(target) else None, session.index.words
+            )
     if isinstance(target, os.PathLike):
         return require_existing(Path(target))
     if not isinstance(target, Distribution | FetchedWheel):

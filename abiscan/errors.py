@@ -47,6 +47,10 @@ class StoppedError(InputError):
     exit_code = 3
 
 
+class InternalError(StoppedError):
+    """A fault of abiscan's, which ends the turn of one target and of no other."""
+
+
 class UnreachableError(InputError):
     """A package index that cannot be reached, or does not answer with what was asked for."""
 

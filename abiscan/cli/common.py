@@ -119,10 +119,9 @@ def _end_of_system(file: object, number: int) -> NoReturn:
 
 
 def _end_of_bug(error: Exception) -> NoReturn:
-    from abiscan.cli.installation import describe_damage
+    from abiscan.inputs.installation import describe_fault
 
-    internal = f"internal error, please report it: {type(error).__name__}: {error}"
-    print_notice(f"abiscan: {describe_damage(error) or internal}")
+    print_notice(f"abiscan: {describe_fault(error)}")
     sys.exit(3)
 
 

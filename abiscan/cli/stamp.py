@@ -14,6 +14,7 @@ from abiscan.cli.process import clean_notice
 from abiscan.errors import AbiscanError, raise_together
 from abiscan.inputs import destination
 from abiscan.inputs.environment import use_environment
+from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import require_existing
 from abiscan.inputs.session import Progress, Session
 
@@ -63,12 +64,12 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None, va
             for wheel in wheels:
                 session = Session.of_user(_prefix_progress(wheel, progress))
                 try:
-                    if variant:
-                        lines += _list_properties(wheel, session)
-                    else:
-                        lines.append(
-                            f"{wheel}: {_format_contents(write(require_existing(wheel), choose_torch(), session))}"
-                        )
+                    with turn_of(str(wheel)):
+                        if variant:
+                            lines += _list_properties(wheel, session)
+                        else:
+                            made = write(require_existing(wheel), choose_torch(), session)
+                            lines.append(f"{wheel}: {_format_contents(made)}")
                 except AbiscanError as error:
                     problems.append(error)
         for line in lines:

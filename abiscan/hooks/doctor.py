@@ -25,6 +25,7 @@ from abiscan.hooks.pip import Pip
 from abiscan.inputs import interpreter, observed_fs, packages, system
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
+from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import is_python_for_torch
@@ -114,30 +115,33 @@ def examine_environment(
     for number, distribution in enumerate(installed, 1):
         if distribution.name == "torch":
             continue
-        copies = [path for path in (*distribution.objects, *distribution.images) if _is_libtorch(path)]
-        if copies:
-            ailments.append(_second_copy(distribution, copies, pip))
-            continue
-        is_python = is_python_for_torch(distribution)
-        if not is_python and not system_of_torch(torch).uses_torch(distribution, files):
-            continue
-        session.progress(f"checking {distribution} ({number} of {len(installed)} packages)")
         try:
-            judgement = _judge_package(distribution, choice, session)
-            if judgement is None and is_python:
-                continue
-            if judgement is None:
-                ailments.append(_unknown_ailment(str(distribution), "its extensions of torch were removed meanwhile"))
-            elif judgement.fitness is Fitness.FAILS:
-                main_cause = find_main_cause(distribution, judgement, torch.build, session)
-                broken.append(Broken(distribution=distribution, judgement=judgement, cause=main_cause))
-            elif judgement.fitness is Fitness.UNKNOWN:
-                ailments.append(_unknown_ailment(str(distribution), judgement.error))
-            elif problem := _gpu_ailment(distribution, hardware, pip, session):
-                ailments.append(problem)
-            else:
-                healthy.append(str(distribution))
-                incomplete += [f"{distribution} {lost}" for lost in _describe_loss(judgement)]
+            with turn_of(str(distribution)):
+                copies = [path for path in (*distribution.objects, *distribution.images) if _is_libtorch(path)]
+                if copies:
+                    ailments.append(_second_copy(distribution, copies, pip))
+                    continue
+                is_python = is_python_for_torch(distribution)
+                if not is_python and not system_of_torch(torch).uses_torch(distribution, files):
+                    continue
+                session.progress(f"checking {distribution} ({number} of {len(installed)} packages)")
+                judgement = _judge_package(distribution, choice, session)
+                if judgement is None and is_python:
+                    continue
+                if judgement is None:
+                    ailments.append(
+                        _unknown_ailment(str(distribution), "its extensions of torch were removed meanwhile")
+                    )
+                elif judgement.fitness is Fitness.FAILS:
+                    main_cause = find_main_cause(distribution, judgement, torch.build, session)
+                    broken.append(Broken(distribution=distribution, judgement=judgement, cause=main_cause))
+                elif judgement.fitness is Fitness.UNKNOWN:
+                    ailments.append(_unknown_ailment(str(distribution), judgement.error))
+                elif problem := _gpu_ailment(distribution, hardware, pip, session):
+                    ailments.append(problem)
+                else:
+                    healthy.append(str(distribution))
+                    incomplete += [f"{distribution} {lost}" for lost in _describe_loss(judgement)]
         except InputError as error:  # such as that another pip is at work, and removes it
             observed_fs.look_once()
             ailments.append(_unread_ailment(str(distribution), error))
@@ -407,7 +411,8 @@ def _cache_of_torch(system: str) -> Path:
 
 def _find_stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:
     try:
-        judgement = judge_package(build, choice, session)
+        with turn_of(str(build)):
+            judgement = judge_package(build, choice, session)
     except InputError as error:
         return _unread_ailment(str(build), error)
     if judgement is None:

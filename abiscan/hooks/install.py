@@ -19,10 +19,12 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks.judgement import Fitness, Judgement, judge_package
 from abiscan.inputs import interpreter, packages
+from abiscan.inputs.files import Files
+from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, is_python_for_torch
+from abiscan.inputs.sources import Source, is_python_for_torch, name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.wheel_tag import is_pure
 from abiscan.regex import regex
@@ -194,13 +196,9 @@ class Inspector:
         """Return the installed packages with extensions of torch, and those of Python code that requires it."""
         if python not in self._installed:
             files = self._session.files()
-            system = own_system()
             match = packages.list_installed(interpreter.search_path(python))
             self._installed[python] = tuple(
-                item
-                for item in match
-                if canonicalize_name(item.name) != "torch"
-                and (system.uses_torch(item, files) or is_python_for_torch(item))
+                item for item in match if canonicalize_name(item.name) != "torch" and _may_use_torch(item, files)
             )
         return self._installed[python]
 
@@ -232,7 +230,8 @@ class Inspector:
         key = (str(planned), planned.url)
         if key not in self._wheels:
             try:
-                self._wheels[key] = self._fetch_wheel(plan, planned)
+                with turn_of(str(planned)):
+                    self._wheels[key] = self._fetch_wheel(plan, planned)
             except InputError as error:
                 self._wheels[key] = error
         wheel = self._wheels[key]
@@ -268,7 +267,8 @@ class Inspector:
         key = (str(source), choice, *(wheel.path for wheel in beside))
         if key not in self._judgements:
             try:
-                self._judgements[key] = judge_package(source, choice, self._session, beside)
+                with turn_of(name_of(source)):
+                    self._judgements[key] = judge_package(source, choice, self._session, beside)
             except InputError as error:
                 self._judgements[key] = error
         judgement = self._judgements[key]
@@ -306,7 +306,11 @@ class Inspector:
             if plan.find_planned(name) is not None or not (changes or name in requested):
                 continue
             self._session.progress(f"checking {distribution}")
-            judgement = self._judge_source(distribution, choice)
+            try:
+                judgement = self._judge_source(distribution, choice)
+            except InputError as error:
+                notes.append(f"the installed {distribution} is not checked: {error.problem}")
+                continue
             if judgement is None or judgement.fitness is not Fitness.FAILS:
                 continue
             problem = Problem(
@@ -322,8 +326,19 @@ class Inspector:
         now = self.torch_now(plan)
         if now is None:
             return False
-        judgement = self._judge_source(distribution, now)
+        try:
+            judgement = self._judge_source(distribution, now)
+        except InputError:  # nothing says that it was broken before
+            return True
         return judgement is None or judgement.fitness is not Fitness.FAILS
+
+
+def _may_use_torch(distribution: Distribution, files: Files) -> bool:
+    try:
+        with turn_of(name_of(distribution)):
+            return own_system().uses_torch(distribution, files) or is_python_for_torch(distribution)
+    except InputError:  # checking it says why
+        return True
 
 
 def _may_depend_on_build(plan: Plan, planned: Planned) -> bool:

@@ -26,8 +26,9 @@ from abiscan.hooks.fitting import newest_fitting
 from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Planned, Problem
 from abiscan.hooks.judgement import list_fitting
 from abiscan.inputs import interpreter, packages
+from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source
+from abiscan.inputs.sources import Source, name_of
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.pipelines.version_search import find_combination
 from abiscan.results.changes import PackageChange
@@ -263,9 +264,10 @@ class _Search:
         key = str(source)
         if key not in self._fitting:
             try:
-                self._fitting[key] = tuple(
-                    TorchVersion(build).of_release for build in list_fitting(source, self._session)
-                )
+                with turn_of(name_of(source)):
+                    self._fitting[key] = tuple(
+                        TorchVersion(build).of_release for build in list_fitting(source, self._session)
+                    )
             except InputError:
                 self._fitting[key] = ()
         return self._fitting[key]

@@ -27,7 +27,7 @@ _Found = TypeVar("_Found")
 
 _CHUNK: Final = 1 << 20
 _DESCRIPTORS: Final = Path("/proc/self/fd")
-_NO_MEMORY, _OTHER_ERROR = "MemoryError", "RuntimeError"
+_OTHER_ERROR: Final = "RuntimeError"
 
 
 def share_in_order(
@@ -109,7 +109,7 @@ class _Branch(Generic[_Item, _Found]):
             return
         if not self._process:
             os.close(self.pipe)
-            _send_result(lambda: find(item), writing, parent)
+            _send_result(name(item), lambda: find(item), writing, parent)
         os.close(writing)
 
     def receive_chunk(self) -> bool:
@@ -138,7 +138,7 @@ class _Branch(Generic[_Item, _Found]):
     def take_result(self) -> _Found:
         """Return what it found.
 
-        :raises InputError: (or MemoryError) what it found is an error
+        :raises InputError: what it found is an error
         """
         if not self._received:
             return self._find(self.item)
@@ -151,12 +151,10 @@ class _Branch(Generic[_Item, _Found]):
             result: _Found = result_codec.decode_result(text)
             return result
         kind, *words = error
-        if kind == _NO_MEMORY:
-            raise MemoryError
         raise RuntimeError(*words) if kind == _OTHER_ERROR else getattr(errors, kind, InputError)(*words)
 
 
-def _send_result(find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
+def _send_result(target: str, find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
     """Send what is found, and what was looked at, and end."""
     code = 1
     try:
@@ -166,11 +164,10 @@ def _send_result(find: Callable[[], object], pipe: int, parent: int) -> NoReturn
         result, error = "", None
         with observed_fs.record_observations() as record:
             try:
-                result = result_codec.encode_result(find())
+                with isolation.turn_of(target):
+                    result = result_codec.encode_result(find())
             except InputError as problem:
                 error = [type(problem).__name__, problem.subject, problem.problem, problem.fix]
-            except MemoryError:
-                error = [_NO_MEMORY]
             except Exception as problem:  # noqa: BLE001 - it ends as it would in the process that waits
                 error = [_OTHER_ERROR, f"{type(problem).__name__}: {problem}"]
         text = memoryview(json.dumps([record.is_final, record.seen, result, error]).encode())

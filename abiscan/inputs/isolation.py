@@ -18,11 +18,11 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from abiscan.errors import StoppedError
+from abiscan.errors import AbiscanError, InternalError, StoppedError
 from abiscan.inputs import observed_fs
 
 CPU_SECONDS: Final = 1_800
@@ -212,6 +212,31 @@ def begin_target(target: str) -> None:
         confine_process(_worker.writable, online=_worker.confinement is Confinement.ONLINE)
     _worker.send_message(target)
     limit_time(CPU_SECONDS)
+
+
+@contextlib.contextmanager
+def turn_of(target: str) -> Iterator[None]:
+    """Turn what ends the work on a target into an error about it, so that the others have their turn.
+
+    :param target: as the user named it
+    :raises InputError: it cannot be read, takes too much memory, or meets a bug
+    """
+    try:
+        yield
+    # The last is about whoever reads what this process writes.
+    except (AbiscanError, BrokenPipeError):
+        raise
+    # Only this target is given up: what it took is free again for the others.
+    except MemoryError:
+        observed_fs.look_once()  # another day, there may be more
+        raise StoppedError(target, "it takes more memory than there is") from None
+    except Exception as error:
+        from abiscan.inputs.installation import describe_damage, describe_fault
+
+        if describe_damage(error):
+            raise  # no target is to blame, and no answer can be trusted
+        observed_fs.look_once()  # a bug is no answer to keep
+        raise InternalError(target, describe_fault(error), "abiscan --trace FILE has the traceback") from error
 
 
 def finish_targets() -> None:

@@ -271,13 +271,14 @@ class _Attempt:
         self._session.progress(f"reading {candidate} for torch {self.build} ({read})")
         wheel = self._index.wheel(candidate)
         try:
-            # A wheel that ended an earlier process is judged not to work, and the search goes on with older ones.
+            # A wheel that ended an earlier process, or meets a bug, is judged not to work, and the search goes on with
+            # older ones.
             isolation.begin_target(name_of(wheel))
+            memory.give_back()
+            with isolation.turn_of(name_of(wheel)):
+                return self._opinion_of(wheel)
         except StoppedError as error:
             return Opinion(reason=error.problem)
-        memory.give_back()
-        try:
-            return self._opinion_of(wheel)
         except NoExtensionError:  # nothing in it was compiled for a torch
             return Opinion()
 

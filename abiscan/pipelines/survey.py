@@ -13,9 +13,10 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.cache.result_cache import answer
-from abiscan.errors import AbiscanError, InputError, NoExtensionError
+from abiscan.errors import InputError, StoppedError
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import DiskFile
+from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import FetchedWheel, resolve_target
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -180,8 +181,9 @@ def judge_task(task: SurveyTask) -> Surveyed:
         return Surveyed(absent=True)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         try:
-            source = _make_source(task, Path(folder))
-            sha256 = task.sha256 or _find_sha256(str(source.path if isinstance(source, FetchedWheel) else source))
+            with turn_of(task.target):
+                source = _make_source(task, Path(folder))
+                sha256 = task.sha256 or _find_sha256(str(source.path if isinstance(source, FetchedWheel) else source))
         except InputError as error:
             return Surveyed(lines=tuple(_unchecked_line(task, name, error) for name in task.names))
         session = Session.of_user()
@@ -222,18 +224,13 @@ def _find_sha256(path: str) -> str | None:
 
 def _judge_line(task: SurveyTask, bench: TorchSet, source: Source, name: str, sha256: str | None) -> str:
     try:
-        results = bench.judge(source, name)
-        package = bench.package(source, name, results)
-        if package is None:
-            bench.target(source, name).target.require_extensions()
+        with turn_of(task.target):
+            results = bench.judge(source, name)
+            package = bench.package(source, name, results)
+            if package is None:
+                bench.target(source, name).target.require_extensions()
     except InputError as error:
         return _unchecked_line(task, name, error, sha256)
-    except AbiscanError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a bug of ours costs this answer, not the survey
-        observed_fs.look_once()  # the answer is not kept
-        problem = f"internal error, please report it: {type(error).__name__}: {error}"
-        return _unchecked_line(task, name, InputError(task.target, problem), sha256)
     report = Report(
         # The name as the user wrote it, and not the path of a temporary folder on some worker.
         results=tuple(msgspec.structs.replace(result, target=task.target) for result in results),
@@ -243,16 +240,16 @@ def _judge_line(task: SurveyTask, bench: TorchSet, source: Source, name: str, sh
 
 
 def _unchecked_line(task: SurveyTask, name: str, error: InputError, sha256: str | None = None) -> str:
-    unchecked = Unchecked(
-        target=task.target, problem=error.problem, fix=error.fix, readable=isinstance(error, NoExtensionError)
-    )
-    return _render_line(task, name, Report(results=(), unchecked=(unchecked,)), sha256)
+    # The subject may be a file in a temporary folder, under whose name nobody knows the target.
+    unchecked = Unchecked.of(error.subject, error)
+    report = Report(results=(), unchecked=(msgspec.structs.replace(unchecked, target=task.target),))
+    return _render_line(task, name, report, sha256)
 
 
 def _lost_lines(task: SurveyTask) -> Iterator[str]:
     problem = "the process that read it ended, twice"
     fix = f"run abiscan check {task.target}"
-    return (_unchecked_line(task, name, InputError(task.target, problem, fix), task.sha256) for name in task.names)
+    return (_unchecked_line(task, name, StoppedError(task.target, problem, fix), task.sha256) for name in task.names)
 
 
 def _render_line(task: SurveyTask, name: str, report: Report, sha256: str | None) -> str:

@@ -11,7 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from abiscan.cache.result_cache import answer
-from abiscan.errors import InputError, NoExtensionError, StoppedError
+from abiscan.errors import InputError, NoExtensionError
 from abiscan.index.client import Candidate, Index, System, settings_of_pip
 from abiscan.inputs import isolation, memory
 from abiscan.inputs.session import Session
@@ -100,12 +100,12 @@ def _read_candidate(candidate: Candidate, index: Index, choices: Sequence[TorchC
         isolation.begin_target(name_of(wheel))
         # Before reading the next version, which needs as much again.
         memory.give_back()
-        result = make_matrix(
-            CheckRequest(targets=(wheel,), torches=tuple(choices), rules=tuple(RULES)), session, explained=False
-        )
+        request = CheckRequest(targets=(wheel,), torches=tuple(choices), rules=tuple(RULES))
+        with isolation.turn_of(name_of(wheel)):
+            result = make_matrix(request, session, explained=False)
     except NoExtensionError:
         return _Verdicts(reason=_PURE)
-    except (InputError, StoppedError) as error:
+    except InputError as error:
         return _Verdicts(reason=error.problem)
     if not result.packages:
         return _Verdicts(reason=next((target.problem for target in result.unchecked), _PURE))

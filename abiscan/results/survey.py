@@ -69,6 +69,8 @@ class SurveyResult(Struct, frozen=True, kw_only=True):
         """That on the package; without one, the worst on its files."""
         # At most one: a line is about one target.
         for target in self.report.unchecked:
+            if target.stopped:
+                return Verdict.UNKNOWN.value
             return NO_EXTENSION if target.readable else UNREADABLE
         for package in self.report.packages:
             return package.verdict.value

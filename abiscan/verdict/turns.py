@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec.structs
 
-from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
-from abiscan.inputs import isolation, observed_fs
+from abiscan.errors import InputError, StoppedError, raise_together
+from abiscan.inputs import isolation
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of
 from abiscan.results.unchecked import Unchecked
@@ -53,15 +53,12 @@ class TargetQueue:
 
     @contextlib.contextmanager
     def of(self, source: Source) -> Iterator[None]:
-        """Let an input error end the turns of one target, and of no other."""
+        """Let an error end the turns of one target, and of no other."""
         try:
-            yield
+            with isolation.turn_of(name_of(source)):
+                yield
         except InputError as error:
             self._errors[source] = error
-        # Only this target is given up: what it took is free again for the others.
-        except MemoryError:
-            observed_fs.look_once()  # another day, there may be more
-            self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
 
     def without_build(self, source: Source, torch: str, machine: str) -> None:
         """Note that a target is not checked on one torch of several, which does not exist for its machine.
@@ -76,7 +73,7 @@ class TargetQueue:
 
         :raises AbiscanError: they are all targets, and not all of them are readable
         """
-        unchecked = tuple(_unchecked(source, error) for source, error in self._errors.items())
+        unchecked = tuple(Unchecked.of(name_of(source), error) for source, error in self._errors.items())
         # If nothing could be checked, the run fails; a target that is readable and has no extensions is no error.
         if len(unchecked) == len(self._targets):
             errors = {
@@ -91,14 +88,3 @@ class TargetQueue:
         for (source, machine), torches in self._without_build.items():
             problem = f"there is no build of torch {ranges(torches, self._torches)} for {machine}"
             yield Unchecked(target=name_of(source), problem=problem, fix="", readable=True)
-
-
-def _unchecked(source: Source, error: InputError) -> Unchecked:
-    name = name_of(source)
-    return Unchecked(
-        target=name,
-        problem=error.problem if error.subject == name else f"{error.subject}: {error.problem}",
-        fix=error.fix,
-        readable=isinstance(error, NoExtensionError),
-        stopped=isinstance(error, StoppedError),
-    )

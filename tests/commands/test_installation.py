@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 import abiscan
-from abiscan.cli import installation
+from abiscan.inputs import installation
 from tests.fakes import SAMPLES
 
 SAMPLE: Final = SAMPLES / "undefined_symbol_signature/undefined_symbol_signature.so"

@@ -195,7 +195,7 @@ class Mortal:
         self.renewed += 1
 
 
-@pytest.mark.parametrize(("lives", "verdict"), [(1, "loads"), (2, "unreadable")])
+@pytest.mark.parametrize(("lives", "verdict"), [(1, "loads"), (2, "unknown")])
 def test_a_target_whose_process_ends_is_tried_once_more(lives: int, verdict: str, tmp_path: Path) -> None:
     workers, output = Mortal("loads.so", lives), tmp_path / "results.jsonl"
     torches = SurveyTorches(specs=("2.13.0",), python=None)

@@ -1,18 +1,36 @@
-"""Whether abiscan's own files are as they were installed: asked after an error that nothing else explains."""
+"""What to say about an error that nothing explains: abiscan's own files are damaged, or it has a bug."""
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distribution
+import logging
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, PackagePath, distribution
 from pathlib import Path
 from typing import Final
 
 import abiscan
 
+_log = logging.getLogger("abiscan.inputs")
+
 _PACKAGE: Final = Path(abiscan.__file__).parent
 _FIX: Final = "install abiscan again, e.g. pip install --force-reinstall --no-deps abiscan"
+
+
+def describe_fault(error: Exception) -> str:
+    """Return what to tell the user about an error that nobody expected. The trace gets the whole traceback."""
+    import traceback  # a good run has none
+
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        _log.debug("%s", line)
+    if damage := describe_damage(error):
+        return damage
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
+    places = [f" ({Path(frame.filename).relative_to(_PACKAGE.parent).as_posix()}:{frame.lineno})" for frame in own]
+    return f"internal error, please report it: {type(error).__name__}: {error}{places[-1] if places else ''}"
 
 
 def describe_damage(error: Exception) -> str | None:
@@ -21,7 +39,7 @@ def describe_damage(error: Exception) -> str | None:
     :param error: what went wrong
     """
     # Only after an unexplained error: hashing the data files takes a second that no good run should pay.
-    damaged = list(dict.fromkeys((*_find_missing(error), *_list_changed())))
+    damaged = list(dict.fromkeys((*_find_missing(error), *_list_changed(_PACKAGE))))
     if not damaged:
         return None
     return f"the installation of abiscan is damaged: {', '.join(damaged)} ({_FIX})"
@@ -35,15 +53,20 @@ def _find_missing(error: Exception) -> Iterator[str]:
             yield f"{path.relative_to(_PACKAGE.parent)}: {error.strerror}"
 
 
-def _list_changed() -> Iterator[str]:
-    """Yield the files whose bytes are not those that the installer recorded."""
+@functools.cache
+def _list_changed(package: Path) -> tuple[str, ...]:
+    """Return the files whose bytes are not those that the installer recorded."""
     try:
         recorded = distribution("abiscan").files or ()
     except PackageNotFoundError:
-        return
+        return ()
+    return tuple(_list_different(package, recorded))
+
+
+def _list_different(package: Path, recorded: Iterable[PackagePath]) -> Iterator[str]:
     for file in recorded:
         path = Path(str(file.locate()))
-        if file.hash is None or not path.is_relative_to(_PACKAGE):
+        if file.hash is None or not path.is_relative_to(package):
             continue
         try:
             # RECORD has urlsafe base64 without padding (packaging specifications, "Recording installed projects").
