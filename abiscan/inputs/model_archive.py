@@ -214,7 +214,8 @@ def _find_weights(content: memoryview) -> range:
             word = bytes(content[names + name : names + name + _LONGEST_NAME]).partition(b"\0")[0]
             if word in _OF_LARGE_DATA and length > len(largest):
                 largest = range(begin, begin + length)
-    except (struct.error, IndexError, ValueError):
+    # OverflowError: of an offset that no memory has.
+    except (struct.error, IndexError, ValueError, OverflowError):
         return range(0)  # who reads it as ELF says what is wrong with it
     return largest if largest.stop <= len(content) else range(0)
 

@@ -7,7 +7,7 @@ enough: a graph has nodes, and a node a target and inputs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from msgspec import Struct
 from abiscan.errors import InputError
 from abiscan.models.model import OperatorCall
 from abiscan.regex import regex
+from abiscan.words import listed
 
 _TARGET: Final = regex(
     r"torch\.ops\.(?P<namespace>\w+)\.(?P<name>\w+)(?:\.(?P<overload>\w+))?",
@@ -48,6 +49,8 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
         raise InputError(subject, f"is not the JSON of an exported program: {error}", _FIX) from error
     if not isinstance(document, dict):
         raise InputError(subject, "is not the JSON of an exported program", _FIX)
+    if missing := next(_list_missing(document), None):
+        raise InputError(subject, f"is not an exported program: {missing}", _FIX)
     operators: list[OperatorCall] = []
     devices: dict[str, None] = {}
     classes: dict[str, None] = {}
@@ -74,6 +77,44 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
         torch_version=version if isinstance(version, str) and version.partition("+")[0][:1].isdigit() else None,
         higher_order=tuple(higher),
     )
+
+
+# The fields without a default in every release (torch/_export/serde/schema.py), with what they hold. ``schema_version``
+# was one number up to 2.2.
+_REQUIRED: Final[tuple[tuple[tuple[str, ...], Mapping[str, type | tuple[type, ...]]], ...]] = (
+    ((), {"graph_module": dict, "opset_version": object, "range_constraints": dict, "schema_version": (dict, int)}),
+    (("graph_module",), {"graph": dict, "signature": dict, "module_call_graph": list}),
+    (
+        ("graph_module", "graph"),
+        {
+            **dict.fromkeys(("inputs", "outputs", "nodes"), list),
+            **dict.fromkeys(("tensor_values", "sym_int_values", "sym_bool_values"), dict),
+        },
+    ),
+    (("graph_module", "signature"), {"input_specs": list, "output_specs": list}),
+)
+_OF_NODE: Final = {"target": str, "inputs": list, "outputs": list, "metadata": object}
+
+
+def _list_missing(document: dict[str, Any]) -> Iterator[str]:
+    """Yield what a program lacks that every release asks for as it loads one."""
+    for path, fields in _REQUIRED:
+        part = document
+        for name in path:
+            part = part[name]  # which the fields before have
+        yield from _list_wrong(part, fields, ".".join(path))
+    for number, node in enumerate(document["graph_module"]["graph"]["nodes"]):
+        yield from _list_wrong(node, _OF_NODE, f"node {number}")
+    version = document["schema_version"]
+    if isinstance(version, dict):
+        yield from _list_wrong(version, {"major": int, "minor": int}, "schema_version")
+
+
+def _list_wrong(part: object, fields: Mapping[str, type | tuple[type, ...]], place: str) -> Iterator[str]:
+    if not isinstance(part, dict):
+        yield f"{place} is no object"
+    elif wrong := [name for name, kind in fields.items() if name not in part or not isinstance(part[name], kind)]:
+        yield f"{f'{place} has' if place else 'it has'} no {listed(wrong)} as torch saves it"
 
 
 def _list_objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 import posixpath
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
@@ -127,24 +127,18 @@ def _read_aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayou
 
 
 def _find_text(archive: ModelArchive, inside: dict[str, str], name: str) -> str | None:
-    return archive.read_head(inside[name], 64).decode("utf-8", "replace").strip() if name in inside else None
+    return archive.read_head(inside[name], 64).decode("utf-8", "replace") if name in inside else None
 
 
 def _read_metadata(archive: ModelArchive, name: str) -> dict[str, str]:
-    subject = f"{archive.path}!{name}"
-    try:
-        document = json.loads(archive.read_head(name, _MAX_METADATA))
-    except (ValueError, RecursionError) as error:
-        raise InputError(subject, f"is not JSON: {error}", _DAMAGED) from error
-    if not isinstance(document, dict):
-        raise InputError(subject, "is not the metadata of a model", _DAMAGED)
+    document = _read_object(archive, name, archive.read_head(name, _MAX_METADATA))
     return {key: value for key, value in document.items() if isinstance(value, str)}
 
 
 def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
     """Yield the operators that the library calls by name: those without a function in the C shim."""
-    graph = json.loads(archive.read_content(name) or b"{}")
-    for node in graph.get("nodes", ()) if isinstance(graph, dict) else ():
+    nodes = _read_object(archive, name, archive.read_content(name) or b"{}").get("nodes")
+    for node in nodes if isinstance(nodes, list) else ():
         inner = node.get("node") if isinstance(node, dict) else None
         target = inner.get("target") if isinstance(inner, dict) else None
         if isinstance(target, str):
@@ -169,6 +163,7 @@ def _read_exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
         schema = exported.schema_version(archive.read_head(inside["version"], 64))
     else:
         schema = read[0].schema
+        _check_package(archive, inside, [posixpath.basename(name).removesuffix(".json") for name in graphs])
         _check_weights(archive, inside)
     of_higher = dict.fromkeys(name for graph in read for name in graph.higher_order)
     return SavedModel(
@@ -198,6 +193,23 @@ def _require_members(archive: ModelArchive, inside: dict[str, str], names: Seque
             raise InputError(f"{archive.path}!{name}", "is missing", _DAMAGED)
 
 
+def _check_package(archive: ModelArchive, inside: dict[str, str], models: Sequence[str]) -> None:
+    """Look for the members that every release from 2.8 on reads (``torch/export/pt2_archive/_package.py``).
+
+    :raises InputError: one is missing, or is something else
+    """
+    if archive.read_content(inside["archive_format"]) != b"pt2":
+        raise InputError(f"{archive.path}!archive_format", "is not pt2", _DAMAGED)
+    if not {".data/version", "version"} & inside.keys():
+        _require_members(archive, inside, (".data/version",))
+    for model in models:
+        _require_members(archive, inside, (f"data/sample_inputs/{model}.pt",))
+        for kind in ("weights", "constants"):
+            # 2.8 saves all weights as one file; later releases each as its own, and list them.
+            if f"data/{kind}/{model}.pt" not in inside:
+                _require_members(archive, inside, (f"data/{kind}/{model}_{kind}_config.json",))
+
+
 def _check_weights(archive: ModelArchive, inside: dict[str, str]) -> None:
     """Compare the members with what the configurations of weights and constants list.
 
@@ -215,16 +227,35 @@ def _check_weights(archive: ModelArchive, inside: dict[str, str]) -> None:
 
 
 def _read_config(archive: ModelArchive, name: str) -> dict[str, object]:
+    config = _read_object(archive, name, archive.read_content(name)).get("config")
+    if not isinstance(config, dict) or not all(map(_is_payload, config.values())):
+        raise InputError(f"{archive.path}!{name}", "does not list weights or constants", _DAMAGED)
+    return config
+
+
+def _is_payload(entry: object) -> bool:
+    """Whether an entry has what every release reads of it (``PayloadMeta`` in ``torch/_export/serde/schema.py``)."""
+    return isinstance(entry, dict) and {"path_name", "is_param", "use_pickle", "tensor_meta"} <= entry.keys()
+
+
+def _read_object(archive: ModelArchive, name: str, content: bytes) -> dict[str, Any]:
+    """Return the object of JSON that a member is.
+
+    :raises InputError: it is none
+    """
+    subject = f"{archive.path}!{name}"
     try:
-        document = json.loads(archive.read_content(name))
+        document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{archive.path}!{name}", f"is not JSON: {error}", _DAMAGED) from error
-    config = document.get("config") if isinstance(document, dict) else None
-    return config if isinstance(config, dict) else {}
+        raise InputError(subject, f"is not JSON: {error}", _DAMAGED) from error
+    if not isinstance(document, dict):
+        raise InputError(subject, "is JSON, and no object of it", _DAMAGED)
+    return document
 
 
 def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
-    _require_members(archive, inside, ("data.pkl",))
+    # One of the two has the version: without it, torch reads no archive (caffe2/serialize/inline_container.cc).
+    _require_members(archive, inside, ("data.pkl", *(() if ".data/version" in inside else ("version",))))
     calls: list[OperatorCall] = []
     classes: dict[str, None] = {}
     gaps: list[str] = []
@@ -242,6 +273,8 @@ def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedMod
     for pickle in pickles:
         _check_storages(archive, inside, pickle)
     names = tuple(dict.fromkeys(name for pickle in pickles for name in pickle.globals))
+    for name in names:
+        _require_class(archive, inside, name)
     bytecode = None
     # The lite interpreter runs the bytecode alone, and needs the operators that this names.
     if "bytecode.pkl" in inside:
@@ -260,6 +293,22 @@ def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedMod
         devices=_list_devices(pickles),
         gaps=tuple(gaps),
     )
+
+
+def _require_class(archive: ModelArchive, inside: dict[str, str], name: str) -> None:
+    """Look for the code of a class of which the model has an object: ``__torch__.module.Class``.
+
+    :raises InputError: it is missing
+    """
+    module, _, last = name.rpartition(".")
+    if not name.startswith("__torch__.") or name.startswith("__torch__.torch.classes."):
+        return
+    member = f"code/{module.replace('.', '/')}.py"
+    _require_members(archive, inside, (member,))
+    if f"class {last}(" not in archive.read_content(inside[member]).decode("utf-8", "replace"):
+        raise InputError(
+            f"{archive.path}!{member}", f"has no class {last}, and the model has an object of it", _DAMAGED
+        )
 
 
 def _make_pickle(archive: ModelArchive, name: str) -> Pickle:

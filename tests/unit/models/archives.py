@@ -38,18 +38,29 @@ def script(path: Path, expression: str = "torch.relu(x)", **more: bytes | str) -
 def graph(*targets: str, schema: tuple[int, int] = (8, 8), inputs: tuple[str, ...] = ("self",)) -> str:
     """The JSON of an exported program whose nodes call operators."""
     nodes: list[Any] = [
-        {"target": target, "inputs": [{"name": name, "arg": {"as_tensor": {"name": "x"}}} for name in inputs]}
+        {
+            "target": target,
+            "inputs": [{"name": name, "arg": {"as_tensor": {"name": "x"}}} for name in inputs],
+            "outputs": [],
+            "metadata": {},
+        }
         for target in targets
     ]
+    program: dict[str, Any] = {"nodes": nodes, "inputs": [], "outputs": []}
+    program |= {"tensor_values": {}, "sym_int_values": {}, "sym_bool_values": {}}
+    signature: dict[str, Any] = {"input_specs": [], "output_specs": []}
+    module = {"graph": program, "signature": signature, "module_call_graph": []}
     version = {"major": schema[0], "minor": schema[1]}
-    return json.dumps({"graph_module": {"graph": {"nodes": nodes}}, "schema_version": version})
+    document = {"graph_module": module, "schema_version": version, "opset_version": {}, "range_constraints": {}}
+    return json.dumps(document)
 
 
 def exported(path: Path, *targets: str, version: str = "0", **more: bytes | str) -> Path:
     """An exported program in the layout from 2.8 on."""
     config = json.dumps({"config": {}})
     members: dict[str, bytes | str] = {"archive_format": "pt2", "archive_version": version, ".data/version": "6\n"}
-    members |= {"models/model.json": graph(*targets), "data/weights/model_weights_config.json": config}
+    members |= {"models/model.json": graph(*targets), "data/sample_inputs/model.pt": b""}
+    members |= {f"data/{kind}/model_{kind}_config.json": config for kind in ("weights", "constants")}
     return write(path, {**members, **more})
 
 

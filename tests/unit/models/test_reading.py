@@ -11,14 +11,18 @@ import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from abiscan.errors import InputError
+from abiscan.inputs.model_archive import ModelArchive
 from abiscan.models.model import ModelFormat, ModelLayout
 from abiscan.models.reading import read_model
 from tests.unit.models.archives import CODE, exported, flat, graph, script, write
+
+PAYLOAD: Final = {"path_name": "weight_0", "is_param": True, "use_pickle": False, "tensor_meta": {}}
+"""A weight in its configuration."""
 
 
 def test_torchscript_calls_with_arguments(tmp_path: Path) -> None:
@@ -94,7 +98,7 @@ def test_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return open_member(archive, info, *words)
 
     torch_script = write(tmp_path / "m.pt", {"data.pkl": storage(4), "data/0": bytes(16), "version": "3\n"})
-    config = json.dumps({"config": {"w": {"path_name": "weight_0"}}})
+    config = json.dumps({"config": {"w": PAYLOAD}})
     weights: dict[str, Any] = {"data/weights/model_weights_config.json": config, "data/weights/weight_0": bytes(16)}
     program = exported(tmp_path / "m.pt2", **weights)
     monkeypatch.setattr(zipfile.ZipFile, "open", noted)
@@ -105,7 +109,7 @@ def test_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_weight_that_the_configuration_lists_must_be_there(tmp_path: Path) -> None:
-    config = json.dumps({"config": {"w": {"path_name": "weight_0"}}})
+    config = json.dumps({"config": {"w": PAYLOAD}})
     file = exported(tmp_path / "m.pt2", **{"data/weights/model_weights_config.json": config})
     with pytest.raises(InputError, match=r"data/weights/weight_0: is missing"):
         read_model(file)
@@ -209,3 +213,31 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     _bomb(tmp_path / "m.pt2")
     with pytest.raises(InputError, match="claims 1073741824 bytes"):
         read_model(tmp_path / "m.pt2")
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("nodes", ["[1", "\\xff", "[]", '{"nodes": 3}', '{"nodes": [1, {"node": 2}]}'])
+def test_the_nodes_beside_a_library_may_be_anything(nodes: str, tmp_path: Path) -> None:
+    folder = "data/aotinductor/model"
+    members = {f"{folder}/m.so": b"\x7fELF", f"{folder}/m.json": nodes, ".data/version": "6"}
+    file = write(tmp_path / "m.pt2", members)
+    try:
+        assert read_model(file).operators == ()
+    except InputError as error:
+        assert "m.json: is" in str(error)  # noqa: PT017 - it is damaged, or has nothing
+
+
+@pytest.mark.hostile
+def test_a_table_of_sections_at_no_place(tmp_path: Path) -> None:
+    library = b"\x7fELF\2\1\1" + b"\xff" * 100
+    file = write(tmp_path / "m.pt2", {"data/aotinductor/model/m.so": library, ".data/version": "6"})
+    with pytest.raises(InputError):
+        ModelArchive(file).open_library("m/data/aotinductor/model/m.so")
+
+
+@pytest.mark.hostile
+def test_a_class_without_code(tmp_path: Path) -> None:
+    # torch.jit.load: Unknown type name '__torch__.Small'
+    pickled = b"\x80\x02c__torch__\nSmall\n."
+    with pytest.raises(InputError, match=r"code/__torch__\.py: has no class Small"):
+        read_model(script(tmp_path / "m.pt", **{"data.pkl": pickled}))
