@@ -18,7 +18,6 @@ from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import observed_fs, package_files, variants
 from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, check_existence
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
-from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.kinds import TargetKind, is_wheel_name, kind_of, may_be_package
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.package_files import Package
@@ -272,8 +271,7 @@ def _read_model(path: Path, files: Files) -> Target:
         for name in archive.list_libraries():
             location = posixpath.join(root, name)
             try:
-                with turn_of(name):
-                    extensions.append(_make_extension(name, location, archive.find_member(name)))
+                extensions.append(_make_extension(name, location, archive.find_member(name)))
             except InputError as error:
                 unreadable.append((name, error))
                 continue
@@ -431,13 +429,12 @@ def _read_members(
     # One damaged member does not hide the others: its error is kept for the report.
     for path, location, source in members:
         try:
-            with turn_of(path):
-                if not (head := source.read_head(len(MAGIC))).startswith(MAGIC):
-                    # If it is no image either: a linker script or a data file, which a process cannot load.
-                    if is_image(head):
-                        images.append((path, location, source))
-                    continue
-                objects[location] = _make_extension(path, location, source)
+            if not (head := source.read_head(len(MAGIC))).startswith(MAGIC):
+                # If it is no image either: a linker script or a data file, which a process cannot load.
+                if is_image(head):
+                    images.append((path, location, source))
+                continue
+            objects[location] = _make_extension(path, location, source)
         except InputError as error:
             unreadable.append((path, error))
             continue

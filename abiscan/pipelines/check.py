@@ -47,18 +47,21 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
                     target = bench.target(source, torch).target
                     turns.without_build(source, torch, system_of(target).describe_platform(target))
                     continue
-                # What a target has loaded stays in the process for the targets after it, as if they were imported in
-                # turn.
                 keep = source != targets[-1]
                 of_files = bench.judge(source, torch, keep=keep)
                 package = bench.package(source, torch, of_files, with_findings=True)
-                for further_build in (name for name in further_builds.get(torch, ()) if bench.is_for(source, name)):
+                builds = [name for name in further_builds.get(torch, ()) if bench.is_for(source, name)]
+                for further_build in builds:
                     of_further = bench.judge(source, further_build, keep=keep)
                     package = _compare_package(package, bench.package(source, further_build, of_further))
                     of_files = _compare_builds(of_files, of_further)
                 # A file without torch is rejected only now, since a package may consist of Python code alone.
                 if package is None:
                     bench.target(source, torch).target.require_extensions()
+                # What a target has loaded stays in the process for the targets after it, as if they were imported in
+                # turn; what ended its turn leaves nothing.
+                for name in (torch, *builds) if keep else ():
+                    bench.keep_loaded(name)
                 results += of_files
                 packages += [package] if package else []
     return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())

@@ -183,6 +183,10 @@ class TorchSet:
             python=package.definitions if package else {},
         )
 
+    def keep_loaded(self, name: str) -> None:
+        """Keep what the target that was judged last has loaded in the process of the named torch."""
+        self._judges[name].keep_loaded()
+
     def is_for(self, source: Source, name: str) -> bool:
         """Whether the named torch exists for a machine of the target's extensions; yes if there are none."""
         target, torch = self.target(source, name).target, self._judges[name].torch

@@ -112,6 +112,7 @@ class Judge:
         self.resolver = resolver
         self._beside = beside
         self._replayer: Replayer | None = None
+        self._to_keep: Sequence[tuple[ExaminedExtension, Linkage]] = ()
         self._settings_of: tuple[ExaminedTarget, dict[Machine, Setting]] | None = None
         self._first: dict[tuple[int, int], tuple[object, Linkage]] = {}
 
@@ -129,7 +130,7 @@ class Judge:
         """Check every extension of a target.
 
         :param extensions: the extensions to check; all of the target for None
-        :param keep: whether extensions that load stay in the process, for the extensions of further targets
+        :param keep: whether ``keep_loaded`` comes next
         :param explained: whether findings say what the torch has in place of what it lacks; finding that takes longer
             than the verdict, which does not depend on it
         :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
@@ -146,8 +147,7 @@ class Judge:
         findings = [_list_findings(linkage, rules) for _, linkage in linkages]
         # Files that could not be read were noted on the way: each extension may have needed them.
         unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
-        if keep:
-            self._keep(linkages)
+        self._to_keep = linkages if keep else ()
         return (
             *(
                 limited(_make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage)
@@ -420,12 +420,13 @@ class Judge:
 
         return Replayer(torch=self.torch.for_linux(), files=self._files, together=together)
 
-    def _keep(self, linkages: Sequence[tuple[ExaminedExtension, Linkage]]) -> None:
-        """Keep the extensions that load in the process, for the extensions of the next target."""
-        for examined, linkage in linkages:
+    def keep_loaded(self) -> None:
+        """Keep the extensions that were judged last and load in the process, for the extensions of the next target."""
+        for examined, linkage in self._to_keep:
             if linkage.resolution and linkage.registering and linkage.error is None:
                 self._replayer = self._replayer or self.replayer()
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
+        self._to_keep = ()
 
 
 def _list_findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:

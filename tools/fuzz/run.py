@@ -29,7 +29,7 @@ from abiscan.cli import main
 from abiscan.dispatch.operators import Operators
 from abiscan.errors import AbiscanError
 from abiscan.torches import embedded_operators
-from tools.fuzz import caches, elf, gpu, http, images, sources, texts, wheels
+from tools.fuzz import caches, elf, gpu, http, images, models, packages, sources, texts, wheels
 from tools.fuzz.model import Case, Maker
 
 KINDS: Final[Mapping[str, tuple[int, Maker]]] = {
@@ -49,6 +49,9 @@ KINDS: Final[Mapping[str, tuple[int, Maker]]] = {
     "baseline": (5, texts.baseline),
     "configuration": (5, texts.configuration),
     "workload": (4, texts.workload),
+    "model": (6, models.case),
+    "installed": (4, packages.installed),
+    "requirements": (2, packages.requirements),
 }
 """What is made, and how often in a hundred."""
 

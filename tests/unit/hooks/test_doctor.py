@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.hooks import solution
+from abiscan.hooks import doctor, solution
 from abiscan.hooks.doctor import diagnose_environment, examine_environment
 from abiscan.hooks.judgement import judge_package
 from abiscan.inputs import observed_fs
@@ -303,3 +303,19 @@ def test_an_environment_without_torch_is_2(tmp_path: Path) -> None:
     result = run(tmp_path / "site")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "has no torch" in result.stderr
+
+
+def test_a_bug_costs_the_answer_about_one_package(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(site, "bad", {"bad/_C.so": extension(undefined=GONE)})
+    install(site, "unlucky", {"unlucky/_C.so": extension()})
+
+    def fail(source: Any, *words: Any) -> Any:
+        if source.name == "unlucky":
+            raise KeyError("a bug")
+        return judge_package(source, *words)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(doctor, "judge_package", fail)
+        found = {ailment["subject"]: ailment for ailment in ailments(site, 1)}
+    assert found.pop("unlucky==1.0")["message"].startswith("internal error, please report it: KeyError: 'a bug' (")
+    assert list(found.values()) == ailments(site, 1)

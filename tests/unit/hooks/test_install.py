@@ -10,15 +10,20 @@ import re
 import sys
 import tarfile
 import venv
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click.testing
 import pytest
 
 from abiscan.cli import main
+from abiscan.hooks import install as install_module
 from abiscan.hooks.arguments import index_options
 from abiscan.hooks.command_line import PIP, read_command_line
+from abiscan.hooks.judgement import Judgement, judge_package
 from abiscan.inputs import programs
+from abiscan.inputs.sources import Source
 from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_libraries
 
@@ -247,3 +252,31 @@ def test_without_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = click.testing.CliRunner().invoke(main, ["uv", "pip", "install", "good"])
     assert result.exit_code == 2
     assert result.stderr.startswith("abiscan: uv: is not installed")
+
+
+def test_a_bug_costs_the_check_of_one_package(
+    python: str, handed_over: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install_module, "judge_package", failing_for("good"))
+    lines = run(python, "install", "good", "plain").splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("abiscan: good 1.0 is not checked: internal error, please report it: KeyError: 'a bug'")
+    assert len(handed_over) == 1
+
+
+def test_a_bug_hides_no_problem_of_another_package(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install_module, "judge_package", failing_for("good"))
+    error = run(python, "install", "good", "bad", code=1)
+    assert "bad 1.0 will not work with torch 9.9.0+cpu" in error
+    assert "good 1.0 is not checked: internal error" in error
+
+
+def failing_for(name: str) -> Callable[..., Judgement | None]:
+    """The judgement of packages, with a bug that one of them meets."""
+
+    def judge(source: Source, *words: Any, **named: Any) -> Judgement | None:
+        if f"{name}-1.0" in str(source) or f"{name}==" in str(source):
+            raise KeyError("a bug")
+        return judge_package(source, *words, **named)
+
+    return judge

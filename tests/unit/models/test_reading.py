@@ -219,7 +219,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("nodes", ["[1", "\\xff", "[]", '{"nodes": 3}', '{"nodes": [1, {"node": 2}]}'])
 def test_the_nodes_beside_a_library_may_be_anything(nodes: str, tmp_path: Path) -> None:
     folder = "data/aotinductor/model"
-    members = {f"{folder}/m.so": b"\x7fELF", f"{folder}/m.json": nodes, ".data/version": "6"}
+    members: dict[str, bytes | str] = {f"{folder}/m.so": b"\x7fELF", f"{folder}/m.json": nodes, ".data/version": "6"}
     file = write(tmp_path / "m.pt2", members)
     try:
         assert read_model(file).operators == ()
@@ -238,6 +238,6 @@ def test_a_table_of_sections_at_no_place(tmp_path: Path) -> None:
 @pytest.mark.hostile
 def test_a_class_without_code(tmp_path: Path) -> None:
     # torch.jit.load: Unknown type name '__torch__.Small'
-    pickled = b"\x80\x02c__torch__\nSmall\n."
+    pickled: dict[str, Any] = {"data.pkl": b"\x80\x02c__torch__\nSmall\n."}
     with pytest.raises(InputError, match=r"code/__torch__\.py: has no class Small"):
-        read_model(script(tmp_path / "m.pt", **{"data.pkl": pickled}))
+        read_model(script(tmp_path / "m.pt", **pickled))
