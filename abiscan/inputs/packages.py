@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import posixpath
 import re
 import signal
@@ -125,8 +127,35 @@ def files_of(distribution: Distribution) -> Iterator[str]:
     import importlib.metadata
 
     for item in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
-        yield from (posixpath.normpath(str(file)) for file in item.files or ())
+        yield from map(posixpath.normpath, _list_files(item))
         return
+
+
+def _list_files(distribution: importlib.metadata.Distribution, *, libraries: bool = False) -> list[str]:
+    """Return the files of an installed package as its metadata list them, relative to where it is installed.
+
+    :param libraries: whether lines may be left out that name no library
+    """
+    record = _read_text(distribution, "RECORD")
+    if record is not None:
+        # torch's has ten thousand lines, few of which name a library: path, hash, size (PEP 376).
+        lines = (line for line in record.splitlines() if not libraries or _SUFFIX.search(line))
+        return [path for line in lines if (path := _path_of(line))]
+    try:
+        return [str(file) for file in distribution.files or ()]
+    except ValueError:  # the lists of an egg that are no text
+        return []
+
+
+def _read_text(distribution: importlib.metadata.Distribution, name: str) -> str | None:
+    """Return a file of the metadata; what is not UTF-8 in it, as an author's name once could be, is replaced."""
+    from importlib.metadata import PathDistribution
+
+    try:
+        return distribution.read_text(name)
+    except UnicodeDecodeError:
+        assert isinstance(distribution, PathDistribution)
+        return Path(str(distribution._path), name).read_bytes().decode("utf-8", "replace")
 
 
 def _read_headers(distribution: importlib.metadata.Distribution) -> Message:
@@ -134,7 +163,7 @@ def _read_headers(distribution: importlib.metadata.Distribution) -> Message:
     import email.parser
 
     # A wheel's, a source distribution's, and the file that an .egg-info without a folder is.
-    texts = (distribution.read_text(name) for name in ("METADATA", "PKG-INFO", ""))
+    texts = (_read_text(distribution, name) for name in ("METADATA", "PKG-INFO", ""))
     text = next((text for text in texts if text), "")
     return email.parser.HeaderParser().parsestr(text.partition("\n\n")[0])
 
@@ -143,29 +172,24 @@ def _make_distribution(name: str, distribution: importlib.metadata.Distribution,
     site = Path(str(distribution.locate_file(""))).absolute().as_posix()
     requires = headers.get_all("Requires-Dist")
     # An egg has requires.txt instead, which importlib.metadata translates.
-    if not requires and distribution.read_text("requires.txt"):  # of an egg
-        requires = distribution.requires
+    if not requires and _read_text(distribution, "requires.txt"):  # of an egg
+        with contextlib.suppress(ValueError):  # it is no text
+            requires = distribution.requires
     libraries = tuple(_list_libraries(distribution, site))
     return Distribution(
         name=name,
-        version=headers["Version"],
+        version=headers["Version"] or "unknown",
         site=site,
         objects=tuple(filter(SHARED_OBJECT.search, libraries)),
         images=tuple(filter(IMAGE_NAME.search, libraries)),
         source=_find_editable(distribution),
         requires=tuple(requires or ()),
-        variant=distribution.read_text("variant.json"),
+        variant=_read_text(distribution, "variant.json"),
     )
 
 
 def _list_libraries(distribution: importlib.metadata.Distribution, site: str) -> Iterator[str]:
-    record = distribution.read_text("RECORD")
-    if record is not None:
-        # torch's file has ten thousand lines, few of which matter: path, hash, size (PEP 376).
-        names = [_path_of(line) for line in record.splitlines() if _SUFFIX.search(line)]
-    else:
-        names = [str(file) for file in distribution.files or ()]
-    for name in names:
+    for name in _list_files(distribution, libraries=True):
         if is_library(name):
             yield posixpath.normpath(posixpath.join(site, name))
     source = _find_editable(distribution)
@@ -191,10 +215,12 @@ def _path_of(line: str) -> str:
 def _find_editable(distribution: importlib.metadata.Distribution) -> str | None:
     """Return the source folder of an editable install (PEP 610)."""
     try:
-        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        origin = json.loads(_read_text(distribution, "direct_url.json") or "{}")
         if origin.get("dir_info", {}).get("editable"):
-            return path_of_url(origin["url"])
-    except (ValueError, KeyError, AttributeError, TypeError):
+            path = path_of_url(origin["url"])
+            if b"\0" not in os.fsencode(path):  # no file is called so
+                return path
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         pass  # damaged metadata are treated as missing
     return None
 

@@ -39,11 +39,11 @@ def read_requirements(path: Path, *, constraint: bool = False) -> tuple[Line, ..
 
 def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator[Line]:
     # By resolved path: a file may include itself through a link, too.
-    if path.resolve() in above:
-        raise InputError(str(path), "includes itself")
     try:
+        if path.resolve() in above:
+            raise InputError(str(path), "includes itself")
         text = observed_fs.read_file(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a name that no file has, or no UTF-8
         raise InputError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     # A backslash at the end of a line continues it, before comments are taken off (pip's documentation, "Requirements
     # File Format"); the number that an error names is then that of the joined line.

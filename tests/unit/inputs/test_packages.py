@@ -18,6 +18,7 @@ from abiscan.inputs.packages import (
     Distribution,
     FetchedWheel,
     fetch_wheel,
+    files_of,
     find_installed,
     list_installed,
     pip_command,
@@ -25,6 +26,7 @@ from abiscan.inputs.packages import (
     require_existing,
     resolve_target,
 )
+from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.sources import read_target, uses_torch
 from tests.elf_builder import Elf, uses
 from tests.fakes import SAMPLES, extension, install, python_of, torch_package
@@ -210,3 +212,35 @@ def test_a_link_that_leads_nowhere_says_where_it_leads(tmp_path: Path) -> None:
 def test_standard_input_is_no_target(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the standard input is not a target"):
         resolve_target("-", tmp_path, None)
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("name", ["METADATA", "RECORD", "direct_url.json", "variant.json"])
+def test_metadata_that_are_no_utf8_hide_no_package(name: str, site: Path) -> None:
+    # pip lists such a package, too: an author's name in Latin-1.
+    info = site / "plain-2.dist-info"
+    kept = (info / name).read_bytes() if (info / name).exists() else b"{}"
+    (info / name).write_bytes(kept + b"\nAuthor: Ren\xe9\n")
+    found = {item.name: (item.version, len(item.objects)) for item in list_installed([str(site)])}
+    assert found == {"Pkg.Name": ("1.0", 3), "plain": ("2", 1)}
+    assert find_installed("plain", [str(site)]) is not None
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("url", ["file:///a%00b", "file:///\\ud800", "file://[", "x"])
+def test_an_editable_install_of_no_folder(url: str, site: Path) -> None:
+    text = json.dumps({"dir_info": {"editable": True}, "url": "URL"}).replace("URL", url)
+    (site / "plain-2.dist-info" / "direct_url.json").write_text(text, encoding="utf-8")
+    assert [item.name for item in list_installed([str(site)])] == ["Pkg.Name", "plain"]
+
+
+def test_a_record_with_more_columns(site: Path) -> None:
+    (site / "plain-2.dist-info" / "RECORD").write_text("plain.so,sha256=x,1,more,columns\n\n", encoding="utf-8")
+    assert list(files_of(find_installed("plain", [str(site)]) or pytest.fail("not found"))) == ["plain.so"]
+
+
+@pytest.mark.hostile
+def test_requirements_of_a_file_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("-r a\0b\n", encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_requirements(tmp_path / "requirements.txt")
