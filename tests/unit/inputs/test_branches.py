@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from abiscan.errors import InputError, NoExtensionError
+from abiscan.errors import InputError, InternalError, NoExtensionError, StoppedError
 from abiscan.inputs import branches, isolation, observed_fs
 
 _Found = TypeVar("_Found")
@@ -63,7 +63,7 @@ def test_the_others_have_what_the_first_item_read() -> None:
     assert results == [(True, [1]), (False, [1, 2]), (False, [1, 3])]
 
 
-@pytest.mark.parametrize("error", [InputError("a", "b", "c"), NoExtensionError("a", "b"), MemoryError()])
+@pytest.mark.parametrize("error", [InputError("a", "b", "c"), NoExtensionError("a", "b")])
 def test_an_error_is_raised_when_its_result_is_asked_for(error: Exception) -> None:
     def find(item: int) -> int:
         if item == 1:
@@ -75,6 +75,27 @@ def test_an_error_is_raised_when_its_result_is_asked_for(error: Exception) -> No
     with pytest.raises(type(error)) as raised:
         results[1]()
     assert str(raised.value) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (MemoryError(), StoppedError, "1: it takes more memory than there is"),
+        (
+            KeyError("x"),
+            InternalError,
+            "1: internal error, please report it: KeyError: 'x' (abiscan/inputs/branches.py:",
+        ),
+    ],
+)
+def test_what_ends_a_process_is_about_its_target(error: Exception, kind: type[Exception], words: str) -> None:
+    def find(_: int) -> int:
+        raise error
+
+    ((_, result), *_) = branches.share_in_order([1, 2], find, str, 2)
+    with pytest.raises(kind) as raised:
+        result()
+    assert str(raised.value).startswith(words)
 
 
 def test_what_is_looked_at_is_on_the_record(tmp_path: Path) -> None:

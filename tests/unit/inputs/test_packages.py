@@ -217,7 +217,7 @@ def test_standard_input_is_no_target(tmp_path: Path) -> None:
 @pytest.mark.hostile
 @pytest.mark.parametrize("name", ["METADATA", "RECORD", "direct_url.json", "variant.json"])
 def test_metadata_that_are_no_utf8_hide_no_package(name: str, site: Path) -> None:
-    # pip lists such a package, too: an author's name in Latin-1.
+    # An author's name in Latin-1: CPython imports the package all the same.
     info = site / "plain-2.dist-info"
     kept = (info / name).read_bytes() if (info / name).exists() else b"{}"
     (info / name).write_bytes(kept + b"\nAuthor: Ren\xe9\n")
