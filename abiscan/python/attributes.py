@@ -38,6 +38,9 @@ from abiscan.regex import regex
 def get(machine: PythonMachine, value: object, name: str) -> object:
     """Return ``value.name``; raises AttributeError only where Python certainly would."""
     if isinstance(value, NotKnown):
+        full = f"{value.name}.{name}"
+        if full in machine.models and machine.modules.get(value.name) is value:
+            return machine.import_module(full)
         return value.get_attribute(machine, name)
     if isinstance(value, PythonModule):
         return of_module(machine, value, name)
@@ -58,10 +61,10 @@ def get(machine: PythonMachine, value: object, name: str) -> object:
     return _of_host(value, name)
 
 
-OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__", "__path__")
+OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__", "__path__", "__builtins__")
 """What the import system binds in a module (language reference, 5.4.6); ``__path__`` in packages alone."""
 _OF_MODULES: Final = (
-    *("__builtins__", "__cached__", "__class__", "__dir__", "__doc__", "__getattribute__", "__loader__", "__setattr__"),
+    *("__cached__", "__class__", "__dir__", "__doc__", "__getattribute__", "__loader__", "__setattr__"),
     "__spec__",
 )
 """What every module has, and is not modelled."""
@@ -86,6 +89,8 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
         "__dict__": module.names,
         **{own: NotKnown(own) for own in _OF_MODULES},
     }
+    if name == "__builtins__":
+        return machine.get_attribute(machine.import_module("builtins"), "__dict__")
     if name in attributes:
         return attributes[name]
     if name == "__file__" and module.file is not None:

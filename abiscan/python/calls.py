@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import PurePath
 from typing import Final
 
-from abiscan.python import attributes, special
+from abiscan.python import attributes, loading, special
 from abiscan.python.builtin_methods import HostMethod, construct_built_in
 from abiscan.python.classes import ClassMaking
 from abiscan.python.contexts import Manager
@@ -139,7 +141,9 @@ class Calls(ClassMaking):
     def perhaps_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
         """Note that code which is not read gets values, and may call the functions among them."""
         for value in values:
-            if isinstance(value, (list, tuple)):
+            if isinstance(value, (str, bytes, PurePath)):
+                self._perhaps_loads_named(caller, value)
+            elif isinstance(value, (list, tuple)):
                 self.perhaps_uses(caller, value[:20])
             elif isinstance(value, dict):
                 self.perhaps_uses(caller, list(value.values())[:20])
@@ -150,6 +154,26 @@ class Calls(ClassMaking):
             elif isinstance(value, Instance):
                 for name in _callable_methods(value.cls, hooks=_is_hook(caller.name)):
                     self.perhaps_calls(caller, Bound(value.cls.find(name), value))
+
+    def _perhaps_loads_named(self, caller: NotKnown, value: str | bytes | PurePath) -> None:
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        if len(text) > _LONGEST_PATH or not self.files.system.libraries.search(text) or only_handles(caller.name):
+            return
+        inside = self.files.inside(text)
+        if inside in self.files.libraries:
+            self.perhaps_loads(caller.name, [inside])
+
+    def perhaps_loads(self, caller: str, libraries: Iterable[str]) -> None:
+        """Note that code which is not read may load libraries, and follow what happens if one does not load."""
+        tried = {attempt.path for attempt in self.trace.attempts}
+        left = [path for path in libraries if path not in tried]
+        if self.perhaps or not left:
+            return
+        # By default it loads none of them. The number of the library takes the place of the column.
+        spot = (self.place().line, _FIRST_LIBRARY - self.files.libraries.index(left[0]))
+        if self.decide(f"{caller} loads {', '.join(left)}", Why.CALLBACK, spot, default=False):
+            for path in left:
+                loading.load_unseen(self, path)
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:
         """Note that code which is not read may call a function of the package, and follow what it does then."""
@@ -192,7 +216,9 @@ class Calls(ClassMaking):
         if not is_generator and not isinstance(node, ast.AsyncFunctionDef):
             return self._run_function(function, scope)
         self.trace.called.add(node)
-        frame = Frame(file=function.scope.module.file, line=node.lineno, function=function, suspends=is_generator)
+        frame = Frame(
+            file=function.scope.module.file, line=node.lineno, function=function, scope=scope, suspends=is_generator
+        )
         if not is_generator:
             return Coroutine(f"{function.name}()", frame, self._at_once(function, scope), node)
         body = self.flow(node.body, scope) if not isinstance(node, ast.Lambda) else self._of_lambda(node, scope)
@@ -212,10 +238,11 @@ class Calls(ClassMaking):
     def _run_function(self, function: PythonFunction, scope: Scope) -> object:
         node = function.node
         if len(self.frames) >= self.limits.depth:
+            self._perhaps_endless(function)
             self.gap(f"{function.name} is called too deep to be followed")
             return NotKnown(f"{function.name}()")
         self.trace.called.add(node)
-        self.frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function))
+        self.frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function, scope=scope))
         try:
             if isinstance(node, ast.Lambda):
                 return self.evaluate(node.body, scope)
@@ -231,6 +258,13 @@ class Calls(ClassMaking):
         finally:
             self.frames.pop()
         return None
+
+    def _perhaps_endless(self, function: PythonFunction) -> None:
+        """Follow what happens if a function that is called too deep calls itself without end."""
+        again = sum(frame.function is not None and frame.function.node is function.node for frame in self.frames)
+        text, spot = f"{function.name} calls itself without end", (self.frames[-1].line, -function.node.lineno)
+        if again >= _OFTEN and self.decide(text, Why.CALLBACK, spot, default=False):
+            raise thrown(RecursionError, NotKnown("maximum recursion depth exceeded"))
 
     def bind_arguments(
         self, function: PythonFunction, args: list[object], kwargs: dict[str, object]
@@ -347,22 +381,25 @@ class Calls(ClassMaking):
 
     def _execute_text(self, name: str, args: list[object], scope: Scope) -> object:
         """Execute ``exec`` or ``eval`` of a text, here or with a dict of names, as packages read ``version.py``."""
-        names = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
+        spaces = [item for item in args[1:3] if isinstance(item, dict)]
+        names = spaces[-1] if spaces else None
         code = args[0] if args else None
-        tree = _parse_code(code.lstrip() if isinstance(code, str) and name == "eval" else code)
+        tree = _parse_code(code.lstrip() if isinstance(code, (str, bytes)) and name == "eval" else code)
         if isinstance(tree, SyntaxError):
             raise thrown(SyntaxError, tree.msg)
-        # The text is not known: it may bind any name, in the dict that it was given and in the module.
+        # The text is not known: it may bind any name, in the dict that it was given and in the module, and load
+        # anything.
         if tree is None:
             if names is not None:
                 names[NotKnown(f"{name}()")] = NotKnown(f"{name}()")  # it may have any name now
             scope.module.open_ = True
+            self.perhaps_loads(f"the text that {name} runs", self.files.libraries)
             return NotKnown(f"{name}()")
         # With a dict of its own, the text runs like the body of a module: there is no scope around it.
         inner = scope
         bound: dict[str, object] = {}
         if names is not None:
-            bound = {str(key): value for key, value in names.items() if isinstance(key, str)}
+            bound = {str(key): value for space in spaces for key, value in space.items() if isinstance(key, str)}
             inner = Scope(bound, PythonModule("exec", bound, scope.module.file))
         line = self.frames[-1].line
         result: object = None
@@ -395,7 +432,7 @@ class Calls(ClassMaking):
 
 def _parse_code(code: object) -> ast.Module | SyntaxError | None:
     try:
-        return ast.parse(code) if isinstance(code, str) else None
+        return ast.parse(code) if isinstance(code, (str, bytes)) else None
     except SyntaxError as error:
         return error
     except (ValueError, RecursionError, MemoryError):
@@ -436,6 +473,22 @@ KEEPING: Final = frozenset({
     "append", "appendleft", "add", "extend", "insert", "put", "push", "set", "setdefault", "update", "__setitem__",
 })  # fmt: skip
 """Methods of containers, which keep what they are given."""
+
+
+_OFTEN: Final = 5
+_LONGEST_PATH: Final = 4096
+_FIRST_LIBRARY: Final = -1_000_000
+_TAKING_LIBRARIES: Final = frozenset(
+    {"ctypes", "_ctypes", "imp", "_imp", "importlib", "multiprocessing", "runpy", "sqlite3"}
+)
+"""The modules of the standard library with functions that may load what they get the path of."""
+
+
+def only_handles(name: str) -> bool:
+    """Whether code that is not read is known not to load a library whose path it gets: it stores it, or opens it."""
+    top = name.partition(".")[0].partition("(")[0]
+    is_standard = top in sys.stdlib_module_names and top not in _TAKING_LIBRARIES
+    return is_standard or top in {"open", "stream", "logger"} or name.rpartition(".")[2] in KEEPING
 
 
 def only_keeps(name: str) -> bool:

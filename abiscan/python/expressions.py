@@ -16,7 +16,7 @@ from abiscan.python.builtin_methods import fill_dict, make_set
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import World
-from abiscan.python.modelled import Modelled, Native
+from abiscan.python.modelled import LooksAround, Modelled, Native
 from abiscan.python.operations import bound_size, compare_values, describe_value, take_item
 from abiscan.python.targets import asks_version
 from abiscan.python.values import (
@@ -128,7 +128,7 @@ class Expressions(PythonMachine):
             enclosing = enclosing.around
         if name == "__name__":
             return scope.module.name
-        if name in {"__file__", "__path__", "__package__", "__spec__", "__doc__"}:
+        if name in attributes.OWN_NAMES:
             return attributes.of_module(self, scope.module, name)
         if name in self.builtins:
             return self.builtins[name]
@@ -267,14 +267,8 @@ class Expressions(PythonMachine):
                     args.append(Further("**"))
             else:
                 args.append(Further(value.name, value.why))
-        # These look at the scope of the call, which no function value has. A module that binds the name itself means
-        # its own.
-        if (
-            isinstance(node.func, ast.Name)
-            and node.func.id in _LOOKING_AROUND
-            and node.func.id not in scope.module.names
-        ):
-            return self.special(node.func.id, args, scope)
+        if isinstance(function, LooksAround):
+            return self.special(function.name, args, scope)
         # A traceback shows the line where the name of the method ends (Python/compile.c); the arguments may have moved
         # the line on.
         self.frames[-1].line = (
@@ -308,10 +302,6 @@ class Expressions(PythonMachine):
                 bodies.append(module)
             self.library.asking[node] = asks_version([node], [self.library.bindings(body) for body in bodies])
         return self.library.asking[node]
-
-    def special(self, name: str, args: list[object], scope: Scope) -> object:
-        """Call one of the built-in functions that look at their caller."""
-        raise NotImplementedError
 
     def _bool_op(self, node: ast.BoolOp, scope: Scope) -> object:
         # ``decisive`` ends the evaluation: true for ``or``, false for ``and``. At the head of the loop, each item so
@@ -615,8 +605,6 @@ class Expressions(PythonMachine):
         return self.frames[-1].sent.pop(node, NotKnown("yield"))
 
 
-_LOOKING_AROUND = frozenset({"super", "globals", "locals", "vars", "exec", "eval", "dir"})
-"""The built-in functions that look at their caller."""
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 

@@ -172,12 +172,13 @@ class PythonInterpreter(Calls):
         assert module.file is not None
         tree = self.library.tree(module.file)
         module.stage = Stage.RUNNING
-        self.frames.append(Frame(file=module.file, line=1))
+        scope = Scope(module.names, module)
+        self.frames.append(Frame(file=module.file, line=1, scope=scope))
         try:
             if tree is None:
                 self._raise_syntax_error(module.file)
                 self._refuse_file(self.library.problems[module.file])
-            self.execute(tree.body, Scope(module.names, module))
+            self.execute(tree.body, scope)
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
             raise

@@ -133,6 +133,13 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     raise Thrown(_wrap_error(machine, file, loader, failure))
 
 
+def load_unseen(machine: PythonMachine, file: str) -> None:
+    """Load a library of the package as code that is not read may do: only that it fails is noted."""
+    before = len(machine.trace.attempts)
+    _load_file(machine, file, LoadedBy.CTYPES)
+    del machine.trace.attempts[before:]
+
+
 def _is_lacking_for_sure(machine: PythonMachine, library: str) -> bool:
     """Whether a library that no search path leads to is missing in the process, too."""
     # Where the package is installed, this machine is the one that is asked about. What was not followed may have loaded

@@ -53,6 +53,8 @@ class Frame(Struct, kw_only=True):
     file: str | None
     line: int = 0
     function: PythonFunction | None = None
+    scope: Scope | None = None
+    """The names that its code binds; None for code of the reading's own."""
     suspends: bool = False
     """Whether it is that of a generator, which is suspended where it yields."""
     sent: dict[ast.AST, object] = field(default_factory=dict)
@@ -269,6 +271,11 @@ class PythonMachine:
             _log.debug("%s: takes %s to be %s, which depends on what is %s", condition.at, text, taken, why.value)
         return taken
 
+    def scope(self) -> Scope:
+        """Return the scope of the innermost function or module of the package."""
+        inner = (frame.scope for frame in reversed(self.frames) if frame.file is not None and frame.scope is not None)
+        return next(inner, Scope({}, PythonModule("__main__")))
+
     # ---- what the parts of the interpreter offer each other
 
     def call(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
@@ -291,6 +298,10 @@ class PythonMachine:
 
     def execute(self, body: Sequence[ast.stmt], scope: Scope) -> None:
         """Run statements."""
+        raise NotImplementedError
+
+    def special(self, name: str, args: list[object], scope: Scope) -> object:
+        """Call one of the built-in functions that look at their caller."""
         raise NotImplementedError
 
     def get_attribute(self, value: object, name: str) -> object:
@@ -349,6 +360,10 @@ class PythonMachine:
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:
         """Note that code which is not read may call a function of the package."""
+        raise NotImplementedError
+
+    def perhaps_loads(self, caller: str, libraries: Iterable[str]) -> None:
+        """Note that code which is not read may load libraries of the package."""
         raise NotImplementedError
 
     def perhaps_uses(self, caller: NotKnown, values: Iterable[object]) -> None:

@@ -31,6 +31,20 @@ class Modelled(Opaque):
         return type(self).__name__
 
 
+class LooksAround(Modelled, Struct, frozen=True, eq=False):
+    """A built-in function that looks at the scope of its call, such as ``exec`` and ``globals``."""
+
+    name: str
+
+    def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+        """Call it from compiled code, such as that of ``map``, which has no scope: the one around it counts."""
+        return machine.special(self.name, args, machine.scope())
+
+    def display_name(self) -> str:
+        """Return its name."""
+        return self.name
+
+
 class Native(Modelled, Struct, frozen=True, eq=False):
     """A function that the reading models."""
 

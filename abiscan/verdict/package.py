@@ -441,17 +441,16 @@ def _is_doubtful(library: UsedLibrary) -> bool:
 def _find_failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ImportFailure | None:
     """Return the failure that users see; None if the import succeeds, or if that is unknown."""
     # What ends the process is no exception, and nothing of the package comes after it.
-    for load in outcome.loads:
-        if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
-            return ImportFailure(
-                how=How.ABORTS,
-                exception=None,
-                message=load.raised.message,
-                file=load.at.file,
-                line=load.at.line if load.at.file else None,
-                cause=None,
-            )
+    ends = [(load.raised, load.at) for load in outcome.loads]
     raised = outcome.raised
+    if isinstance(raised, Raised) and raised.at is not None:
+        ends.append((raised, raised.at))
+    for end, at in ends:
+        if isinstance(end, Raised) and end.exception == PROCESS_ENDS:
+            line = at.line if at.file else None
+            return ImportFailure(
+                how=How.ABORTS, exception=None, message=end.message, file=at.file, line=line, cause=None
+            )
     if not isinstance(raised, Raised):
         return None
     return ImportFailure(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.models import (
+    acting,
     builtin,
     config,
     dataclasses_,
@@ -20,17 +21,19 @@ from abiscan.python.models import (
 from abiscan.python.models.recipes import with_recipes
 
 MODELS: Mapping[str, Callable[[PythonMachine], object]] = with_recipes(
-    {
-        **os_.MODELS,
-        **importlib_.MODELS,
-        **plain.MODELS,
-        **builtin.MODELS,
-        **config.MODELS,
-        **enum_.MODELS,
-        **dataclasses_.MODELS,
-        **texts.MODELS,
-        **torch_.MODELS,
-        **torch_library.MODELS,
-    }
+    acting.with_acting(
+        {
+            **os_.MODELS,
+            **importlib_.MODELS,
+            **plain.MODELS,
+            **builtin.MODELS,
+            **config.MODELS,
+            **enum_.MODELS,
+            **dataclasses_.MODELS,
+            **texts.MODELS,
+            **torch_.MODELS,
+            **torch_library.MODELS,
+        }
+    )
 )
 """Modules by full name, and what makes them."""

@@ -13,7 +13,7 @@ from abiscan.python.filesystem import as_text, path_exists, read_text, text_of_p
 from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
-from abiscan.python.modelled import Modelled, Native
+from abiscan.python.modelled import LooksAround, Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Namespace, native_functions, take_argument
 from abiscan.python.models.torch_module import TorchClass, TorchModule, has_name, knows_names
 from abiscan.python.operations import attempt_operation, describe_value
@@ -65,7 +65,7 @@ def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
         there = machine.library.torch_mentions(torch, args[1])
         if there is not None:
             return there
-    if isinstance(args[0], Instance) and not args[0].cls.is_open():
+    if isinstance(args[0], Instance) and not args[0].cls.is_open() and args[0].cls.find("__getattr__") is None:
         return args[1] in args[0].attributes
     return NotKnown(f"hasattr({describe_value(args[0])}, {args[1]!r})", attribute.why)
 
@@ -73,6 +73,8 @@ def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 def _model_getattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) < 2 or not isinstance(args[1], str):
         return NotKnown("getattr()")
+    if isinstance(args[0], NotKnown):
+        machine.perhaps_uses(args[0], [args[1]])
     try:
         return machine.get_attribute(args[0], args[1])
     except Thrown as error:
@@ -633,6 +635,7 @@ BUILTINS.update(
         pow=_model_pow,
     )
 )
+BUILTINS.update({name: LooksAround(name) for name in ("super", "globals", "locals", "vars", "exec", "eval", "dir")})
 # What is compiled is run from its text.
 BUILTINS["compile"] = Native("compile", lambda _m, args, _k: args[0] if args else NotKnown("compile()"))
 BUILTINS["open"] = Native("open", _model_open)
@@ -651,7 +654,7 @@ class Builtins(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return a built-in function or type."""
-        return self.names.get(name) or NotKnown(name)
+        return self.names if name == "__dict__" else self.names.get(name) or NotKnown(name)
 
     def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name. Code that is not read, such as the standard library's, then calls a function of the package."""

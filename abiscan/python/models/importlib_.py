@@ -366,9 +366,10 @@ def _run_file(machine: PythonMachine, file: str, name: object) -> object:
         machine.gap(f"{file} {machine.library.problems[file]}")
         return NotKnown("runpy")
     module = PythonModule(str(name), file=file)
-    machine.frames.append(Frame(file=file, line=1))
+    scope = Scope(module.names, module)
+    machine.frames.append(Frame(file=file, line=1, scope=scope))
     try:
-        machine.execute(tree.body, Scope(module.names, module))
+        machine.execute(tree.body, scope)
     except Thrown as error:
         error.failure.at = error.failure.at or machine.place()
         raise

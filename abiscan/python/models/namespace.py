@@ -41,7 +41,11 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
         return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
 
     def put(self, machine: PythonMachine, name: str, value: object) -> None:
-        """Replace the items of a list in it, such as ``sys.path``; no other name is set."""
+        """Replace the items of a list in it, such as ``sys.path``; no other name is set.
+
+        Code that is not read may call a function that is put into it, such as ``warnings.showwarning``.
+        """
+        machine.perhaps_calls(NotKnown(f"the code around {self.name}.{name}"), value)
         # In place, since the machine has the same list: ``sys.path = [...]`` is where it looks for modules.
         present = self.names.get(name)
         if isinstance(present, list) and isinstance(value, list):

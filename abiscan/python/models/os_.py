@@ -222,10 +222,6 @@ def _model_iglob(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return Lazy("glob.iglob()", iter(paths)) if isinstance(paths, list) else paths
 
 
-def _model_exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    raise thrown(SystemExit, *args[:1])
-
-
 def _model_fspath(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
     return NotKnown("os.fspath()") if text is None else text
@@ -295,7 +291,8 @@ def _make_os(machine: PythonMachine) -> object:
         scandir=_model_scandir,
         uname=_model_uname,
         fspath=_model_fspath,
-        _exit=_model_exit,
+        # The code that goes on is that of the parent.
+        fork=lambda _m, _a, _k: 2,
         getenv=lambda m, args, kwargs: m.call(m.get_attribute(environment, "get"), args, kwargs),
         getcwd=lambda _m, _a, _k: system.current_folder,
         putenv=lambda _m, _a, _k: None,

@@ -7,15 +7,14 @@ import ctypes
 import logging
 import struct
 from collections import namedtuple
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from abiscan.python import loading
 from abiscan.python.contexts import AroundBody, Suppress
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, LoadedBy, Told
+from abiscan.python.model import Answer, Told
 from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.acting import LoadedLibrary, open_library
 from abiscan.python.models.namespace import (
     Args,
     Kwargs,
@@ -378,87 +377,18 @@ def _context_manager(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
     return Wrapped("contextmanager", args[0]) if args else NotKnown("contextmanager()")
 
 
-class LoadedLibrary(Modelled):
-    """A ``ctypes.CDLL``: which functions it has is not known, apart from those of Windows that load libraries."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+class WindowsLoader(Modelled):
+    """``ctypes.windll``: libraries by name, as ``ctypes.windll.kernel32``."""
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return a function."""
-        if name in _LOADING_OF_WINDOWS and self.name.lower().removesuffix(".dll") == "kernel32":
-            return Native(name, _LOADING_OF_WINDOWS[name])
-        return super().get_attribute(machine, name)
-
-    def display_name(self) -> str:
-        """Return what was loaded."""
-        return f"ctypes.CDLL({self.name})"
-
-
-def _load_library(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    """Execute ``LoadLibraryExW``: return no handle for a library that cannot be loaded."""
-    with _expect_failure(machine, OSError):
-        try:
-            loading.load_library(machine, args[0] if args else None, LoadedBy.CTYPES)
-        except Thrown:
-            return None
-    return 1
-
-
-@contextmanager
-def _expect_failure(machine: PythonMachine, error: type[BaseException]) -> Iterator[None]:
-    """Have an exception count as handled while the body of the ``with`` runs."""
-    machine.guards.append((error,))
-    try:
-        yield
-    finally:
-        machine.guards.pop()
-
-
-def _add_folder(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    return machine.call(machine.get_attribute(machine.import_module("os"), "add_dll_directory"), args, kwargs)
-
-
-_LOADING_OF_WINDOWS: Final[dict[str, Model]] = {
-    "LoadLibraryW": _load_library,
-    "LoadLibraryExW": _load_library,
-    "AddDllDirectory": _add_folder,
-    "SetErrorMode": lambda _m, _a, _k: 0,
-}
-
-
-def _model_cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    name = take_argument(args, kwargs, 0, "name")
-    mode = take_argument(args, kwargs, 1, "mode", 0)
-    system = machine.files.system
-    # There, CDLL looks for slashes in the name before anything else (Lib/ctypes/__init__.py).
-    if name is None and system.is_windows:
-        raise thrown(TypeError, "argument of type 'NoneType' is not iterable")
-    if name is None:
-        return LoadedLibrary("the process")
-    if isinstance(name, str) and system.is_system_library(name):
-        return LoadedLibrary(name)
-    # With RTLD_NOLOAD, it asks for a library that is in the process already.
-    if isinstance(mode, int) and mode & 4 and isinstance(name, str) and not system.is_windows:  # RTLD_NOLOAD
-        inside = machine.files.inside(name)
-        if not any(item.path == inside and item.raised is None for item in machine.trace.attempts):
-            raise thrown(*system.not_there(name))
-    loading.load_library(machine, name, LoadedBy.CTYPES)
-    return LoadedLibrary(describe_value(name))
-
-
-class CdllLoader(Modelled):
-    """``ctypes.cdll``: libraries by name, as ``ctypes.windll.kernel32``."""
-
-    def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return ``LoadLibrary``."""
-        # ``LibraryLoader.__getattr__`` loads a library of that name: ``ctypes.windll.kernel32``.
-        if machine.files.system.is_system_library(name):
-            return LoadedLibrary(name)
+        """Return a library, or what loads one."""
         is_load = name in {"LoadLibrary", "__getitem__"}
-        return Native(f"ctypes.cdll.{name}", _model_cdll) if is_load else NotKnown(f"ctypes.cdll.{name}")
+        return Native(f"ctypes.windll.{name}", _open_windows) if is_load else _open_windows(machine, [name], {})
+
+
+def _open_windows(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    open_library(machine, args, kwargs)
+    return LoadedLibrary(describe_value(take_argument(args, kwargs, 0, "name")).strip("'"))
 
 
 _TYPES_OF_C: Final = tuple(name for name in dir(ctypes) if name.startswith("c_"))
@@ -469,17 +399,14 @@ def _value_of_c(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object
 
 
 def _make_ctypes(machine: PythonMachine) -> object:
-    names: dict[str, object] = {"cdll": CdllLoader(), "pydll": CdllLoader(), "RTLD_LOCAL": 0, "DEFAULT_MODE": 0}
+    """Return what the recipe of it does not have."""
+    names: dict[str, object] = {"RTLD_LOCAL": 0, "DEFAULT_MODE": 0, "_dlopen": Native("ctypes._dlopen", open_library)}
     names["RTLD_GLOBAL"] = 0 if machine.files.system.is_windows else 256
-    classes = native_functions("ctypes", CDLL=_model_cdll, PyDLL=_model_cdll, **dict.fromkeys(_TYPES_OF_C, _value_of_c))
+    names |= native_functions("ctypes", **dict.fromkeys(_TYPES_OF_C, _value_of_c))
     if not machine.files.system.is_windows:
-        return Namespace("ctypes", {**names, **classes}, absent=_OF_WINDOWS)
-    more = {
-        "windll": CdllLoader(),
-        "oledll": CdllLoader(),
-        **native_functions("ctypes", WinDLL=_model_cdll, OleDLL=_model_cdll),
-    }
-    return Namespace("ctypes", {**names, **classes, **more})
+        return Namespace("ctypes", names, absent=_OF_WINDOWS)
+    names |= {"windll": WindowsLoader(), "oledll": WindowsLoader()}
+    return Namespace("ctypes", {**names, **native_functions("ctypes", WinDLL=_open_windows, OleDLL=_open_windows)})
 
 
 # ---- sysconfig

@@ -72,7 +72,7 @@ class Recipe(Modelled):
         if since is not None and isinstance(python, tuple) and python < since:
             raise thrown(AttributeError, f"module '{self._module.name}' has no attribute '{name}'")
         # The recipe runs once, when the first of its names is asked for.
-        if name in self._names and name not in self._known.names:
+        if name in self._names and name not in self._known.names and name not in self._known.absent:
             if not self._run:
                 self._run = True
                 self._execute_recipe(machine)
