@@ -87,18 +87,16 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     attributes = {
         "__name__": module.name,
         "__dict__": module.names,
+        "__package__": module.name if module.folders else module.name.rpartition(".")[0],
+        "__builtins__": machine.builtins,
         **{own: NotKnown(own) for own in _OF_MODULES},
     }
-    if name == "__builtins__":
-        return machine.get_attribute(machine.import_module("builtins"), "__dict__")
     if name in attributes:
         return attributes[name]
     if name == "__file__" and module.file is not None:
         return machine.files.system.place(module.file)
     if name == "__path__" and module.folders:
         return [machine.files.system.place(folder) for folder in module.folders]
-    if name == "__package__":
-        return module.name if module.folders else module.name.rpartition(".")[0]
     if f"{module.name}.{name}" in machine.modules:
         return machine.modules[f"{module.name}.{name}"]
     # The body of a deferred module has bound nothing yet. It runs now, which ends this stage: the second look cannot

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import Final
+from zlib import crc32
 
 from abiscan.python import attributes, loading, special
 from abiscan.python.builtin_methods import HostMethod, construct_built_in
@@ -160,7 +161,7 @@ class Calls(ClassMaking):
         if len(text) > _LONGEST_PATH or not self.files.system.libraries.search(text) or only_handles(caller.name):
             return
         inside = self.files.inside(text)
-        if inside in self.files.libraries:
+        if inside:
             self.perhaps_loads(caller.name, [inside])
 
     def perhaps_loads(self, caller: str, libraries: Iterable[str]) -> None:
@@ -169,8 +170,8 @@ class Calls(ClassMaking):
         left = [path for path in libraries if path not in tried]
         if self.perhaps or not left:
             return
-        # By default it loads none of them. The number of the library takes the place of the column.
-        spot = (self.place().line, _FIRST_LIBRARY - self.files.libraries.index(left[0]))
+        # By default it loads none of them. What stands for the first of them takes the place of the column.
+        spot = (self.place().line, -crc32(left[0].encode()))
         if self.decide(f"{caller} loads {', '.join(left)}", Why.CALLBACK, spot, default=False):
             for path in left:
                 loading.load_unseen(self, path)
@@ -477,7 +478,6 @@ KEEPING: Final = frozenset({
 
 _OFTEN: Final = 5
 _LONGEST_PATH: Final = 4096
-_FIRST_LIBRARY: Final = -1_000_000
 _TAKING_LIBRARIES: Final = frozenset(
     {"ctypes", "_ctypes", "imp", "_imp", "importlib", "multiprocessing", "runpy", "sqlite3"}
 )

@@ -333,7 +333,18 @@ def ends_in_raise(body: Sequence[ast.stmt]) -> bool:
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return ends_in_raise(last.body) and ends_in_raise(last.orelse)
-    return isinstance(last, ast.Raise)
+    return isinstance(last, ast.Raise) or (isinstance(last, ast.Expr) and _ends_process(last.value))
+
+
+def _ends_process(node: ast.expr) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    if isinstance(called, ast.Name):
+        return called.id in {"exit", "quit"}
+    owner = getattr(getattr(called, "value", None), "id", None)
+    return isinstance(called, ast.Attribute) and f"{owner}.{called.attr}" in _LEAVING_PYTHON
+
+
+_LEAVING_PYTHON = frozenset({"os._exit", "os.abort", "sys.exit"})
 
 
 def _is_older(world: World, version: tuple[int, ...]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
+from abiscan.python.acting import ACTING
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.nodes import child_nodes, walk
 
@@ -35,6 +36,8 @@ _NO_BASES: Final = frozenset({"bool", "range", "slice", "memoryview", "NotImplem
 _ACTING_BUILTINS: Final = frozenset({
     "compile", "eval", "exec", "exit", "globals", "input", "locals", "next", "open", "quit", "vars", "__import__",
 })  # fmt: skip
+_ENDING_BUILTINS: Final = frozenset({"eval", "exec", "exit", "quit"})
+"""Those that end the process, or run a text."""
 _METHODS: Final = frozenset({
     "add", "append", "copy", "endswith", "extend", "get", "items", "join", "keys", "lower", "lstrip", "replace",
     "rstrip", "setdefault", "split", "splitlines", "startswith", "strip", "title", "update", "upper", "values",
@@ -176,11 +179,21 @@ class BodyJudge:
         except _Acts as reason:
             # Running a body in vain costs only time. So a doubtful one is passed over only if it is large, and if its
             # form is not one that nearly always matters.
-            is_certain = bool(reason.args) or self._saw_load
+            is_certain = bool(reason.args) or self._saw_load or self._calls_acting(file, tree)
             return not is_certain and len(self._code.source(file)) > LARGEST_DOUBTFUL
         except RecursionError:
             return False
         return True
+
+    def _calls_acting(self, file: str, tree: ast.Module) -> bool:
+        """Whether code outside of functions calls something that ends the process, loads or runs data."""
+        names = self.names(file)
+        nodes = list(walk(tree))
+        if names is None or any(
+            isinstance(node, ast.Name) and node.id in {*_ENDING_BUILTINS, "builtins"} for node in nodes
+        ):
+            return True
+        return any(isinstance(node, ast.Call) and self._is_acting(node.func, file, names) for node in nodes)
 
     # ---- names of other modules
 
@@ -331,10 +344,13 @@ class BodyJudge:
             if not isinstance(node, ast.Call):
                 continue
             name = getattr(node.func, "id", None)
+            is_acting = self._is_acting(node.func, file, names)
+            self._saw_load |= is_acting
             if isinstance(node.func, ast.Attribute):
-                if node.func.attr in self._code.acting and not self._is_quiet_above(node.func, defined, names, depth):
+                is_risky = node.func.attr in self._code.acting
+                if is_acting or (is_risky and not self._is_quiet_above(node.func, defined, names, depth)):
                     return True
-            elif name is None or name in _ACTING_BUILTINS:
+            elif is_acting or name is None or name in _ACTING_BUILTINS:
                 return True
             elif name in inside:
                 if self._acts_in(inside[name], defined, names, False, depth - 1):  # noqa: FBT003
@@ -342,6 +358,15 @@ class BodyJudge:
             elif not self._may_call(file, names, name, depth):
                 return True
         return made and any(self._acts_in(item, defined, names, False, depth - 1) for item in inside.values())  # noqa: FBT003
+
+    def _is_acting(self, called: ast.expr, file: str, names: _Names) -> bool:
+        """Whether a function of other code is called that loads, ends the process, or runs data."""
+        # A function may import the module itself: its usual name counts as well.
+        owner = getattr(getattr(called, "value", None), "id", None)
+        if f"{owner}.{getattr(called, 'attr', None)}" in ACTING:
+            return True
+        value = self._named_value(called, file, names)
+        return isinstance(value, _Foreign) and value.name in ACTING
 
     def _is_quiet_above(self, called: ast.Attribute, defined: _Defined, names: _Names, depth: int) -> bool:
         """Whether a method is called on ``super()``, and does nothing that matters there."""
@@ -380,7 +405,7 @@ class BodyJudge:
             owner = self._named_value(node.value, file, names)
             if isinstance(owner, _Module):
                 return self.member(owner.name, node.attr)
-            return FOREIGN if isinstance(owner, _Foreign) else None
+            return _Foreign(f"{owner.name}.{node.attr}") if isinstance(owner, _Foreign) else None
         return None
 
     def lineage(self, defined: _Defined, depth: int = _STEPS) -> list[_Defined] | None:
@@ -835,6 +860,8 @@ class _Body:
         function = self.value(node.func)
         values = self._judge_arguments(node)
         if isinstance(function, _Foreign):
+            if function.name in ACTING:
+                raise _Acts(function.name)
             self._hand_over(function, values)
             return _Foreign(f"{function.name}()")
         if isinstance(function, _Builtin):
@@ -865,6 +892,8 @@ class _Body:
         # once what it gets; whoever keeps it calls it after the import.
         calls = function.name.partition(".")[0] in _CALLING
         for value in values:
+            if isinstance(value, _Foreign) and value.name in ACTING:
+                raise _Acts(value.name)
             if isinstance(value, _Defined):
                 if self.judge.is_risky(value.path[-1]):
                     raise _Acts(value.path[-1])
@@ -885,6 +914,8 @@ class _Body:
         return values
 
     def _call_builtin(self, name: str, node: ast.Call, values: Sequence[_Value]) -> _Value:  # noqa: C901
+        if name in _ENDING_BUILTINS:
+            raise _Acts(name)
         is_plain = all(isinstance(value, (_Plain, _Foreign, _Builtin)) and value != _OBJECTS for value in values)
         cls = getattr(builtins, name)
         if isinstance(cls, type) and issubclass(cls, BaseException):

@@ -43,7 +43,7 @@ class PythonInterpreter(Calls):
 
     def __init__(self, library: PythonCode, world: AskedWorld, choices: Mapping[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
-        self.builtins = BUILTINS
+        self.builtins = dict(BUILTINS)
         self.models = MODELS
         self.whole_names: set[str] = set()
         """The modules that are there, and all that they are in."""

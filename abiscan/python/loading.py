@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -13,7 +14,19 @@ from abiscan.python.operations import describe_value
 from abiscan.python.questions import number_of
 from abiscan.python.systems import strip_folders
 from abiscan.python.torch_texts import NOT_LOADED, release_of, wording_of
-from abiscan.python.values import NotKnown, PythonError, TextOfError, Thrown, Why, torch_error
+from abiscan.python.values import (
+    Class,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    TextOfError,
+    Thrown,
+    Why,
+    thrown,
+    torch_error,
+)
+
+_OF_TORCH: Final = (LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES)
 
 
 def load_extension(machine: PythonMachine, file: str) -> None:
@@ -47,6 +60,16 @@ def load_library(machine: PythonMachine, path: object, loader: LoadedBy) -> None
 
 
 def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
+    # ``torch.ops.load_library`` resolves it first (torch/_utils_internal.py), which takes paths alone.
+    if loader in _OF_TORCH and isinstance(path, (int, type(None), list, PythonFunction, Class)):
+        kind = (
+            "function"
+            if isinstance(path, PythonFunction)
+            else "type"
+            if isinstance(path, Class)
+            else type(path).__name__
+        )
+        raise thrown(TypeError, f"expected str, bytes or os.PathLike object, not {kind}")
     machine.gap(f"the path of a library that is loaded is not known: {describe_value(path)}")
     machine.trace.attempts.append(
         Attempt(path=None, loader=loader, at=machine.place(), raised=Answer.UNKNOWN, guarded=machine.catches(OSError))
@@ -96,7 +119,10 @@ def _by_name(machine: PythonMachine, name: str, loader: LoadedBy) -> None:
 
 
 def _not_there(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
+    exception: type[Exception]
     exception, text = machine.files.system.not_there(path)
+    if loader is LoadedBy.IMPORT and not machine.files.system.is_windows:
+        exception = ImportError
     _fail_to_load(machine, path, loader, PythonError(exception, (text,)))
 
 
@@ -135,6 +161,8 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
 
 def load_unseen(machine: PythonMachine, file: str) -> None:
     """Load a library of the package as code that is not read may do: only that it fails is noted."""
+    if file not in machine.files.members:
+        _not_there(machine, file, LoadedBy.CTYPES)
     before = len(machine.trace.attempts)
     _load_file(machine, file, LoadedBy.CTYPES)
     del machine.trace.attempts[before:]
@@ -149,7 +177,7 @@ def _is_lacking_for_sure(machine: PythonMachine, library: str) -> bool:
 
 def _wrap_error(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> PythonError:
     """Return the error as ``torch.ops.load_library`` passes it on."""
-    if loader not in {LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES}:
+    if loader not in _OF_TORCH:
         return failure
     spelled = machine.files.system.spelled(path)
     told = machine.world.tells(

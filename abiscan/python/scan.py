@@ -17,7 +17,8 @@ from msgspec import Struct
 from abiscan.regex import regex
 
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
-           b"spec_from_file_location", b"exec_module", b"load_module", b"load_dynamic")  # fmt: skip
+           b"spec_from_file_location", b"exec_module", b"load_module", b"load_dynamic", b"create_dynamic", b"pydll",
+           b"ExtensionFileLoader")  # fmt: skip
 REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
                b"Library(", b".register_autograd", b"import library", b".define(", b".impl(")  # fmt: skip
 _LOADING = frozenset(LOADING)

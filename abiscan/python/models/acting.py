@@ -1,9 +1,4 @@
-"""What loads a library, ends the process, or runs data as a program: one table each.
-
-These are the functions that Python code comes to in the end. How it gets there is in ``recipes/``: from ``ctypes.cdll``
-to ``_ctypes.dlopen``. Code that is in no table and gets the path of a library of the package is a gap: see
-``PythonMachine.perhaps_loads``.
-"""
+"""What the functions do that load a library, end the process, or run data: see ``abiscan.python.acting``."""
 
 from __future__ import annotations
 
@@ -70,10 +65,18 @@ def _expect_failure(machine: PythonMachine, error: type[BaseException]) -> Itera
         machine.guards.pop()
 
 
+def _run_checked(function: str, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Execute what raises if a program fails, which may load a library that it gets the path of."""
+    if function != "run" or kwargs.get("check"):
+        machine.perhaps_uses(NotKnown(f"the program that subprocess.{function} starts"), [*args, *kwargs.values()])
+    return NotKnown(f"subprocess.{function}").part("()", *args, *kwargs.values())
+
+
 LOADERS: Final[Mapping[str, Model]] = {
     "_ctypes.dlopen": open_library,
     "_ctypes.LoadLibrary": open_library,
     "_imp.create_dynamic": _create_dynamic,
+    **{f"subprocess.{name}": partial(_run_checked, name) for name in ("check_call", "check_output", "run")},
 }
 
 # ---- the end of the process
@@ -238,8 +241,8 @@ def _may_call(data: bytes) -> bool:
 
     try:
         return any(opcode.name in _PICKLES_THAT_CALL for opcode, _, _ in pickletools.genops(data))
-    except ValueError:
-        return False  # reading it raises before it comes to an end
+    except Exception:  # noqa: BLE001 - what it raises for data that is no pickle is not documented
+        return True
 
 
 def _make_unpickler(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -166,7 +166,7 @@ def _model_issubclass(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
 
 
 def _model_exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    raise thrown(SystemExit, *args[:1])
+    raise thrown(SystemExit, args[0] if args else None)
 
 
 def _model_len(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -648,9 +648,9 @@ class Builtins(Modelled):
     __slots__ = ("machine", "names")
 
     def __init__(self, machine: PythonMachine) -> None:
-        # The machine looks names up in this very dict from now on, so that it sees what code puts into the module.
+        # The machine looks names up in this very dict, so that it sees what code puts into the module.
         self.machine = machine
-        machine.builtins = self.names = dict(BUILTINS)
+        self.names = machine.builtins
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return a built-in function or type."""

@@ -33,12 +33,15 @@ from abiscan.python.values import (
 
 
 class Spec(Modelled):
-    """A module's spec: where it is."""
+    """A module's spec: where it is, and whether its loader takes the file for Python code."""
 
-    __slots__ = ("folders", "name", "origin")
+    __slots__ = ("folders", "is_source", "name", "origin")
 
-    def __init__(self, name: str, origin: str | None, folders: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, origin: str | None, folders: tuple[str, ...] = (), *, is_source: bool | None = None
+    ) -> None:
         self.name, self.origin, self.folders = name, origin, folders
+        self.is_source = (origin or "").endswith(".py") if is_source is None else is_source
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its name and its places."""
@@ -125,7 +128,8 @@ def _check_spec(machine: PythonMachine, name: str, module: object) -> None:
 def _from_location(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name, place = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "location")
     if isinstance(name, str) and isinstance(place, (str, PurePath)):
-        return Spec(name, str(place))
+        loader = kwargs.get("loader")
+        return Spec(name, str(place), is_source=loader.spec.is_source if isinstance(loader, SpecLoader) else None)
     return NotKnown("spec_from_file_location()")
 
 
@@ -137,10 +141,10 @@ def _make_module(machine: PythonMachine, spec: Spec) -> object:
     """Return the module of a spec; that of an extension is loaded as it is made."""
     # ``create_module`` of an extension loads the library (Lib/importlib/_bootstrap_external.py, ExtensionFileLoader);
     # ``exec_module`` only runs slots of its initialisation.
-    if machine.files.system.libraries.search(spec.origin or ""):
+    if not spec.is_source and machine.files.system.libraries.search(spec.origin or ""):
         loading.load_library(machine, spec.origin, LoadedBy.IMPORT)
     inside = machine.files.inside(spec.origin) if spec.origin else None
-    if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
+    if inside is None or inside not in machine.files.members or not spec.is_source:
         return NotKnown(spec.name)
     folders = (posixpath.dirname(inside),) if posixpath.basename(inside) == "__init__.py" else ()
     return PythonModule(spec.name, {"__spec__": spec}, inside, folders)
@@ -157,11 +161,22 @@ def _model_reload(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return _execute_module(machine, take_argument(args, kwargs, 0, "module"))
 
 
-def _extension_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    name, path = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "path")
+def _make_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs, *, is_source: bool) -> object:
+    name, path = take_argument(args, kwargs, 0, "fullname"), take_argument(args, kwargs, 1, "path")
+    name = kwargs.get("name", name)
     if isinstance(name, str) and isinstance(path, (str, PurePath)):
-        return SpecLoader(Spec(name, str(path)))
-    return NotKnown("ExtensionFileLoader()")
+        return SpecLoader(Spec(name, str(path), is_source=is_source))
+    return NotKnown("the loader of a file")
+
+
+_extension_loader = functools.partial(_make_loader, is_source=False)
+_source_loader = functools.partial(_make_loader, is_source=True)
+
+
+def _make_spec(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    name, origin = take_argument(args, kwargs, 0, "name"), kwargs.get("origin")
+    is_known = isinstance(name, str) and isinstance(origin, (str, PurePath))
+    return Spec(str(name), str(origin)) if is_known else NotKnown("ModuleSpec()")
 
 
 def _from_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -172,6 +187,13 @@ def _from_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 def _load_dynamic(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     loader = _extension_loader(machine, args, kwargs)
     return _make_module(machine, loader.spec) if isinstance(loader, SpecLoader) else NotKnown("imp.load_dynamic()")
+
+
+def _load_source(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    loader = _source_loader(machine, args, kwargs)
+    if not isinstance(loader, SpecLoader):
+        return NotKnown("imp.load_source()")
+    return _execute_module(machine, _make_module(machine, loader.spec))
 
 
 class FileFinder(Modelled):
@@ -340,7 +362,7 @@ def _run_path(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute ``runpy.run_path``: run a file of the package under another name."""
     place = as_text(special.as_path(machine, take_argument(args, kwargs, 0, "path_name")))
     inside = None if place is None else machine.files.inside(place)
-    if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
+    if inside is None or inside not in machine.files.members:
         machine.gap(f"a file is run whose path is not known: {describe_value(args[0] if args else None)}")
         return NotKnown("runpy.run_path()")
     return _run_file(machine, inside, take_argument(args, kwargs, 2, "run_name", "<run_path>"))
@@ -408,7 +430,13 @@ def _make_util(_machine: PythonMachine) -> object:
 
 def _make_machinery(machine: PythonMachine) -> object:
     python = machine.world.python
-    names = native_functions("importlib.machinery", FileFinder=_model_finder, ExtensionFileLoader=_extension_loader)
+    names = native_functions(
+        "importlib.machinery",
+        FileFinder=_model_finder,
+        ExtensionFileLoader=_extension_loader,
+        SourceFileLoader=_source_loader,
+        ModuleSpec=_make_spec,
+    )
     suffixes = (
         NotKnown("EXTENSION_SUFFIXES")
         if isinstance(python, Answer)
@@ -431,12 +459,16 @@ def _make_resources(_machine: PythonMachine) -> object:
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "importlib": _make_importlib,
     "importlib.util": _make_util,
-    "importlib.machinery": _make_machinery,
+    **dict.fromkeys(
+        ("importlib.machinery", "importlib._bootstrap_external", "_frozen_importlib_external"), _make_machinery
+    ),
     "importlib.metadata": _make_metadata,
     "importlib_metadata": _make_metadata,
     "importlib.resources": _make_resources,
     "runpy": lambda _machine: Namespace("runpy", native_functions("runpy", run_path=_run_path, run_module=_run_module)),
-    "imp": lambda _machine: Namespace("imp", native_functions("imp", load_dynamic=_load_dynamic)),
+    "imp": lambda _machine: Namespace(
+        "imp", native_functions("imp", load_dynamic=_load_dynamic, load_source=_load_source)
+    ),
     "pkgutil": lambda _machine: Namespace(
         "pkgutil",
         native_functions(

@@ -16,6 +16,10 @@ Kwargs = dict[str, object]
 Model = Callable[[PythonMachine, Args, Kwargs], object]
 
 
+_AFTER_FAILURE = frozenset({"excepthook", "unraisablehook"})
+"""What is called once the import has failed."""
+
+
 class Namespace(Modelled, Struct, frozen=True, eq=False):
     """A module that is modelled.
 
@@ -45,7 +49,8 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
 
         Code that is not read may call a function that is put into it, such as ``warnings.showwarning``.
         """
-        machine.perhaps_calls(NotKnown(f"the code around {self.name}.{name}"), value)
+        if name not in _AFTER_FAILURE:
+            machine.perhaps_calls(NotKnown(f"the code around {self.name}.{name}"), value)
         # In place, since the machine has the same list: ``sys.path = [...]`` is where it looks for modules.
         present = self.names.get(name)
         if isinstance(present, list) and isinstance(value, list):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import codecs
 import json
 import re
+import zlib
 from collections.abc import Callable
+from typing import Final
 
 from packaging.version import InvalidVersion, Version
 
@@ -159,7 +164,64 @@ def _substitute(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return "".join(texts) if len(texts) == len(parts) else NotKnown("re.sub()")
 
 
+def _make_decoder(name: str, function: Callable[..., object]) -> Model:
+    """Return a function that makes one text of another: what is run is often kept so."""
+
+    def call(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        known = is_concrete(args) and is_concrete(kwargs)
+        return attempt_operation(f"{name}()", function, *args, **kwargs) if known else NotKnown(f"{name}()")
+
+    return call
+
+
+def _inflate(data: bytes) -> bytes | NotKnown:
+    inflated = zlib.decompressobj()
+    try:
+        text = inflated.decompress(data, _LARGEST_TEXT)
+    except zlib.error:
+        return NotKnown("zlib.decompress()")
+    return text if inflated.eof else NotKnown("zlib.decompress()")
+
+
+def _by_codec(function: Callable[..., object]) -> Callable[..., object]:
+    def convert(value: object, encoding: str = "utf-8") -> object:
+        return function(value, encoding) if encoding.lower() in _CODECS else NotKnown(f"{encoding}")
+
+    return convert
+
+
+_LARGEST_TEXT: Final = 2_000_000
+_CODECS: Final = frozenset({"ascii", "base64", "hex", "latin-1", "latin1", "rot13", "rot_13", "utf-8", "utf8"})
+"""The encodings whose texts are not much longer than what they are decoded from."""
+_DECODERS: Final[dict[str, dict[str, Callable[..., object]]]] = {
+    "base64": {
+        name: getattr(base64, name)
+        for name in (
+            "b64decode",
+            "standard_b64decode",
+            "urlsafe_b64decode",
+            "b32decode",
+            "b16decode",
+            "b85decode",
+            "b64encode",
+        )
+    },
+    "binascii": {"a2b_base64": binascii.a2b_base64, "unhexlify": binascii.unhexlify, "a2b_hex": binascii.a2b_hex},
+    "codecs": {"decode": _by_codec(codecs.decode), "encode": _by_codec(codecs.encode)},
+    "zlib": {"decompress": _inflate},
+}
+
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
+    **{
+        module: make_namespace(
+            module,
+            **{
+                name: Native(f"{module}.{name}", _make_decoder(f"{module}.{name}", of))
+                for name, of in functions.items()
+            },
+        )
+        for module, functions in _DECODERS.items()
+    },
     "json": make_namespace("json", **native_functions("json", load=_model_json, loads=_model_json)),
     "packaging": make_namespace("packaging"),
     "packaging.version": make_namespace("packaging.version", **_version_class("packaging.version")),
