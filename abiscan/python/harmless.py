@@ -914,7 +914,8 @@ class _Body:
         return values
 
     def _call_builtin(self, name: str, node: ast.Call, values: Sequence[_Value]) -> _Value:  # noqa: C901
-        if name in _ENDING_BUILTINS:
+        risky = any(isinstance(value, _Defined) and self.judge.is_risky(value.path[-1]) for value in values)
+        if risky or name in _ENDING_BUILTINS:
             raise _Acts(name)
         is_plain = all(isinstance(value, (_Plain, _Foreign, _Builtin)) and value != _OBJECTS for value in values)
         cls = getattr(builtins, name)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from abiscan.python.conventions import fits_target, parts_named_by
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Attempt, Exhausted, Unreadable
+from abiscan.python.machine import Attempt, Exhausted, ProcessEnded, Unreadable
 from abiscan.python.model import (
     Answer,
     HowLoaded,
@@ -148,7 +148,7 @@ def _attempts_of(machine: PythonInterpreter, modules: Sequence[str]) -> list[Att
 def _try_import(machine: PythonInterpreter, name: str) -> bool:
     try:
         machine.import_module(name)
-    except (Thrown, RecursionError, Unreadable):
+    except (Thrown, ProcessEnded, RecursionError, Unreadable):
         return False
     return True
 
@@ -217,7 +217,7 @@ def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
                     machine.call(
                         function, [NotKnown(parameter.arg, Why.ARGUMENT) for parameter in function.node.args.args], {}
                     )
-                except (Thrown, RecursionError):
+                except (Thrown, ProcessEnded, RecursionError):
                     continue
 
 
