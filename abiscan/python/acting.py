@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 LOADERS: Final = frozenset({
-    "_ctypes.dlopen", "_ctypes.LoadLibrary", "_imp.create_dynamic", "subprocess.check_call", "subprocess.check_output",
-    "subprocess.run",
+    "_ctypes.dlopen", "_ctypes.LoadLibrary", "_imp.create_dynamic", "numpy.ctypeslib.load_library",
+    "subprocess.check_call", "subprocess.check_output", "subprocess.run",
 })  # fmt: skip
 """Those of ``subprocess`` have a program do it, and raise what becomes of that."""
 ENDS: Final = frozenset({
@@ -27,9 +27,9 @@ RUNNERS: Final = frozenset({
 })  # fmt: skip
 _WAYS_THERE: Final = frozenset({
     "builtins.eval", "builtins.exec", "cProfile.run", "cProfile.runctx", "cffi.FFI", "code.InteractiveConsole",
-    "code.InteractiveInterpreter", "numpy.ctypeslib.load_library", "posix._exit", "posix.abort", "posix.execv",
-    "posix.execve", "posix.kill", "profile.run", "profile.runctx", "runpy.run_module", "runpy.run_path", "sys.exit",
-    "timeit.Timer", "timeit.repeat", "timeit.timeit", "trace.Trace",
+    "code.InteractiveInterpreter", "posix._exit", "posix.abort", "posix.execv", "posix.execve", "posix.kill",
+    "profile.run", "profile.runctx", "runpy.run_module", "runpy.run_path", "sys.exit", "timeit.Timer", "timeit.repeat",
+    "timeit.timeit", "trace.Trace",
 })  # fmt: skip
 """What the reading follows to one of them, or raises to the same end."""
 ACTING: Final = LOADERS | ENDS | RUNNERS | _WAYS_THERE

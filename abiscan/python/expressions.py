@@ -437,6 +437,8 @@ class Expressions(PythonMachine):
         value = self.evaluate_unsettled(node.value, scope)
         index = self.evaluate(node.slice, scope)
         self.frames[-1].line = node.lineno
+        if isinstance(value, NotKnown):
+            self.perhaps_uses(value, [index])
         lifted = self.with_target("[]", take_item, value, index)
         if lifted is not None:
             return lifted

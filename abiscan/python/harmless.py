@@ -193,7 +193,13 @@ class BodyJudge:
             isinstance(node, ast.Name) and node.id in {*_ENDING_BUILTINS, "builtins"} for node in nodes
         ):
             return True
-        return any(isinstance(node, ast.Call) and self._is_acting(node.func, file, names) for node in nodes)
+        for called in (node.func for node in nodes if isinstance(node, ast.Call)):
+            value = self._named_value(called, file, names)
+            if isinstance(value, _Defined) and not isinstance(value.node, ast.ClassDef):
+                self.is_quiet(value)  # notes whether it calls something of the kind
+            if self._saw_load or self._is_acting(called, file, names):
+                return True
+        return False
 
     # ---- names of other modules
 
@@ -345,7 +351,7 @@ class BodyJudge:
                 continue
             name = getattr(node.func, "id", None)
             is_acting = self._is_acting(node.func, file, names)
-            self._saw_load |= is_acting
+            self._saw_load |= is_acting or name in _ENDING_BUILTINS
             if isinstance(node.func, ast.Attribute):
                 is_risky = node.func.attr in self._code.acting
                 if is_acting or (is_risky and not self._is_quiet_above(node.func, defined, names, depth)):

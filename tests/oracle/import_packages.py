@@ -1,7 +1,7 @@
 """Import packages and write down what that did, each in a process of its own: run by a test, with folders as arguments.
 
 Writes a line of JSON with the operators of torch, then one for each package: what was raised, where, what caused it,
-which loads were tried, and what the dispatcher has got from Python; or the status of a process that the import has ended.
+which loads were tried, and what the dispatcher has got from Python. The status, if the import ends the process.
 """
 
 from __future__ import annotations

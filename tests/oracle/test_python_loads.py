@@ -29,8 +29,9 @@ CASES = [
     *((name, code, "absent") for name, code in ENDS.items()),
 ]
 OPEN: Final = frozenset({
-    "audit_hook", "codecs_register", "copyreg_pickle", "displayhook", "exec_ast", "exec_zlib", "formatwarning", "harmless_pickle",
-    "logging_handler", "marshal_loads", "meta_path", "path_hooks", "pickle_load", "pickle_loads", "pickle_unpickler",
+    "audit_hook", "codecs_register", "copyreg_pickle", "displayhook", "exec_ast", "exec_zlib", "formatwarning",
+    "harmless_pickle", "logging_handler", "marshal_loads", "meta_path", "path_hooks", "pickle_load", "pickle_loads",
+    "pickle_unpickler",
     "recursion", "recursion_caught", "recursion_class", "recursion_deep_fine", "recursion_init", "recursion_lambda",
     "recursion_mutual", "recursion_property", "setprofile", "settrace", "showwarning", "underscore_pickle",
 })  # fmt: skip

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 from abiscan.python import loading
+from abiscan.python.filesystem import as_text
 from abiscan.python.machine import ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, LoadedBy, Raised
 from abiscan.python.modelled import Modelled, Native
@@ -44,6 +46,23 @@ def _create_dynamic(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> obje
     return NotKnown(describe_value(machine.get_attribute(spec, "name")))
 
 
+def _load_for_numpy(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Execute ``numpy.ctypeslib.load_library``, which adds the suffix of libraries, or that of extension modules."""
+    name, place = (as_text(take_argument(args, kwargs, i, word)) for i, word in enumerate(("libname", "loader_path")))
+    folder = None if place is None else machine.files.inside(place)
+    path: object = NotKnown(f"numpy.ctypeslib.load_library({', '.join(map(describe_value, args))})")
+    if name is not None and folder is not None:
+        folder = posixpath.dirname(folder) if folder in machine.files.members else folder
+        own = machine.library.files.extension(posixpath.join(folder, name), machine.world.python)
+        names = [name] if posixpath.splitext(name)[1] else [posixpath.basename(own or ""), f"{name}.so", f"{name}.dll"]
+        paths = [posixpath.join(folder, name) for name in names]
+        inside = next((path for path in paths if path in machine.files.members), None)
+        if inside is None:
+            raise thrown(OSError, "no file with expected extension")
+        path = machine.files.system.place(inside)
+    return machine.call(machine.get_attribute(machine.import_module("ctypes"), "CDLL"), [path], {})
+
+
 def _open_quietly(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     """Execute ``dlopen`` or ``LoadLibraryW`` themselves, which return no handle for what cannot be loaded."""
     path = args[0] if args else None
@@ -76,6 +95,7 @@ LOADERS: Final[Mapping[str, Model]] = {
     "_ctypes.dlopen": open_library,
     "_ctypes.LoadLibrary": open_library,
     "_imp.create_dynamic": _create_dynamic,
+    "numpy.ctypeslib.load_library": _load_for_numpy,
     **{f"subprocess.{name}": partial(_run_checked, name) for name in ("check_call", "check_output", "run")},
 }
 
@@ -255,7 +275,7 @@ def _make_function(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
     return Native("FunctionType()", lambda machine, _args, _kwargs: machine.call(run, args[:2], {}))
 
 
-TEXTS: Final[Mapping[str, Model]] = {
+RUNNERS: Final[Mapping[str, Model]] = {
     **{f"{module}.{name}": _unpickles for module in ("pickle", "_pickle") for name in ("load", "loads")},
     **{f"{module}.Unpickler": _make_unpickler for module in ("pickle", "_pickle")},
     "types.FunctionType": _make_function,
@@ -327,7 +347,7 @@ def with_acting(
 ) -> dict[str, Callable[[PythonMachine], object]]:
     """Return models of modules, with the functions of the tables in them."""
     functions: dict[str, dict[str, object]] = {"_ctypes": {"CFuncPtr": Native("CFuncPtr", _find_function)}}
-    for full, model in (*LOADERS.items(), *ENDS.items(), *TEXTS.items()):
+    for full, model in (*LOADERS.items(), *ENDS.items(), *RUNNERS.items()):
         module, _, name = full.rpartition(".")
         functions.setdefault(module, {})[name] = Native(full, model)
     functions["posix"] = functions["os"]
