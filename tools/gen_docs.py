@@ -27,7 +27,7 @@ from msgspec import Struct
 import abiscan
 from abiscan.cli import main as program
 from abiscan.findings import Documented
-from abiscan.python import calls, expressions, patterns, special, statements
+from abiscan.python import acting, calls, expressions, patterns, special, statements
 from abiscan.python.explore import MOST_RUNS
 from abiscan.python.iteration import MOST_ITEMS
 from abiscan.python.library import LARGEST_SOURCE
@@ -170,6 +170,14 @@ def reading() -> str:
     names["expressions"] |= {"TemplateStr"}
     rows = [f"| {what} | {_code(kinds)} |\n" for what, kinds in names.items()]
     rows.append(f"| special methods | {_code(special.METHODS)} |\n")
+    rows += [
+        f"| what {does} | {_code(functions)} |\n"
+        for does, functions in (
+            ("loads a library", acting.LOADERS),
+            ("ends the process", acting.ENDS),
+            ("runs data", acting.RUNNERS),
+        )
+    ]
     rows += [f"| `{module}` | {_code(recipes.followed_names(module))} |\n" for module in recipes.NAMES]
     rows.append(f"| what keeps the functions that it is given | {_code(calls.KEEPERS)}; {_code(calls.KEEPING)} |\n")
     limits = Limits()
