@@ -21,6 +21,8 @@ ENDS: Final = frozenset({
     "faulthandler._read_null", "faulthandler._sigabrt", "faulthandler._sigfpe", "faulthandler._sigsegv",
     "faulthandler._stack_overflow",
 })  # fmt: skip
+EXITS: Final = frozenset({"os._exit", "os.abort", "sys.exit"})
+"""What ends the program whatever it gets: where that depends on something that is not known, it is a check."""
 RUNNERS: Final = frozenset({
     "_pickle.Unpickler", "_pickle.load", "_pickle.loads", "pickle.Unpickler", "pickle.load", "pickle.loads",
     "types.FunctionType",

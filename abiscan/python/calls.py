@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import Final
 from zlib import crc32
 
-from abiscan.python import attributes, loading, special
+from abiscan.python import attributes, loading, special, standard
 from abiscan.python.builtin_methods import HostMethod, construct_built_in
 from abiscan.python.classes import ClassMaking
 from abiscan.python.contexts import Manager
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame, PythonMachine
-from abiscan.python.model import NoResult
+from abiscan.python.model import Answer, NoResult
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import describe_value
 from abiscan.python.refusals import missing_arguments, too_many_arguments
@@ -172,7 +171,8 @@ class Calls(ClassMaking):
             return
         # By default it loads none of them. What stands for the first of them takes the place of the column.
         spot = (self.place().line, -crc32(left[0].encode()))
-        if self.decide(f"{caller} loads {', '.join(left)}", Why.CALLBACK, spot, default=False):
+        named = left[0] if len(left) == 1 else f"{left[0]} or another of {len(left)} libraries"
+        if self.decide(f"{caller} loads {named}", Why.CALLBACK, spot, default=False):
             for path in left:
                 loading.load_unseen(self, path)
 
@@ -487,7 +487,7 @@ _TAKING_LIBRARIES: Final = frozenset(
 def only_handles(name: str) -> bool:
     """Whether code that is not read is known not to load a library whose path it gets: it stores it, or opens it."""
     top = name.partition(".")[0].partition("(")[0]
-    is_standard = top in sys.stdlib_module_names and top not in _TAKING_LIBRARIES
+    is_standard = standard.has_module(top, Answer.UNKNOWN) is not False and top not in _TAKING_LIBRARIES
     return is_standard or top in {"open", "stream", "logger"} or name.rpartition(".")[2] in KEEPING
 
 

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack
 
 from abiscan.python import attributes, special
+from abiscan.python.acting import EXITS
 from abiscan.python.binding import Binding
 from abiscan.python.contexts import AroundBody
 from abiscan.python.iteration import push_item
@@ -341,10 +342,7 @@ def _ends_process(node: ast.expr) -> bool:
     if isinstance(called, ast.Name):
         return called.id in {"exit", "quit"}
     owner = getattr(getattr(called, "value", None), "id", None)
-    return isinstance(called, ast.Attribute) and f"{owner}.{called.attr}" in _LEAVING_PYTHON
-
-
-_LEAVING_PYTHON = frozenset({"os._exit", "os.abort", "sys.exit"})
+    return isinstance(called, ast.Attribute) and f"{owner}.{called.attr}" in EXITS
 
 
 def _is_older(world: World, version: tuple[int, ...]) -> bool:

@@ -124,47 +124,52 @@ _IGNORED: Final = frozenset({
 _OWN: Final = frozenset({"os.getpid()", "os.getpgid()", "os.getpgrp()"})
 
 
-def end_process(machine: PythonMachine, words: str) -> None:
+def _end_process(machine: PythonMachine, words: str) -> None:
     """End the process, unless the code may not run at all."""
     if not machine.perhaps:
         raise ProcessEnded(Raised(exception=PROCESS_ENDS, message=words, at=machine.place()))
 
 
 def _ends_with(words: str, machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    end_process(machine, words)
+    _end_process(machine, words)
     return None
 
 
 def _exits(function: str, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    end_process(machine, f"{function}({describe_value(args[0]) if args else ''})")
+    _end_process(machine, f"{function}({describe_value(args[0]) if args else ''})")
     return None
 
 
 def _executes(function: str, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     """End this program: another one takes the place of it."""
-    end_process(machine, f"{function}({describe_value(args[0]) if args else ''}) runs another program in its place")
+    _end_process(machine, f"{function}({describe_value(args[0]) if args else ''}) runs another program in its place")
     return None
 
 
 def _reads_null(function: str, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     pointer = args[0] if args else next(iter(kwargs.values()), 0)
     if pointer in (0, None):
-        end_process(machine, f"SIGSEGV in {function}(0)")
+        _end_process(machine, f"SIGSEGV in {function}(0)")
     return NotKnown(f"{function}()")
 
 
 def _kills(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     """Execute ``os.kill``: to this process, or to another one, which matters to nobody here."""
     is_own = len(args) == 2 and (args[0] == 0 or getattr(args[0], "name", None) in _OWN)
-    return (
-        machine.call(machine.get_attribute(machine.import_module("signal"), "raise_signal"), args[1:], {})
-        if is_own
-        else None
-    )
+    return _raise_signal(machine, args[1]) if is_own else None
 
 
-class Signals(Modelled):
-    """How the process takes signals: what the code sets up."""
+def _interrupts(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return _raise_signal(machine, args[0] if args else Signal.SIGINT)
+
+
+def _raise_signal(machine: PythonMachine, number: object) -> object:
+    """Execute ``signal.raise_signal``: whatever raises a signal comes to what the code has set up for it."""
+    return machine.call(machine.get_attribute(machine.import_module("signal"), "raise_signal"), [number], {})
+
+
+class Signals:
+    """What the code sets up for signals."""
 
     def __init__(self) -> None:
         self.handlers: dict[object, object] = {}
@@ -190,12 +195,8 @@ class Signals(Modelled):
         if number == Signal.SIGINT:
             raise thrown(KeyboardInterrupt)
         if number not in _IGNORED:
-            end_process(machine, Signal(number).name if number in list(Signal) else f"signal {number}")
+            _end_process(machine, Signal(number).name if number in list(Signal) else f"signal {number}")
         return None
-
-    def model_interrupt(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        """Execute ``_thread.interrupt_main``."""
-        return self.model_raise(machine, args[:1] or [Signal.SIGINT], {})
 
 
 def _make_signal(_machine: PythonMachine) -> object:
@@ -205,15 +206,10 @@ def _make_signal(_machine: PythonMachine) -> object:
         "raise_signal": signals.model_raise,
         "pthread_kill": lambda machine, args, kwargs: signals.model_raise(machine, args[1:], kwargs),
         "getsignal": lambda _m, args, _k: signals.handlers.get(args[0] if args else None, NotKnown("getsignal()")),
-        "interrupt_main": signals.model_interrupt,
     }
     names: dict[str, object] = {name: Native(f"signal.{name}", model) for name, model in functions.items()}
-    return Namespace("signal", {**names, **Signal.__members__, "SIG_DFL": _DEFAULT, "SIG_IGN": _IGNORE})
-
-
-def _interrupts(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    signals = machine.import_module("signal")
-    return machine.call(machine.get_attribute(signals, "interrupt_main"), args, kwargs)
+    names |= {**Signal.__members__, "SIG_DFL": _DEFAULT, "SIG_IGN": _IGNORE}
+    return Namespace("signal", {**names, "Signals": Namespace("signal.Signals", Signal.__members__)})
 
 
 _EXECUTING: Final = ("execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe")

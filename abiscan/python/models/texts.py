@@ -9,6 +9,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from packaging.version import InvalidVersion, Version
@@ -169,7 +170,7 @@ def _make_decoder(name: str, function: Callable[..., object]) -> Model:
 
     def call(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         known = is_concrete(args) and is_concrete(kwargs)
-        return attempt_operation(f"{name}()", function, *args, **kwargs) if known else NotKnown(f"{name}()")
+        return attempt_operation(f"{name}()", partial(function, *args, **kwargs)) if known else NotKnown(f"{name}()")
 
     return call
 
