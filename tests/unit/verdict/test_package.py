@@ -505,3 +505,24 @@ def test_code_alone_fails_for_a_package_only_where_it_is_known_not_to_be_install
     outcome = ImportOutcome(module="pkg", raised=raised, loads=(), registrations=(), conditions=(), gaps=())
     sure = package._sure(outcome, Surroundings(installed=lambda _name: installed))
     assert (sure == outcome, sure.raised is Answer.UNKNOWN) == (certain, not certain)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("os.abort()", "SIGABRT in os.abort() (pkg/__init__.py:5)"),
+        ("os._exit(0)", "os._exit(0) (pkg/__init__.py:5)"),
+        ("exec('os.kill(os.getpid(), 9)')", "SIGKILL (pkg/__init__.py:5)"),
+    ],
+)
+def test_an_import_that_ends_the_process_fails(code: str, says: str, tmp_path: Path) -> None:
+    from tests.fakes import SAMPLES
+
+    (tmp_path / "pkg").mkdir()
+    loads = "import os, torch\ntry:\n    torch.ops.load_library(os.path.join(os.path.dirname(__file__), '_C.so'))\n"
+    (tmp_path / "pkg" / "__init__.py").write_text(f"{loads}finally:\n    {code}\n", encoding="utf-8")
+    (tmp_path / "pkg" / "_C.so").write_bytes((SAMPLES / "loads" / "loads.so").read_bytes())
+    (package,) = abiscan.check(tmp_path / "pkg", "2.13.0").packages
+    assert package.error is not None
+    assert package.error.exception is None
+    assert package.summary == f"import fails - the process ends: {says}"
