@@ -402,15 +402,18 @@ class Calls(ClassMaking):
         if names is not None:
             bound = {str(key): value for space in spaces for key, value in space.items() if isinstance(key, str)}
             inner = Scope(bound, PythonModule("exec", bound, scope.module.file))
-        line = self.frames[-1].line
         result: object = None
-        if name == "eval" and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
-            result = self.evaluate(tree.body[0].value, inner)
-        else:
-            self.execute(tree.body, inner)
+        # The lines of the text are none of the package's: what it does happens at the line of the call.
+        self.frames.append(Frame(file=None, function=self.frames[-1].function))
+        try:
+            if name == "eval" and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
+                result = self.evaluate(tree.body[0].value, inner)
+            else:
+                self.execute(tree.body, inner)
+        finally:
+            self.frames.pop()
         if names is not None:
             names.update(bound)
-        self.frames[-1].line = line
         return result
 
     def _make_super(self, args: list[object], scope: Scope) -> object:
