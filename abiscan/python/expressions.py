@@ -20,6 +20,7 @@ from abiscan.python.modelled import LooksAround, Modelled, Native
 from abiscan.python.operations import bound_size, compare_values, describe_value, take_item
 from abiscan.python.targets import asks_version
 from abiscan.python.values import (
+    ABSENT,
     Deferred,
     Further,
     NotKnown,
@@ -305,7 +306,8 @@ class Expressions(PythonMachine):
 
     def _bool_op(self, node: ast.BoolOp, scope: Scope) -> object:
         # ``decisive`` ends the evaluation: true for ``or``, false for ``and``. At the head of the loop, each item so
-        # far was the opposite, or is not known; ``unknown`` is one of the latter that no decision was made about.
+        # far was the opposite, or is not known; ``unknown`` is one of the latter that no decision was made about, and
+        # the result may be the value of each of those.
         decisive = isinstance(node.op, ast.Or)
         unknown: NotKnown | None = None
         keys: list[object] = []
@@ -325,9 +327,10 @@ class Expressions(PythonMachine):
             is_true = special.truth_of(self, value)
             if is_true is decisive and unknown is None:
                 return value
-            # Which of the two values it is, is not known; their truth is.
+            # Which of the values it is, is not known; their truth is.
             if is_true is decisive:
-                return decisive
+                origin = (type(node.op).__name__, *keys, key_of(value))
+                return NotKnown(self.source_of(node), unknown.why, origin, truth=decisive)  # type: ignore[union-attr]
             if is_true is None:
                 keys.append(key_of(value))
             if is_true is None and (unknown is None or _is_of_target(value)):
@@ -348,6 +351,12 @@ class Expressions(PythonMachine):
             return NotKnown(self.source_of(node))
         finally:
             self.perhaps = before
+            self._forget_named(node, scope)
+
+    def _forget_named(self, node: ast.expr, scope: Scope) -> None:
+        """Forget what the ``:=`` bind in an expression that may not have been evaluated."""
+        for name in self.library.bound_names(node):
+            self._bind_named(name, NotKnown(name), scope)
 
     def _evaluate_compare(self, node: ast.Compare, scope: Scope) -> object:
         if len(node.ops) == 1:
@@ -360,14 +369,34 @@ class Expressions(PythonMachine):
         unknown: NotKnown | None = None
         result: object = True
         for op, comparator in zip(node.ops, node.comparators, strict=True):
-            right = self.evaluate(comparator, scope)
-            result = self._evaluate_compared(op, left, right)
-            if isinstance(result, NotKnown):
-                unknown = unknown or result
-            elif not special.truth_of(self, result):
+            if unknown is not None and self.library.acts(comparator):
+                # As in ``and``: it is evaluated only if what is not known lets it.
+                spot = (comparator.lineno, comparator.col_offset)
+                if not self.decide(f"{unknown.name} is true", unknown.why, spot, default=False, about=unknown):
+                    return unknown
+                unknown = None
+            if unknown is None:
+                right = self.evaluate(comparator, scope)
+                result = self._evaluate_compared(op, left, right)
+            else:
+                right, result = self._perhaps_compared(op, left, comparator, scope)
+            is_true = special.truth_of(self, result)
+            if is_true is False:
                 return result
+            if is_true is None:
+                unknown = unknown or (result if isinstance(result, NotKnown) else NotKnown(describe_value(result)))
             left = right
         return result if unknown is None else unknown
+
+    def _perhaps_compared(
+        self, op: ast.cmpop, left: object, comparator: ast.expr, scope: Scope
+    ) -> tuple[object, object]:
+        """Return the right operand and the result of a comparison that may not be reached."""
+        right = self._perhaps_value(comparator, scope)
+        try:
+            return right, self._evaluate_compared(op, left, right)
+        except Thrown:
+            return right, NotKnown(self.source_of(comparator))
 
     def _evaluate_compared(self, op: ast.cmpop, left: object, right: object) -> object:
         lifted = self.with_target(f" {type(op).__name__}", functools.partial(compare_values, op), left, right)
@@ -406,7 +435,9 @@ class Expressions(PythonMachine):
             body, orelse = self._perhaps_value(node.body, scope), self._perhaps_value(node.orelse, scope)
             if is_concrete(body) and is_concrete(orelse) and body == orelse:
                 return body
-            return NotKnown(self.source_of(node), unknown.why, ("if", unknown.key, key_of(body), key_of(orelse)))
+            truths = {special.truth_of(self, value) for value in (body, orelse)}
+            origin = ("if", unknown.key, key_of(body), key_of(orelse))
+            return NotKnown(self.source_of(node), unknown.why, origin, truths.pop() if len(truths) == 1 else None)
         return self.evaluate(node.body if is_true else node.orelse, scope)
 
     def _evaluate_list(self, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> object:
@@ -503,12 +534,15 @@ class Expressions(PythonMachine):
 
     def _evaluate_named(self, node: ast.NamedExpr, scope: Scope) -> object:
         value = self.evaluate(node.value, scope)
+        self._bind_named(node.target.id, value, scope)
+        return value
+
+    def _bind_named(self, name: str, value: object, scope: Scope) -> None:
         # PEP 572: the name is bound in the scope that the comprehensions around it are in.
         home = scope
         while home.is_comprehension and home.around is not None:
             home = home.around
-        home.outer_names.get(node.target.id, home).names[node.target.id] = value
-        return value
+        home.outer_names.get(name, home).names[name] = value
 
     def _evaluate_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp, scope: Scope) -> object:
         # The first iterable belongs to the scope around (language reference, 6.2.4), everything else to one of its own.
@@ -571,8 +605,11 @@ class Expressions(PythonMachine):
             raise _NotFollowed(source)
         # It yields once for each element, when the names of all its ``for`` parts are bound.
         part = node.generators[depth]
-        for value in source:
+        for item in source:
             self.count_steps()
+            value = self._decide_further(node, part, item) if isinstance(item, Further) else item
+            if value is ABSENT:
+                continue
             self.assign(part.target, value, scope)
             if not all(self._evaluate_condition(node, test, scope) for test in part.ifs):
                 continue
@@ -582,6 +619,13 @@ class Expressions(PythonMachine):
                 yield from self._evaluate_rounds(
                     node, self._evaluate_source(node, node.generators[depth + 1], scope), scope, depth + 1
                 )
+
+    def _decide_further(self, node: _Comprehension, part: ast.comprehension, further: Further) -> NotKnown:
+        """Return one item in place of an unknown number of them, ABSENT for none, where elements act."""
+        if not self.library.acts(node):
+            raise _NotFollowed(further)
+        text, spot = f"{self.source_of(part.iter)} is empty", (part.iter.lineno, part.iter.col_offset)
+        return ABSENT if self.decide(text, further.why, spot, default=True) else further.part("[…]")
 
     def _evaluate_condition(self, node: _Comprehension, test: ast.expr, scope: Scope) -> bool:
         value = self.evaluate(test, scope)

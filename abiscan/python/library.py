@@ -506,8 +506,8 @@ class PythonCode(Struct, dict=True):
             self._bindings[body] = bindings_of(body)
         return self._bindings[body]
 
-    def bound_names(self, node: ast.stmt) -> set[str]:
-        """Return the names that a statement binds."""
+    def bound_names(self, node: ast.stmt | ast.expr) -> set[str]:
+        """Return the names that a statement or an expression binds."""
         if node not in self._bound_names:
             self._bound_names[node] = bound_names(node)
         return self._bound_names[node]

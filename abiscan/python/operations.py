@@ -278,7 +278,7 @@ def text_of(value: object) -> object:
 def truth_of(value: object) -> bool | None:
     """Return ``bool(value)`` of what no class of the package says it of, None if that is not known."""
     if isinstance(value, NotKnown):
-        return None
+        return value.truth
     if isinstance(value, (list, tuple, dict, set, frozenset)):
         # In a list, only ``Further`` stands for items of which there may be none; in a dict or set, any unknown does.
         kind = Further if isinstance(value, (list, tuple)) else NotKnown

@@ -8,7 +8,7 @@ left one's; what returns ``NotImplemented`` passes the question on. Operators, b
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from abiscan.python import operations
@@ -456,11 +456,7 @@ def compare_values(machine: PythonMachine, op: ast.cmpop, left: object, right: o
     # Lists and tuples are compared item by item, since the items may have an ``__eq__`` of their own.
     if isinstance(op, (ast.Eq, ast.NotEq)) and _are_sequences(left, right):
         same = _all_equal(machine, left, right)  # type: ignore[arg-type]
-        return (
-            operations.compare_values(op, NotKnown(describe_value(left)), right)
-            if same is None
-            else same is isinstance(op, ast.Eq)
-        )
+        return _unknown_equality(op, left, right) if same is None else same is isinstance(op, ast.Eq)
     if isinstance(op, (ast.Is, ast.IsNot)) or (class_of(left) is None and class_of(right) is None):
         return operations.compare_values(op, left, right)
     method, reflected = COMPARISONS[type(op)]
@@ -478,7 +474,8 @@ def compare_values(machine: PythonMachine, op: ast.cmpop, left: object, right: o
     if plain_value(left) is not left or plain_value(right) is not right:
         return operations.compare_values(op, plain_value(left), plain_value(right))
     if isinstance(op, (ast.Eq, ast.NotEq)):
-        return _are_same(machine, left, right) is isinstance(op, ast.Eq)
+        same = _are_same(machine, left, right)
+        return _unknown_equality(op, left, right) if same is None else same is isinstance(op, ast.Eq)
     fields = _comparable_fields(left, right)
     if fields is not None:
         return operations.compare_values(op, *fields)
@@ -493,7 +490,11 @@ def _are_sequences(left: object, right: object) -> bool:
     return both and left is not right and not (is_concrete(left) and is_concrete(right))
 
 
-def _all_equal(machine: PythonMachine, left: list[object], right: list[object]) -> bool | None:
+def _unknown_equality(op: ast.cmpop, left: object, right: object) -> object:
+    return operations.compare_values(op, NotKnown(describe_value(left)), right)
+
+
+def _all_equal(machine: PythonMachine, left: Sequence[object], right: Sequence[object]) -> bool | None:
     if known_length(left) is None or known_length(right) is None:
         return None
     answers = [equal(machine, item, counterpart) for item, counterpart in zip(left, right, strict=False)]
@@ -514,16 +515,16 @@ def _field_values(value: Instance, names: list[str]) -> tuple[object, ...]:
     return tuple(value.attributes.get(name) for name in names)
 
 
-def _are_same(machine: PythonMachine, left: object, right: object) -> object:
+def _are_same(machine: PythonMachine, left: object, right: object) -> bool | None:
     """Tell whether objects are equal whose classes do not say: those of a dataclass by their fields, others by
-    identity.
+    identity; None if that is not known.
     """
     if left is right or not (isinstance(left, Instance) and isinstance(right, Instance)):
         return left is right
     if left.cls is not right.cls or not left.cls.is_dataclass:
         return False
     names = left.cls.fields()
-    return all(equal(machine, left.attributes.get(name), right.attributes.get(name)) for name in names)
+    return _all_equal(machine, _field_values(left, names), _field_values(right, names))
 
 
 def equal(machine: PythonMachine, left: object, right: object) -> bool | None:

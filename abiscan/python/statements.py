@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from abiscan.python import attributes, special
@@ -19,6 +20,7 @@ from abiscan.python.operations import describe_value
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
     ABSENT,
+    Further,
     NotKnown,
     Perhaps,
     PythonFunction,
@@ -238,15 +240,7 @@ class Statements(Handling):
         source = self.evaluate(node.iter, scope)
         values = self.iterate(source) if isinstance(node, ast.For) else self.iterate_async(source)
         if isinstance(values, NotKnown):
-            if not self.library.matters(node):
-                yield from self._run_perhaps(self._run_loop(node, iter([values.part("[…]")]), scope))
-                self.forget_bindings([node], scope, values)
-                return
-            # How many items there are is not known: by default none, in another run a single one that is not known.
-            spot = (node.lineno, node.col_offset)
-            text = f"{self.source_of(node.iter)} is empty"
-            empty = self.decide(text, values.why, spot, default=True)
-            values = iter([] if empty else [values.part("[…]")])
+            values = iter([Further(values.name, values.why, values.origin)])
         ended = yield from self._run_loop(node, values, scope)
         # A generator that nobody has but the loop is closed when it is left by ``break``, which runs its ``finally``.
         if not ended and isinstance(source, Lazy) and not isinstance(node.iter, ast.Name):
@@ -257,9 +251,21 @@ class Statements(Handling):
         self, node: ast.For | ast.AsyncFor, values: Iterator[object], scope: Scope
     ) -> Generator[object, object, bool]:
         """Run the body for each value; give whether all of them were taken."""
-        for value in values:
+        for item in values:
             self.count_steps()
             self.frames[-1].line = node.lineno
+            value = item
+            if isinstance(value, Further):
+                # How many items there are is not known. Where that matters: none by default, in another run a single
+                # one that is not known. Where it does not, the rest of the loop may run, or may not.
+                value = value.part("[…]")
+                if not self.library.matters(node):
+                    yield from self._run_perhaps(self._run_loop(node, chain((value,), values), scope))
+                    self.forget_bindings([node], scope, value)
+                    return True
+                spot = (node.lineno, node.col_offset)
+                if self.decide(f"{self.source_of(node.iter)} is empty", value.why, spot, default=True):
+                    continue
             try:
                 self.assign(node.target, value, scope)
                 yield from self.flow(node.body, scope)
@@ -405,11 +411,11 @@ class Statements(Handling):
         subject = self.evaluate(node.subject, scope)
         for case in node.cases:
             fits = match_pattern(self, case.pattern, subject, scope)
-            guard = (
-                True
-                if case.guard is None or fits is False
-                else special.truth_of(self, self.evaluate(case.guard, scope))
-            )
+            guard: bool | None = True
+            if case.guard is not None and fits is not False:
+                # Where it is not known whether the pattern fits, neither is whether its guard is evaluated.
+                evaluate = self.evaluate if fits else self._perhaps_value
+                guard = special.truth_of(self, evaluate(case.guard, scope))
             if fits is False or guard is False:
                 continue
             # As with ``if``: a decision only where it matters which case runs. Without one, the names that all cases

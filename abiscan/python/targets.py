@@ -83,8 +83,8 @@ def _own_parts(body: ast.AST) -> Iterator[ast.AST]:
             waiting.extend(child_nodes(node))
 
 
-def bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement binds, functions inside it apart."""
+def bound_names(statement: ast.stmt | ast.expr) -> set[str]:
+    """Return the names that a statement or an expression binds, functions inside it apart."""
     names: set[str] = set()
     waiting: list[ast.AST] = [statement]
     while waiting:

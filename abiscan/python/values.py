@@ -52,17 +52,23 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
     why: Why = Why.NOT_FOLLOWED
     origin: object = None
     """What it comes from, and how: equal for two that have one value, whatever it is; None if it is like no other."""
+    truth: bool | None = None
+    """Its truth, where that is known although the value is not: ``unknown or "text"`` is true."""
 
     def part(self, suffix: str, *args: object) -> NotKnown:
         """Return what comes out of it by an attribute, a call or an index."""
         # A loop over an unknown value would make its name longer without end.
         if len(self.name) >= 80:
-            return self
+            return self if type(self) is NotKnown and self.truth is None else NotKnown(self.name, self.why, self.key)
         return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
 
     def get_attribute(self, machine: object, name: str) -> object:
         """Return an attribute of it."""
         return self.part(f".{name}")
+
+    def single(self) -> NotKnown:
+        """Return it as one value, where it stands for an unknown number of them."""
+        return NotKnown(self.name, self.why, self.origin) if isinstance(self, Further) else self
 
     @property
     def key(self) -> object:

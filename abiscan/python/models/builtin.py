@@ -214,7 +214,8 @@ def _zip_sources(sources: list[Iterator[object]], *, strict: bool) -> Iterator[o
                     raise thrown(ValueError, _differing_lengths(place, "longer"))
                 return
             results.append(item)
-        yield tuple(results)
+        further = next((item for item in results if isinstance(item, Further)), None)
+        yield further or tuple(results)
 
 
 def _differing_lengths(place: int, kind: str) -> str:
@@ -260,7 +261,12 @@ def _model_enumerate(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
     start = take_argument(args, kwargs, 1, "start", 0)
     if isinstance(source, NotKnown) or not isinstance(start, int):
         return NotKnown("enumerate()")
-    return Lazy("enumerate()", enumerate(source, start))
+    return Lazy("enumerate()", _enumerate_items(source, start))
+
+
+def _enumerate_items(source: Iterator[object], start: int) -> Iterator[object]:
+    for number, item in enumerate(source, start):
+        yield item if isinstance(item, Further) else (number, item)
 
 
 def _model_map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -269,7 +275,15 @@ def _model_map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         machine.perhaps_calls(NotKnown("map()"), args[0] if args else None)
         return sources
     passed = _zip_sources(sources, strict=False)
-    return Lazy("map()", (machine.call(args[0], list(item), {}) for item in passed))  # type: ignore[call-overload]
+    return Lazy("map()", (_map_item(machine, args[0], item) for item in passed))
+
+
+def _map_item(machine: PythonMachine, function: object, item: object) -> object:
+    if isinstance(item, Further):
+        machine.perhaps_calls(NotKnown("map()"), function)
+        return item
+    assert isinstance(item, tuple)
+    return machine.call(function, list(item), {})
 
 
 def _model_filter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -282,6 +296,10 @@ def _model_filter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
 
 def _filter_items(machine: PythonMachine, test: object, source: Iterator[object]) -> Iterator[object]:
     for item in source:
+        if isinstance(item, Further):
+            machine.perhaps_calls(NotKnown("filter()"), test)
+            yield item
+            continue
         is_true = special.truth_of(machine, item if test is None else machine.call(test, [item], {}))
         if is_true is None:
             yield Further("filter()")
@@ -301,7 +319,7 @@ def _make_quantifier(*, decisive: bool) -> Callable[[PythonMachine, Args, Kwargs
             if is_true is decisive:
                 return decisive
             if is_true is None and unknown is None:
-                unknown = item if isinstance(item, NotKnown) else NotKnown("any()")
+                unknown = item.single() if isinstance(item, NotKnown) else NotKnown("any()")
         return unknown or (not decisive)
 
     return call
@@ -311,16 +329,21 @@ def _model_next(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args:
         return NotKnown("next()")
     if len(args) == 1:
-        return special.next_item(machine, args[0])
+        return _next_single(machine, args[0])
     machine.guards.append((StopIteration,))
     try:
-        return special.next_item(machine, args[0])
+        return _next_single(machine, args[0])
     except Thrown as error:
         if StopIteration not in error.failure.ancestry():
             raise
         return args[1]
     finally:
         machine.guards.pop()
+
+
+def _next_single(machine: PythonMachine, iterator: object) -> object:
+    item = special.next_item(machine, iterator)
+    return item.single() if isinstance(item, NotKnown) else item
 
 
 # ---- numbers
@@ -355,7 +378,7 @@ def _make_extreme(name: str, op: ast.cmpop) -> Callable[[PythonMachine, Args, Kw
 def _model_sum(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     values = machine.items(args[0]) if args else NotKnown("sum()")
     if isinstance(values, NotKnown):
-        return values
+        return NotKnown(f"sum({values.name})", values.why)
     total = take_argument(args, kwargs, 1, "start", 0)
     for item in values:
         total = special.apply_binary(machine, ast.Add(), total, item)
