@@ -14,7 +14,6 @@ from abiscan.python.operations import (
     as_member,
     attempt_exactly,
     attempt_operation,
-    contains_item,
     describe_value,
     in_range,
 )
@@ -25,6 +24,7 @@ from abiscan.python.values import (
     NotKnown,
     Perhaps,
     PythonError,
+    as_key,
     further_items,
     is_concrete,
     known_length,
@@ -227,29 +227,31 @@ def _by_comparing(machine: PythonMachine, values: list[object], keys: list[objec
     return [values[index] for index in (reversed(order) if reverse else order)]
 
 
-def _dict_get(_machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
+def _dict_get(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     assert isinstance(value, dict)
     default = args[1] if len(args) > 1 else kwargs.get("default")
-    if not args or contains_item(value, args[0]) is None:
-        return NotKnown(f"{describe_value(value)}.get()")
-    return value.get(args[0], default)
+    key = special.find_key(machine, value, args[0]) if args else NotKnown("key")
+    if key is ABSENT:
+        return default
+    return NotKnown(f"{describe_value(value)}.get()") if isinstance(key, NotKnown) else value[key]
 
 
-def _dict_pop(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _dict_pop(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, dict)
-    there = contains_item(value, args[0]) if args else None
-    if there:
-        return value.pop(args[0])
-    if there is False and len(args) == 1:
+    key = special.find_key(machine, value, args[0]) if args else NotKnown("key")
+    if key is ABSENT and len(args) == 1:
         raise thrown(KeyError, args[0])
-    return args[1] if there is False else NotKnown("dict.pop()")
+    if key is ABSENT:
+        return args[1]
+    return NotKnown("dict.pop()") if isinstance(key, NotKnown) else value.pop(key)
 
 
-def _dict_setdefault(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _dict_setdefault(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, dict)
-    if not args or contains_item(value, args[0]) is None:
-        return NotKnown("dict.setdefault()")
-    return value.setdefault(args[0], args[1] if len(args) > 1 else None)
+    key = special.find_key(machine, value, args[0]) if args else NotKnown("key")
+    if key is ABSENT:
+        return value.setdefault(as_key(args[0]), args[1] if len(args) > 1 else None)
+    return NotKnown("dict.setdefault()") if isinstance(key, NotKnown) else value[key]
 
 
 def _dict_from_keys(machine: PythonMachine, _value: object, args: list[object], _kwargs: dict[str, object]) -> object:
@@ -264,8 +266,8 @@ def _dict_from_keys(machine: PythonMachine, _value: object, args: list[object], 
 
 def _set_discard(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, set)
-    key = special.hashed_key(machine, value, args[0]) if args else NotKnown("set.discard()")
-    if isinstance(key, NotKnown):
+    key = special.find_key(machine, value, args[0]) if args else NotKnown("set.discard()")
+    if isinstance(key, NotKnown) and key is not ABSENT:
         note_change(value)
     value.discard(key)
     return None
@@ -273,7 +275,7 @@ def _set_discard(machine: PythonMachine, value: object, args: list[object], _kwa
 
 def _set_remove(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     assert isinstance(value, set)
-    if args and contains_item(value, special.hashed_key(machine, value, args[0])) is False:
+    if args and special.find_key(machine, value, args[0]) is ABSENT:
         raise thrown(KeyError, args[0])
     return _set_discard(machine, value, args, kwargs)
 
@@ -418,7 +420,7 @@ _CONVERTING: dict[type, tuple[str, ...]] = {
 
 def make_set(machine: PythonMachine, cls: type, items: list[object]) -> object:
     """Return a set of items."""
-    if not any(map(special.is_own, items)):
+    if is_concrete(items) and not any(isinstance(item, (list, tuple, dict, set)) for item in items):
         return attempt_operation(cls.__name__, cls, items)
     members: set[object] = set()
     for item in items:

@@ -89,7 +89,7 @@ def apply_binary(op: ast.operator, left: object, right: object) -> object:
     if isinstance(op, ast.Mult) and isinstance(left, list) and isinstance(right, int):
         return attempt_operation(name, operator.mul, left, right)
     if not (is_concrete(left) and is_concrete(right)):
-        return _unknown_result(name, left, right)
+        return unknown_result(name, left, right)
     return attempt_exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
 
 
@@ -134,7 +134,7 @@ def _may_grow(op: ast.operator, left: object, right: object) -> bool:
 def apply_unary(op: ast.unaryop, value: object) -> object:
     """Return ``-value`` and the like; ``not`` is decided by truth."""
     if not is_concrete(value):
-        return _unknown_result(f"{type(op).__name__} {describe_value(value)}", value)
+        return unknown_result(f"{type(op).__name__} {describe_value(value)}", value)
     functions = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
     return attempt_exactly("unary", functions[type(op)], value)  # type: ignore[arg-type]
 
@@ -144,27 +144,42 @@ def compare_values(op: ast.cmpop, left: object, right: object) -> object:
     name = f"{describe_value(left)} {SIGNS[type(op)]} {describe_value(right)}"
     if isinstance(op, (ast.Is, ast.IsNot)):
         same = _are_identical(left, right)
-        return _unknown_result(name, left, right) if same is None else same is isinstance(op, ast.Is)
+        return unknown_result(name, left, right) if same is None else same is isinstance(op, ast.Is)
     if isinstance(op, (ast.In, ast.NotIn)):
         is_contained = contains_item(right, left)
-        return _unknown_result(name, left, right) if is_contained is None else is_contained is isinstance(op, ast.In)
+        return unknown_result(name, left, right) if is_contained is None else is_contained is isinstance(op, ast.In)
     # What is known is compared by Python itself. Of what is not, equality is decided only between values that are equal
     # to nothing but themselves.
     if is_concrete(left) and is_concrete(right):
         return attempt_exactly(name, _COMPARE[type(op)], left, right)
     if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, NotKnown) and left is right:
         return isinstance(op, ast.Eq)
-    if isinstance(op, (ast.Eq, ast.NotEq)) and _is_unique(left) and _is_unique(right):
-        return isinstance(op, ast.NotEq)  # functions, classes and modules are equal to nothing but themselves
-    return _unknown_result(name, left, right)
+    if isinstance(op, (ast.Eq, ast.NotEq)) and _are_different(left, right):
+        return isinstance(op, ast.NotEq)
+    return unknown_result(name, left, right)
 
 
 _UNIQUE = (PythonFunction, PythonModule, Class, type, *_EXACT)
 
 
-def _is_unique(value: object) -> bool:
+_KINDS = (str, bytes, (int, float, complex), type(None), list, tuple, dict, (set, frozenset))
+
+
+def is_unique(value: object) -> bool:
     """Whether a value is equal to nothing but itself, or is a text or a number."""
     return isinstance(value, _UNIQUE) or getattr(type(value), "is_unique", False)
+
+
+def _are_different(left: object, right: object) -> bool:
+    """Whether two values that are not the same are unequal by what they are.
+
+    Functions, classes and modules are equal to nothing but themselves, texts, numbers, lists and tuples to nothing of
+    another kind.
+    """
+    kinds = [next((kind for kind in _KINDS if isinstance(value, kind)), None) for value in (left, right)]
+    if not all(kind or is_unique(value) for kind, value in zip(kinds, (left, right), strict=True)):
+        return False
+    return kinds[0] is not kinds[1] or kinds[0] is None
 
 
 def _are_identical(left: object, right: object) -> bool | None:
@@ -185,19 +200,13 @@ def contains_item(container: object, item: object) -> bool | None:
     if isinstance(container, (str, bytes)):
         same = isinstance(item, str) if isinstance(container, str) else isinstance(item, bytes)
         return item in container if same else None  # type: ignore[operator]
-    if isinstance(container, dict):
-        container = list(container)
-    if not isinstance(container, (list, tuple, set, frozenset, range)):
+    if not isinstance(container, (list, tuple, range)):
         return None
     if isinstance(item, NotKnown):
         return None if container else False
     if isinstance(container, range):
         return in_range(container, item)
-    # Identity goes before equality, as in PyObject_RichCompareBool (Objects/object.c).
-    for entry in container:
-        if entry is item or (is_concrete(entry) and is_concrete(item) and entry == item):
-            return True
-    return None if any(not is_concrete(entry) for entry in container) and is_concrete(item) else False
+    return item in container if is_concrete(container) and is_concrete(item) else None
 
 
 def in_range(numbers: range, item: object) -> bool:
@@ -221,31 +230,16 @@ def as_member(item: object) -> int | None:
 def take_item(value: object, index: object) -> object:
     """Return ``value[index]``."""
     name = f"{describe_value(value)}[{describe_value(index)}]"
-    if isinstance(value, dict):
-        if isinstance(index, NotKnown) or not _is_hashable(index):
-            return _unknown_result(name, value, index)
-        # The key that is not known may be this one.
-        if index not in value and any(isinstance(key, NotKnown) for key in value):
-            return _unknown_result(name, value, index)
-        return attempt_operation(name, operator.getitem, value, index)
     if isinstance(value, (list, tuple)) and known_length(value) is None:
         # Items before the first unknown number of items are counted from the front, those after the last one from the
         # end.
         gaps = [isinstance(item, Further) for item in value]
         before, after = gaps.index(True), gaps[::-1].index(True)
         is_known = isinstance(index, int) and (0 <= index < before or 0 < -index <= after)
-        return value[index] if is_known else _unknown_result(name, *value)  # type: ignore[call-overload]
+        return value[index] if is_known else unknown_result(name, *value)  # type: ignore[call-overload]
     if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and is_concrete(index):
         return attempt_operation(name, operator.getitem, value, index)
-    return _unknown_result(name, value, index)
-
-
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+    return unknown_result(name, value, index)
 
 
 def describe_value(value: object) -> str:
@@ -257,7 +251,8 @@ def describe_value(value: object) -> str:
     return str(getattr(value, "name", None) or type(value).__name__)
 
 
-def _unknown_result(name: str, *parts: object) -> NotKnown:
+def unknown_result(name: str, *parts: object) -> NotKnown:
+    """Return what is not known since it comes from these: two from the same parts have one value."""
     reasons = [part.why for part in parts if isinstance(part, NotKnown)]
     why = Why.TARGET if Why.TARGET in reasons else next(iter(reasons), Why.NOT_FOLLOWED)
     return NotKnown(name[:120], why, ("of", name[:120], *map(key_of, parts)))

@@ -9,8 +9,8 @@ from typing import Any, Final
 from abiscan.python import special
 from abiscan.python.binding import Binding
 from abiscan.python.iteration import MOST_ITEMS
-from abiscan.python.operations import compare_values, contains_item
-from abiscan.python.values import Instance, NotKnown, Scope, Thrown, known_length
+from abiscan.python.operations import compare_values
+from abiscan.python.values import ABSENT, Instance, NotKnown, Scope, Thrown, known_length
 
 _ITSELF: Final = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 """The types whose pattern takes the value itself: ``int(number)``."""
@@ -94,12 +94,13 @@ def _match_mapping(machine: Binding, pattern: ast.MatchMapping, subject: object,
     if not isinstance(subject, dict):
         return None if isinstance(subject, NotKnown) or special.is_own(subject) else False
     keys = [machine.evaluate(item, scope) for item in pattern.keys]
-    there = _all_match(contains_item(subject, key) for key in keys)
+    stored = [special.find_key(machine, subject, key) for key in keys]
+    there = _all_match(False if key is ABSENT else None if isinstance(key, NotKnown) else True for key in stored)
     if not there:
         return there
     if pattern.rest:
-        machine.bind(pattern.rest, {key: value for key, value in subject.items() if key not in keys}, scope)
-    return _match_each(machine, pattern.patterns, [subject[key] for key in keys], scope)
+        machine.bind(pattern.rest, {key: value for key, value in subject.items() if key not in stored}, scope)
+    return _match_each(machine, pattern.patterns, [subject[key] for key in stored], scope)
 
 
 def _match_class(machine: Binding, pattern: ast.MatchClass, subject: object, scope: Scope) -> bool | None:

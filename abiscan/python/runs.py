@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.python.effort import counted_by
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
@@ -107,7 +108,8 @@ class Runs:
         if kept is None:
             world = self.world()
             machine = PythonInterpreter(self.library, world, choices or {}, self._limits)
-            kept = work(machine), machine.steps
+            with counted_by(machine.count_steps):
+                kept = work(machine), machine.steps
             answered.keep(world.asked, kept)
         result, steps = kept
         self._steps[0] += steps

@@ -8,7 +8,7 @@ left one's; what returns ``NotImplemented`` passes the question on. Operators, b
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.python import operations
@@ -21,6 +21,7 @@ from abiscan.python.values import (
     Bound,
     Class,
     Deferred,
+    Further,
     Instance,
     NotKnown,
     Perhaps,
@@ -30,6 +31,7 @@ from abiscan.python.values import (
     TextOfError,
     Thrown,
     Wrapped,
+    as_key,
     class_of,
     is_concrete,
     known_length,
@@ -521,7 +523,7 @@ def _are_same(machine: PythonMachine, left: object, right: object) -> bool | Non
     """
     if left is right or not (isinstance(left, Instance) and isinstance(right, Instance)):
         return left is right
-    if left.cls is not right.cls or not left.cls.is_dataclass:
+    if left.cls is not right.cls or not left.cls.is_dataclass or not left.cls.is_compared:
         return False
     names = left.cls.fields()
     return _all_equal(machine, _field_values(left, names), _field_values(right, names))
@@ -554,10 +556,11 @@ def contains_item(machine: PythonMachine, container: object, item: object) -> ob
         return _is_among(machine, iterate_over(machine, container), item)
     if isinstance(container, Lazy):
         return _is_among(machine, iterate_over(machine, container), item)
-    if isinstance(container, (list, tuple)) and (is_own(item) or any(map(is_own, container))):
+    if isinstance(container, (list, tuple)) and not (is_concrete(container) and is_concrete(item)):
         return _is_among(machine, iter(list(container)), item)
-    if isinstance(container, (dict, set, frozenset)) and is_own(item):
-        return key_in(machine, container, item) is not ABSENT
+    if isinstance(container, (dict, set, frozenset)):
+        key = find_key(machine, container, item)
+        return key if isinstance(key, NotKnown) and key is not ABSENT else key is not ABSENT
     if isinstance(container, Modelled):
         method = machine.get_attribute(container, "__contains__")
         if isinstance(method, NotKnown):
@@ -574,69 +577,102 @@ def contains_item(machine: PythonMachine, container: object, item: object) -> ob
 def _is_among(machine: PythonMachine, source: Iterator[object] | NotKnown, item: object) -> object:
     if isinstance(source, NotKnown):
         return source
-    answers = []
+    answer: bool | None = False
     for candidate in source:
         machine.count_steps()
-        answers.append(equal(machine, candidate, item))
-        if answers[-1]:
+        same = None if isinstance(candidate, Further) else equal(machine, candidate, item)
+        if same:
             return True
-    return None if None in answers else False
+        answer = None if same is None else answer
+    return answer
 
 
 # ---- items
 
 
-def key_in(machine: PythonMachine, container: object, key: object) -> object:
-    """Return the key of a dict or set that equals this one, ABSENT if there is none; asks ``__hash__``, then
-    ``__eq__``.
+def find_key(machine: PythonMachine, container: Collection[object], key: object) -> object:
+    """Return the key of a dict or set that equals this one: ABSENT if none does, unknown if that is not known.
+
+    :raises Thrown: the key has no hash
     """
-    # The keys of the real dict are found by this Python, by identity for objects. Only keys that a class of the package
-    # compares need its ``__hash__`` and ``__eq__``.
-    own = plain_value(key) if plain_value(key) is not key else key
-    if not is_own(key) or isinstance(key, Class):
-        return own
-    asked = hash_of(machine, key)
-    if own is not key and asked is None:
-        return own
-    for candidate in list(container):  # type: ignore[call-overload]
-        if candidate is key or (
-            is_own(candidate) and hash_of(machine, candidate) == asked and equal(machine, candidate, key)
-        ):
+    if type(key) is str and key in container:
+        return key
+    _refuse_unhashable(machine, key)
+    if isinstance(key, NotKnown):
+        return key.single() if container else ABSENT
+    # The keys of the real dict are found by this Python, where it compares as that of the package does. Those that it
+    # cannot compare are asked one by one.
+    candidates: Iterable[object] = container
+    if _is_compared_here(key):
+        if key in container:
+            return key
+        candidates = [candidate for candidate in container if not _is_compared_here(candidate)]
+    answer: object = ABSENT
+    for candidate in list(candidates):
+        same = None if isinstance(candidate, NotKnown) else _is_same_key(machine, candidate, key)
+        if same:
             return candidate
-    return ABSENT
+        if same is None:
+            answer = operations.unknown_result(f"whether {describe_value(key)} is in it", candidate, key)
+    return answer
 
 
-def hash_of(machine: PythonMachine, value: object) -> object:
-    """Return what ``__hash__`` says of an object; itself if the class does not say."""
+def _is_compared_here(key: object) -> bool:
+    return is_concrete(key) or (operations.is_unique(key) and not (isinstance(key, Class) and is_own(key)))
+
+
+def _is_same_key(machine: PythonMachine, candidate: object, key: object) -> bool | None:
+    if candidate is key:
+        return True
+    hashes = hash_of(machine, candidate), hash_of(machine, key)
+    may_be = hashes[0] == hashes[1] or not all(isinstance(digest, int) for digest in hashes)
+    return equal(machine, candidate, key) if may_be else False
+
+
+def _refuse_unhashable(machine: PythonMachine, value: object, depth: int = 0) -> None:
+    """Raise what ``hash`` raises for a value that has none."""
     cls = class_of(value)
     if isinstance(value, (list, dict, set)) or (cls is not None and _forbids_hash(cls)):
         raise thrown(TypeError, f"unhashable type: '{type_name(value)}'")
-    if cls is None or isinstance(value, Class):
-        return value
+    if type(value) is tuple and depth < _DEEPEST:
+        machine.count_steps(len(value) // 8)
+        for part in value:
+            if type(part) is not str:
+                _refuse_unhashable(machine, part, depth + 1)
+
+
+def hash_of(machine: PythonMachine, value: object) -> object:
+    """Return what the ``__hash__`` of a class of the package says of an object; None if none says."""
+    _refuse_unhashable(machine, value)
+    if class_of(value) is None or isinstance(value, Class):
+        return None
     method = special_method(machine, value, "__hash__")
-    return id(value) if method is None or isinstance(method, NotKnown) else _call_typed(machine, "__hash__", method)
+    return None if method is None or isinstance(method, NotKnown) else _call_typed(machine, "__hash__", method)
 
 
 def _forbids_hash(cls: Class) -> bool:
     """Whether the nearest class that says something about equality defines ``__eq__``, and no ``__hash__``."""
     # A class that defines ``__eq__`` without ``__hash__`` gets ``__hash__ = None`` (PyType_Ready in
-    # Objects/typeobject.c).
+    # Objects/typeobject.c), and so does a dataclass that compares its objects and is not frozen (_hash_action in
+    # Lib/dataclasses.py).
     for ancestor in cls.ancestry():
-        if isinstance(ancestor, Class) and "__hash__" in ancestor.names:
+        if not isinstance(ancestor, Class):
+            return False
+        if "__hash__" in ancestor.names:
             return ancestor.names["__hash__"] is None
-        if isinstance(ancestor, Class) and "__eq__" in ancestor.names:
+        if ancestor.is_dataclass:
+            return not (ancestor.is_frozen or ancestor.is_hashed)
+        if "__eq__" in ancestor.names:
             return True
     return False
 
 
-def hashed_key(machine: PythonMachine, container: object, key: object) -> object:
+def hashed_key(machine: PythonMachine, container: Collection[object], key: object) -> object:
     """Return a key as it stands in a dict or set, or as it is put there."""
-    if class_of(key) is None:
-        if type(key) in (list, dict, set):
-            raise thrown(TypeError, f"unhashable type: '{type(key).__name__}'")
+    if type(key) is str:
         return key
-    present = key_in(machine, container, key)
-    return key if present is ABSENT else present
+    present = find_key(machine, container, key)
+    return as_key(key) if isinstance(present, NotKnown) else present
 
 
 def get_item(machine: PythonMachine, value: object, index: object) -> object:
@@ -646,7 +682,7 @@ def get_item(machine: PythonMachine, value: object, index: object) -> object:
         if method is not None:
             return machine.call(method, [index], {})
         if isinstance(value, Instance) and isinstance(value.inner, dict):
-            return _of_dict(machine, value, value.inner, index)
+            return _of_dict(machine, value.inner, index, special_method(machine, value, "__missing__"))
         if plain_value(value) is not value:
             return get_item(machine, plain_value(value), index)
     if isinstance(value, Class):
@@ -655,23 +691,26 @@ def get_item(machine: PythonMachine, value: object, index: object) -> object:
         return value
     if isinstance(value, Modelled):
         return machine.call(machine.get_attribute(value, "__getitem__"), [index], {})
-    if isinstance(value, dict) and is_own(index):
-        index = hashed_key(machine, value, index)
-    elif is_own(index):
+    if isinstance(value, dict):
+        return _of_dict(machine, value, index)
+    if is_own(index):
         index = as_index(machine, index)
     if value is None or isinstance(value, (int, float, PythonFunction, Instance)):
         raise thrown(TypeError, f"'{type_name(value)}' object is not subscriptable")
     return machine.settle(operations.take_item(value, index))
 
 
-def _of_dict(machine: PythonMachine, value: Instance, inner: dict[object, object], index: object) -> object:
-    # Only ``dict.__getitem__`` of a class that derives from ``dict`` asks for it (dict_subscript in
+def _of_dict(machine: PythonMachine, value: dict[object, object], index: object, missing: object = None) -> object:
+    key = find_key(machine, value, index)
+    if not isinstance(key, NotKnown):
+        return machine.settle(value[key])
+    # Only ``dict.__getitem__`` of a class that derives from ``dict`` asks for ``__missing__`` (dict_subscript in
     # Objects/dictobject.c).
-    missing = special_method(machine, value, "__missing__")
-    index = hashed_key(machine, inner, index)
-    if missing is not None and not isinstance(missing, NotKnown) and operations.contains_item(inner, index) is False:
+    if key is not ABSENT or isinstance(missing, NotKnown):
+        return operations.unknown_result(f"{describe_value(value)}[{describe_value(index)}]", index, key)
+    if missing is not None:
         return machine.call(missing, [index], {})
-    return machine.settle(operations.take_item(inner, index))
+    raise thrown(KeyError, index)
 
 
 def _of_class(machine: PythonMachine, cls: Class, index: object) -> object:
@@ -728,12 +767,12 @@ def delete_item(machine: PythonMachine, value: object, index: object) -> None:
             return
         value = plain_value(value)
     if isinstance(value, dict):
-        key = hashed_key(machine, value, index)
-        # If it is not known whether the key is there, nothing happens.
-        if operations.contains_item(value, key):
-            del value[key]
-        elif operations.contains_item(value, key) is False:
+        key = find_key(machine, value, index)
+        if key is ABSENT:
             raise thrown(KeyError, index)
+        # If it is not known whether the key is there, nothing happens.
+        if not isinstance(key, NotKnown):
+            del value[key]
     elif (
         isinstance(value, list)
         and isinstance(index, (int, slice))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Collection, Sequence, Sized
+from itertools import chain
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
+from abiscan.python.effort import count_parts
 from abiscan.python.model import PythonLine, World
 from abiscan.python.torch_texts import WORDINGS
 
@@ -87,15 +89,27 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
 
 
 def _is_small(key: object) -> bool:
-    """Whether comparing a key takes few steps; a part that occurs twice in it counts twice."""
+    """Whether hashing and comparing a key takes few steps; a part that occurs twice in it counts twice."""
     parts = [key]
     for _ in range(_LARGEST_KEY):
         if not parts:
             return True
         part = parts.pop()
-        if isinstance(part, tuple):
+        if isinstance(part, (tuple, frozenset)):
             parts += part
     return False
+
+
+def as_key(value: object) -> object:
+    """Return a value as it can be put into a dict: unknown if hashing it would take long."""
+    return value if is_concrete(value) or _is_small(value) else NotKnown("a large key")
+
+
+def is_open(key: object, depth: int = 0) -> bool:
+    """Whether a key of a dict, or a member of a set, is not known, or has a part that is not."""
+    if isinstance(key, (tuple, frozenset)):
+        return depth > _DEEPEST or any(is_open(part, depth + 1) for part in key)
+    return isinstance(key, NotKnown)
 
 
 def key_of(value: object) -> object:
@@ -105,6 +119,10 @@ def key_of(value: object) -> object:
         return key if _is_small(key) else value  # ``x = x + x`` doubles what it comes from each time
     if isinstance(value, (str, int, float, bytes, type(None))):
         return type(value), value
+    if isinstance(value, tuple):
+        return tuple(map(key_of, value)) if _is_small(value) else object()
+    if isinstance(value, frozenset):
+        return value if is_concrete(value) else object()
     try:
         hash(value)
     except TypeError:
@@ -242,7 +260,8 @@ class Class(Opaque, Struct, eq=False):
     :ivar qualified: its ``__qualname__``
     :ivar annotated: the names that its body annotates, in order: the fields of a dataclass or a named tuple
     :ivar metaclass: the class that it is an object of; None for ``type`` and for one that is not known
-    :ivar is_ordered: whether a dataclass compares its objects by their fields
+    :ivar is_ordered: whether a dataclass orders its objects by their fields
+    :ivar is_compared: whether objects of a dataclass are equal if their fields are
     :ivar is_frozen: whether the fields of its objects cannot be set
     :ivar is_hashed: whether the objects of a dataclass may have a hash although they are not frozen
     :ivar subclasses: the classes that derive from it directly
@@ -257,6 +276,7 @@ class Class(Opaque, Struct, eq=False):
     metaclass: Class | None = None
     is_dataclass: bool = False
     is_ordered: bool = False
+    is_compared: bool = True
     is_frozen: bool = False
     is_hashed: bool = False
     subclasses: list[Class] = field(default_factory=list)
@@ -431,6 +451,7 @@ ABSENT: Final = NotKnown("an attribute that is not there")
 SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
 _KNOWN: Final = (*SCALARS, type)
 _EVERYDAY: Final = frozenset({str, int, bool, float, type(None)})
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 
 
 def class_of(value: object) -> Class | None:
@@ -445,8 +466,17 @@ def class_of(value: object) -> Class | None:
     return None
 
 
-def is_concrete(value: object, depth: int = 0) -> bool:
-    """Whether nothing in a value is unknown, so that Python's own operations give what they give in the package."""
+_DEEPEST: Final = 8
+_MOST_PARTS: Final = 1_000_000
+_CHARACTERS_OF_A_PART: Final = 64
+
+
+def is_concrete(value: object) -> bool:
+    """Whether nothing in a value is unknown, so that Python's own operations give what they give in the package.
+
+    Those go through all of it, however often a part occurs: a value that they would not come to the end of counts as
+    unknown, and what they take is counted here.
+    """
     kind = type(value)
     if kind in _EVERYDAY:
         return True
@@ -455,13 +485,41 @@ def is_concrete(value: object, depth: int = 0) -> bool:
         return False
     if isinstance(value, _KNOWN):
         return True
-    if depth > 8:
-        return False
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(is_concrete(item, depth + 1) for item in value)
-    if isinstance(value, dict):
-        return all(is_concrete(key, depth + 1) and is_concrete(item, depth + 1) for key, item in value.items())
-    return getattr(type(value), "is_plain", False)
+    if isinstance(value, _CONTAINERS):
+        return _are_parts_concrete(value)
+    return getattr(kind, "is_plain", False)
+
+
+def _are_parts_concrete(container: Collection[object]) -> bool:
+    level: list[Any] = [container]
+    characters = count = 0
+    # Level by level, so that what is counted does not depend on the order of a set.
+    for _ in range(_DEEPEST):
+        count += sum(map(len, level))
+        if count + characters // _CHARACTERS_OF_A_PART > _MOST_PARTS:
+            break
+        below: list[Any] = []
+        for inside in level:
+            for part in chain(inside, inside.values()) if isinstance(inside, dict) else inside:
+                kind = type(part)
+                if kind is str:
+                    characters += len(part)
+                elif kind in _EVERYDAY:
+                    continue
+                elif kind is NotKnown:
+                    return False
+                elif isinstance(part, _CONTAINERS):
+                    below.append(part)
+                elif isinstance(part, bytes):
+                    characters += len(part)
+                elif not isinstance(part, _KNOWN) and not getattr(kind, "is_plain", False):
+                    return False
+        level = below
+        if not level:
+            break
+    count += characters // _CHARACTERS_OF_A_PART
+    count_parts(count)
+    return not level and count <= _MOST_PARTS
 
 
 def further_items(items: list[object] | NotKnown) -> list[object]:
@@ -477,7 +535,7 @@ def known_length(value: Sized) -> int | None:
     if isinstance(value, (list, tuple)):
         return None if any(isinstance(item, Further) for item in value) else len(value)
     if isinstance(value, (dict, set, frozenset)):  # two that are not known may be equal
-        return None if has_unknown(value) else len(value)
+        return None if any(map(is_open, value)) else len(value)
     return len(value)
 
 
@@ -493,8 +551,3 @@ def note_change(value: list[object] | dict[object, object] | set[object]) -> Non
         value.add(more)
     else:
         value[more] = more
-
-
-def has_unknown(values: Iterable[object]) -> bool:
-    """Whether one of them is not known."""
-    return any(isinstance(value, NotKnown) for value in values)

@@ -422,7 +422,7 @@ def _model_pow(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 def _model_hash(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     digest = special.hash_of(machine, args[0]) if args else None
-    return digest if args and special.is_own(args[0]) and isinstance(digest, int) else NotKnown("hash()")
+    return NotKnown("hash()") if digest is None else digest
 
 
 def _model_repr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -41,6 +41,7 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
         cls = args[0]
         cls.is_dataclass = True
         cls.is_ordered, cls.is_frozen = kwargs.get("order") is True, kwargs.get("frozen") is True
+        cls.is_compared = kwargs.get("eq", True) is not False
         # Without ``__eq__``, the hash of ``object`` stays.
         cls.is_hashed = kwargs.get("unsafe_hash", False) is not False or kwargs.get("eq", True) is not True
         if not machine.perhaps:
