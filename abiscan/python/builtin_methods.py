@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import functools
 import string
 from collections.abc import Callable
 from pathlib import PurePath
+from typing import Any
 
 from abiscan.python import special
+from abiscan.python.effort import count_parts
+from abiscan.python.growth import may_format_grow, may_method_grow
+from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import (
@@ -16,6 +21,7 @@ from abiscan.python.operations import (
     attempt_operation,
     describe_value,
     in_range,
+    make_text,
 )
 from abiscan.python.values import (
     ABSENT,
@@ -32,12 +38,18 @@ from abiscan.python.values import (
     thrown,
 )
 
-_WIDTHS = {"ljust", "rjust", "center", "zfill", "expandtabs", "to_bytes"}
+_OPERATORS: dict[str, ast.operator] = {f"__{name}__": op() for op, (name, _) in special.OPERATORS.items()}
+_CHARACTERS_OF_A_PART = 8
+_OF_TYPES = {"__new__", "__init__", "maketrans", "mro", "fromkeys"}
 _CHANGING = {
     "add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop",
     "popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update",
 }  # fmt: skip
-_CALLING = {"maketrans"}
+_MAKING: dict[str, Callable[[str, tuple[Any, ...], dict[str, Any]], str]] = {
+    "format": lambda text, args, kwargs: text.format(*args, **kwargs),
+    "join": lambda text, args, _kwargs: text.join(map(str, args[0])),
+}
+"""Methods that make a text of known and unknown parts."""
 
 
 class HostMethod(Modelled):
@@ -60,17 +72,25 @@ class HostMethod(Modelled):
             return NotKnown(self.display_name() + "()")
         if self.value is dict and self.name == "fromkeys":
             return _dict_from_keys(machine, self.value, args, kwargs)
+        # ``list.append(x, 1)`` is ``x.append(1)``.
+        receiver = special.plain_value(args[0]) if args and isinstance(self.value, type) else self.value
+        if receiver is not self.value and isinstance(receiver, self.value) and self.name not in _OF_TYPES:  # type: ignore[arg-type]
+            return HostMethod(receiver, self.name).call(machine, args[1:], kwargs)
+        if (op := _OPERATORS.get(self.name)) is not None and len(args) == 1:
+            return special.apply_binary(machine, op, self.value, args[0])
+        if self.name == "__contains__" and len(args) == 1:
+            there = special.contains_item(machine, self.value, args[0])
+            return NotKnown(self.display_name() + "()") if there is None else there
         # Containers may hold values that are not known, so their methods are modelled. For all that follows, every part
         # must be known, and the result must not be huge.
         method = _METHODS.get((type(self.value), self.name))
         if method is not None:
             return method(machine, self.value, args, kwargs)
-        if self.name in _WIDTHS and any(isinstance(argument, int) and argument > 1000 for argument in args):
-            return NotKnown(self.display_name() + "()")
-        if self.name in {"format", "format_map"} and not _short_fields(self.value):
-            return NotKnown(self.display_name() + "()")
         if self.name == "join" and isinstance(self.value, (str, bytes)) and len(args) == 1:
             args = [machine.items(args[0])]
+        return self._call_real(machine, args, kwargs)
+
+    def _call_real(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         # A real method cannot look at objects of the package: a format asks their methods here, any other gets the
         # built-in value behind them and may call what they define.
         if any(map(special.is_own, (*args, *kwargs.values()))):
@@ -85,13 +105,15 @@ class HostMethod(Modelled):
             name = self.display_name() + "()"
             if isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
                 note_change(self.value)
+            if isinstance(self.value, str) and self.name in _MAKING and not may_format_grow(self.value):
+                making = functools.partial(_MAKING[self.name], self.value)
+                return make_text(name, lambda *values: making(values[:-1], values[-1]), *args, kwargs)
             return NotKnown(name, unknown.why) if unknown else NotKnown(name)
+        if isinstance(self.value, (str, bytes)):
+            count_parts(len(self.value) // _CHARACTERS_OF_A_PART)
+        if may_method_grow(self.value, self.name, args, kwargs):
+            return NotKnown(self.display_name() + "()")
         return attempt_operation(self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
-
-
-def _short_fields(template: object) -> bool:
-    """Whether no field of a format string is wide."""
-    return not any(len(run) > 3 for run in "".join(c if c.isdigit() else " " for c in str(template)).split())
 
 
 # ---- methods that take values that are not known, too
@@ -298,7 +320,7 @@ def _set_add(machine: PythonMachine, value: object, args: list[object], _kwargs:
 
 def _model_format(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     """Execute ``str.format`` with objects of the package, whose own methods make their texts."""
-    if not isinstance(value, str) or not _short_fields(value):
+    if not isinstance(value, str) or may_format_grow(value):
         return NotKnown("str.format()")
     parts: list[object] = []
     automatic = iter(args)
@@ -316,8 +338,7 @@ def _model_format(machine: PythonMachine, value: object, args: list[object], kwa
         parts.append(
             special.repr_of(machine, part) if conversion == "r" else special.format_value(machine, part, spec or "")
         )
-    unknown = next((part for part in parts if isinstance(part, NotKnown)), None)
-    return NotKnown("str.format()", unknown.why) if unknown else "".join(map(str, parts))
+    return make_text("str.format()", lambda *texts: "".join(map(str, texts)), *parts)
 
 
 def _as_pairs(value: object) -> list[tuple[object, object]]:
@@ -384,7 +405,7 @@ def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kw
         if made is not ABSENT:
             return made
         args = [special.plain_value(args[0]), *args[1:]]
-    if is_concrete(args) and is_concrete(kwargs):
+    if is_concrete(args) and is_concrete(kwargs) and not may_method_grow(cls, cls.__name__, args, kwargs):
         has_exact_errors = cls in {int, float, complex} or hasattr(cls, "_fields")
         make = attempt_exactly if not kwargs and has_exact_errors else attempt_operation
         return make(f"{cls.__name__}()", cls, *args, **kwargs)
@@ -430,6 +451,12 @@ def make_set(machine: PythonMachine, cls: type, items: list[object]) -> object:
 
 def _model_dict(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
     made: dict[object, object] = {}
+    # A mapping that is modelled knows what it holds, although not all of that: ``dict(os.environ)``.
+    if len(args) == 1 and isinstance(args[0], Modelled) and not isinstance(args[0], Lazy):
+        copied = machine.call(machine.get_attribute(args[0], "copy"), [], {})
+        if kwargs:
+            machine.call(machine.get_attribute(copied, "update"), [], kwargs)
+        return copied
     if args and not fill_dict(machine, made, args[0]):
         return NotKnown("dict()")
     made.update(kwargs)
@@ -467,4 +494,6 @@ def type_of(value: object) -> object:
         return value.cls
     if isinstance(value, Class):
         return value.metaclass or type
+    if isinstance(value, NotKnown):
+        return NotKnown(f"type({value.name})", value.why, ("type", value.key))
     return type(value) if is_concrete(value) else NotKnown(f"type({describe_value(value)})")

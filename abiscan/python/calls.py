@@ -119,6 +119,8 @@ class Calls(ClassMaking):
 
     def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
         self.perhaps_uses(function, [*args, *kwargs.values()])
+        if not only_keeps(function.name):
+            self._hand_over([*args, *kwargs.values()])
         # A function of an extension module that is loaded: what it returns may be known from its machine code.
         module, _, name = function.name.rpartition(".")
         if module in self.extensions and not args and not kwargs:
@@ -131,6 +133,14 @@ class Calls(ClassMaking):
             return NotKnown(f"{function.name}()", function.why)
         return function.part("()", *args, *kwargs.values())
 
+    def _hand_over(self, values: Iterable[object]) -> None:
+        """Note that code which is not read gets modules, perhaps by their ``__name__``: it may set any name in them."""
+        for value in values:
+            module = self.modules.get(value) if isinstance(value, str) else value
+            # By the very text of ``__name__``: a distribution, too, may go by the same name.
+            if isinstance(module, PythonModule) and (module is value or module.name is value):
+                module.open_ = True
+
     def _call_wrapped(self, function: Wrapped, args: list[object], kwargs: dict[str, object]) -> object:
         if function.kind == "contextmanager" and isinstance(function.function, PythonFunction):
             return Manager(function.function, list(args), kwargs)
@@ -140,13 +150,17 @@ class Calls(ClassMaking):
 
     def perhaps_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
         """Note that code which is not read gets values, and may call the functions among them."""
-        for value in values:
-            if isinstance(value, (str, bytes, PurePath)):
+        waiting = list(values)
+        # What occurs twice, or in itself, is used once.
+        seen: set[int] = set()
+        while waiting:
+            value = waiting.pop(0)
+            if isinstance(value, (list, tuple, dict)):
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    waiting[:0] = list(value.values() if isinstance(value, dict) else value)[:20]
+            elif isinstance(value, (str, bytes, PurePath)):
                 self._perhaps_loads_named(caller, value)
-            elif isinstance(value, (list, tuple)):
-                self.perhaps_uses(caller, value[:20])
-            elif isinstance(value, dict):
-                self.perhaps_uses(caller, list(value.values())[:20])
             elif isinstance(value, (PythonFunction, Bound)):
                 self.perhaps_calls(caller, value)
             elif isinstance(value, GeneratorObject):
@@ -385,6 +399,8 @@ class Calls(ClassMaking):
         spaces = [item for item in args[1:3] if isinstance(item, dict)]
         names = spaces[-1] if spaces else None
         code = args[0] if args else None
+        if isinstance(code, (str, bytes)):
+            self.count_steps(len(code) // _CHARACTERS_OF_A_STEP)
         tree = _parse_code(code.lstrip() if isinstance(code, (str, bytes)) and name == "eval" else code)
         if isinstance(tree, SyntaxError):
             raise thrown(SyntaxError, tree.msg)
@@ -443,6 +459,8 @@ def _parse_code(code: object) -> ast.Module | SyntaxError | None:
         return None
 
 
+_CHARACTERS_OF_A_STEP: Final = 8
+"""How much source is parsed in the time of one step."""
 _OF_HOOKS: Final = ("sys.",)
 """What Python itself asks later: a finder in ``sys.meta_path`` at the next import."""
 _ADDING_HOOKS: Final = frozenset({"addHandler", "addFilter"})

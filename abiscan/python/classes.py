@@ -20,6 +20,7 @@ from abiscan.python.values import (
     ABSENT,
     Bound,
     Class,
+    Further,
     Instance,
     NotKnown,
     PythonError,
@@ -277,7 +278,13 @@ class ClassMaking(Statements):
         if not cls.is_dataclass and not cls.fields():
             return
         fields = [name for name in cls.fields() if _is_field(cls, name)]
-        made.attributes.update(zip((name for name in fields if _is_given(cls, name)), args, strict=False))
+        given = [name for name in fields if _is_given(cls, name)]
+        # An unknown number of arguments may fill any field after those that come before it.
+        further = next((argument for argument in args if isinstance(argument, Further)), None)
+        if further is not None:
+            made.attributes.update({name: further.part(f".{name}") for name in given})
+            args = args[: args.index(further)]
+        made.attributes.update(zip(given, args, strict=False))
         made.attributes.update(kwargs)
         # As _init_fn (Lib/dataclasses.py): what was not passed comes from the class, or from a factory, which is called
         # each time. A field without either is lacking.
@@ -292,7 +299,7 @@ class ClassMaking(Statements):
                 default = value
             if default is ABSENT and _is_given(cls, name):
                 lacking.append(name)
-        if cls.is_dataclass and not cls.is_open() and not self.perhaps:
+        if cls.is_dataclass and not cls.is_open() and not self.perhaps and further is None:
             _check_fields(cls, fields, lacking, args, kwargs)
         # It gets the fields that are InitVar, in their order, and no others.
         finish = cls.find("__post_init__")

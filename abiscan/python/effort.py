@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Final
 
 _FREE: Final = 64
-_PARTS_OF_A_STEP: Final = 32
+_PARTS_OF_A_STEP: Final = 8
 _count: ContextVar[Callable[[int], None] | None] = ContextVar("count", default=None)
 
 

@@ -17,7 +17,7 @@ from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import World
 from abiscan.python.modelled import LooksAround, Modelled, Native
-from abiscan.python.operations import bound_size, compare_values, describe_value, take_item
+from abiscan.python.operations import bound_size, compare_values, describe_value, make_text, take_item
 from abiscan.python.targets import asks_version
 from abiscan.python.values import (
     ABSENT,
@@ -37,6 +37,9 @@ from abiscan.python.values import (
 
 _LONG_EXPRESSION = 200
 _LARGE = 1_000
+_ITEMS_OF_A_STEP = 16
+_LARGEST_QUESTION = 64
+"""How many operations a question to the target may be made of: it is computed at each step, and for each target."""
 _SIZED = frozenset({str, bytes, list, tuple, dict, set, frozenset})
 
 
@@ -83,7 +86,7 @@ class Expressions(PythonMachine):
         """Count steps for a large value: most operations go through all of it."""
         size = len(value)
         if size > _LARGE:
-            self.count_steps(size // (_LARGE if isinstance(value, (str, bytes)) else 2))
+            self.count_steps(size // (_LARGE if isinstance(value, (str, bytes)) else _ITEMS_OF_A_STEP))
 
     def evaluate_unsettled(self, node: ast.expr, scope: Scope) -> object:
         """Return the value of an expression, or what is still to be asked of the target: see ``TargetExpression``."""
@@ -216,8 +219,11 @@ class Expressions(PythonMachine):
     ) -> TargetExpression | None:
         """Return an operation on values that follow from the target as a question to it; None if it cannot be one."""
         constants = [operand for operand in values if type(operand) is not TargetExpression]
-        if len(constants) == len(values) or not all(
-            isinstance(operand, _PLAIN) and is_concrete(operand) for operand in constants
+        size = 1 + sum(operand.size for operand in values if isinstance(operand, TargetExpression))
+        if (
+            len(constants) == len(values)
+            or size > _LARGEST_QUESTION
+            or not all(isinstance(operand, _PLAIN) and is_concrete(operand) for operand in constants)
         ):
             return None
 
@@ -236,8 +242,8 @@ class Expressions(PythonMachine):
             operand.name if isinstance(operand, TargetExpression) else repr(operand) for operand in values
         )
         return (
-            TargetExpression(f"({names}){description}", of)
-            if isinstance(value, (*_PLAIN, list)) and is_concrete(value)
+            TargetExpression(f"({names}){description}", of, size)
+            if isinstance(value, (*_PLAIN, list)) and is_concrete(value) and not _is_long(value)
             else None
         )
 
@@ -487,9 +493,8 @@ class Expressions(PythonMachine):
         if lifted is not None:
             return lifted
         parts = [self.settle(value) for value in parts]
-        unknown = next((value for value in parts if isinstance(value, NotKnown)), None)
-        if unknown is not None:
-            return NotKnown(self.source_of(node), unknown.why)
+        if any(isinstance(value, NotKnown) for value in parts):
+            return make_text(self.source_of(node), lambda *texts: "".join(map(str, texts)), *parts)
         return bound_size("f-string", "".join(str(value) for value in parts))
 
     def _evaluate_formatted(self, node: ast.FormattedValue, scope: Scope) -> object:
@@ -654,8 +659,15 @@ class Expressions(PythonMachine):
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
+def _is_long(value: object) -> bool:
+    return isinstance(value, Sized) and len(value) > _LARGE
+
+
 def _opposite_of(unknown: NotKnown) -> NotKnown:
-    return NotKnown(f"not {unknown.name}", unknown.why, ("not", unknown.key))
+    name, key = f"not {unknown.name}"[:_LONG_EXPRESSION], unknown.key
+    # Twice the opposite is decided as the thing itself.
+    is_opposite = isinstance(key, tuple) and key[0] == "not"
+    return NotKnown(name, unknown.why, key[1] if is_opposite else ("not", key))  # type: ignore[index]
 
 
 def _text_of(node: ast.AST) -> str:

@@ -19,7 +19,7 @@ from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, torch_module
 from abiscan.python.models.builtin import BUILTINS
-from abiscan.python.others_imports import is_of_torch
+from abiscan.python.others_imports import comes_with_torch, is_of_torch
 from abiscan.python.questions import AskedWorld
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
@@ -336,6 +336,10 @@ class PythonInterpreter(Calls):
         if answer is Answer.UNKNOWN and standard.is_of_some(name):
             # torch requires setuptools; of the others, there are copies such as audioop-lts, pyasyncore and legacy-cgi.
             answer = name == "distutils" or any(name in item for item in self.library.required)
+        if answer is Answer.UNKNOWN and self.world.tells(
+            f"whether it brings {name}", lambda world: comes_with_torch(name, world.torch_version)
+        ):
+            answer = True
         if answer is not True and self.library.requires(name):
             answer = answer is Answer.UNKNOWN or bool(
                 self.world.tells_now("it has what is required", lambda _world: self.library.has_requirements)

@@ -105,6 +105,8 @@ class Trace(Struct, kw_only=True):
     """Whether a library was loaded that needs another one, which is not on this machine."""
     is_doubtful: bool = False
     """Whether something that may matter was not followed: how the import ends is not known then."""
+    may_end_earlier: bool = False
+    """Whether a module was imported whose name is not known: what ends the import otherwise does so in any case."""
     imported: list[str] = field(default_factory=list)
     """The files of the modules that have been imported."""
 
@@ -201,6 +203,15 @@ class PythonMachine:
         where = f"{self.place()}: {text}"
         if not self.perhaps and where not in self.trace.gaps and len(self.trace.gaps) < 50:
             self.trace.gaps.append(where)
+
+    def imports_unknown(self, name: object) -> None:
+        """Note the import of a module whose name is not known: whether it succeeds is not known, either."""
+        if self.catches(ImportError) or self.perhaps:
+            return
+        text = name.name if isinstance(name, NotKnown) else repr(name)
+        self.gap(f"the name of a module that is imported is not known: {text}")
+        # A run that takes the other way of a condition does what the package is not expected to do here.
+        self.trace.may_end_earlier = self.trace.may_end_earlier or not self.choices
 
     def tell(self, how: Told, text: str | None) -> None:
         """Note that users are told something."""

@@ -45,6 +45,7 @@ class Raised(Struct, frozen=True, kw_only=True):
 
     :ivar exception: its type, by name
     :ivar message: its text, in which the package's folder is the empty path; None if it could not be followed
+    :ivar exact: whether all of the text is known; if not, ``?`` stands for the rest
     :ivar at: the innermost line of the package that it passed through
     :ivar cause: the exception that it was raised from, or while handling
     :ivar lacking: the library that this machine lacks, to which it is due; None if no other machine differs
@@ -59,6 +60,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     lacking: str | None = None
     of_torch: bool = False
     of_other: str | None = None
+    exact: bool = True
 
 
 class Answer(enum.Enum):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Any
 
+from abiscan.python.effort import count_parts
+from abiscan.python.growth import LONGEST, may_grow
 from abiscan.python.values import (
     Class,
     Further,
@@ -15,6 +17,7 @@ from abiscan.python.values import (
     PythonError,
     PythonFunction,
     PythonModule,
+    TextWithHoles,
     Thrown,
     Why,
     is_concrete,
@@ -22,7 +25,6 @@ from abiscan.python.values import (
     known_length,
 )
 
-_LONGEST = 1_000_000
 _LARGEST_INTEGER = 1 << 4096
 _MOST_ITEMS = 100_000
 
@@ -63,14 +65,14 @@ def attempt_operation(name: str, function: Callable[..., object], /, *args: obje
         return bound_size(name, function(*args, **kwargs))
     except FAITHFUL as error:
         raise Thrown(PythonError(type(error), error.args)) from None
-    except (TypeError, AttributeError, RecursionError, MemoryError, NotImplementedError):
+    except (TypeError, AttributeError, RuntimeError, MemoryError):
         return NotKnown(name)
 
 
 def bound_size(name: str, value: object) -> object:
     """Return the value, unless it has grown too large."""
     if isinstance(value, (str, bytes)):
-        return NotKnown(name) if len(value) > _LONGEST else value
+        return NotKnown(name) if len(value) > LONGEST else value
     if isinstance(value, int):
         return NotKnown(name) if abs(value) > _LARGEST_INTEGER else value
     if isinstance(value, (list, tuple, set, dict, frozenset)) and len(value) > _MOST_ITEMS:
@@ -81,16 +83,28 @@ def bound_size(name: str, value: object) -> object:
 def apply_binary(op: ast.operator, left: object, right: object) -> object:
     """Return ``left OP right``."""
     name = f"{describe_value(left)} {type(op).__name__} {describe_value(right)}"
-    if isinstance(op, (ast.Mult, ast.Pow, ast.LShift, ast.Mod)) and _may_grow(op, left, right):
+    # Of an operand that is not gone through here, ``%`` tells nothing: it may hold itself.
+    if not (isinstance(op, ast.Mod) and not is_concrete(right)) and may_grow(op, left, right):
         return NotKnown(name)
     joined = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
     if isinstance(op, ast.Add) and joined:
+        count_parts(len(left) + len(right))  # type: ignore[arg-type]
         return attempt_operation(name, operator.add, left, right)
     if isinstance(op, ast.Mult) and isinstance(left, list) and isinstance(right, int):
         return attempt_operation(name, operator.mul, left, right)
     if not (is_concrete(left) and is_concrete(right)):
-        return unknown_result(name, left, right)
+        return _unknown_binary(op, name, left, right)
     return attempt_exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
+
+
+def _unknown_binary(op: ast.operator, name: str, left: object, right: object) -> NotKnown:
+    texts = [isinstance(operand, (str, TextWithHoles)) for operand in (left, right)]
+    made: object = None
+    if isinstance(op, ast.Mod) and isinstance(left, str):
+        made = make_text(name, operator.mod, left, right)
+    elif isinstance(op, ast.Add) and all(texts):
+        made = make_text(name, operator.add, left, right)
+    return made if isinstance(made, TextWithHoles) else unknown_result(name, left, right)
 
 
 _EXACT = (str, bytes, int, float, bool, type(None))
@@ -107,28 +121,6 @@ def attempt_exactly(name: str, function: Callable[..., object], *args: object) -
         raise Thrown(PythonError(type(error), error.args)) from None
     except (RecursionError, MemoryError):
         return NotKnown(name)
-
-
-def _may_grow(op: ast.operator, left: object, right: object) -> bool:
-    # It is decided before the operation: the result might not fit into memory. A width of more than three digits counts
-    # as one that makes a text huge.
-    if isinstance(op, ast.Mod):
-        return isinstance(left, (str, bytes)) and any(
-            len(part) > 3 for part in str(left).split("%") if part[:4].isdigit()
-        )
-    if isinstance(op, ast.Mult):
-        sizes = [
-            len(operand) if isinstance(operand, (str, bytes, list, tuple)) else operand for operand in (left, right)
-        ]
-        numbers = [abs(operand) for operand in sizes if isinstance(operand, int)]
-        return (
-            len(numbers) == 2
-            and numbers[0] * numbers[1] > _LONGEST
-            and not all(isinstance(operand, int) for operand in (left, right))
-        )
-    if not isinstance(left, int) or not isinstance(right, int):
-        return False
-    return abs(right) * (left.bit_length() if isinstance(op, ast.Pow) else 1) > 4096
 
 
 def apply_unary(op: ast.unaryop, value: object) -> object:
@@ -258,6 +250,55 @@ def unknown_result(name: str, *parts: object) -> NotKnown:
     return NotKnown(name[:120], why, ("of", name[:120], *map(key_of, parts)))
 
 
+_HOLE = "\ue0ab"
+"""A character for private use, which stands for a part of a text that is not known."""
+
+
+class _Hole:
+    """What is put in place of a value that is not known, for Python to make a text with it."""
+
+    def __str__(self) -> str:
+        return _HOLE
+
+    __repr__ = __str__
+
+    def __format__(self, _spec: str) -> str:
+        return _HOLE
+
+
+def make_text(name: str, make: Callable[..., object], *values: object) -> object:
+    """Return the text that Python makes of values, with a hole for each that is not known."""
+    leaves = _leaves(values)
+    unknown = next((value for value in leaves if isinstance(value, NotKnown)), NotKnown(name))
+    known = [value for value in leaves if not isinstance(value, NotKnown)]
+    if any(isinstance(value, Further) for value in leaves) or not is_concrete(known):
+        return NotKnown(name, unknown.why)
+    made = attempt_operation(name, make, *map(_with_holes, values))
+    if not isinstance(made, str):
+        return NotKnown(name, unknown.why)
+    parts = tuple(made.split(_HOLE))
+    return TextWithHoles(name, unknown.why, truth=True if any(parts) else None, parts=parts)
+
+
+def _leaves(values: Iterable[object]) -> list[object]:
+    """Return values, and what is in tuples, lists and dicts among them."""
+    leaves: list[object] = []
+    for value in values:
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else (value,)
+        leaves.extend(inside)
+    return leaves
+
+
+def _with_holes(value: object) -> object:
+    if isinstance(value, TextWithHoles):
+        return _HOLE.join(value.parts)
+    if isinstance(value, NotKnown):
+        return _Hole()
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_with_holes, value)) if type(value) in {tuple, list} else value
+    return {key: _with_holes(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+
 def text_of(value: object) -> object:
     """Return ``str(value)`` of what no class of the package says it of."""
     if isinstance(value, PythonError):
@@ -265,6 +306,8 @@ def text_of(value: object) -> object:
         return NotKnown(f"str({value.name()})") if message is None else message
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, TextWithHoles):
+        return value
     if is_concrete(value) and not isinstance(value, type):
         return attempt_operation("str()", str, value)
     return NotKnown(f"str({describe_value(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("str()")

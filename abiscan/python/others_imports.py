@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from packaging.version import Version
+
 from abiscan.inputs import observed_fs
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name
@@ -81,6 +83,19 @@ def find_broken_import(module: str, installed: Installed) -> BrokenImport | None
 def is_of_torch(module: str) -> bool:
     """Whether a module is torch, or one in it."""
     return module.partition(".")[0] == "torch"
+
+
+_BESIDE_TORCH: Final = {"caffe2": ((1, 4), (1, 12)), "torchgen": ((1, 12), None), "functorch": ((1, 13), None)}
+"""The other top-level modules that torch's wheels have: the first release that has them, and the last."""
+
+
+def comes_with_torch(module: str, version: str | Answer) -> bool:
+    """Whether torch's own distribution brings a top-level module, as far as its version tells."""
+    if module not in _BESIDE_TORCH or isinstance(version, Answer):
+        return False
+    first, last = _BESIDE_TORCH[module]
+    release = Version(version).release[:2]
+    return first <= release and (last is None or release <= last)
 
 
 class _Walk:

@@ -17,7 +17,7 @@ from abiscan.python.model import Answer, Raised, World, in_words
 from abiscan.python.questions import Answered, AskedWorld, Told, sign_of
 from abiscan.python.special import text
 from abiscan.python.systems import strip_folders
-from abiscan.python.values import Class, PythonError, TextOfError, Thrown
+from abiscan.python.values import Class, PythonError, TextOfError, TextWithHoles, Thrown
 
 _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
@@ -165,7 +165,7 @@ def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot,
     except RecursionError:
         machine.gap("is nested too deep to be followed")
         raised = Answer.UNKNOWN
-    if machine.trace.is_doubtful:
+    if machine.trace.is_doubtful or (raised is None and machine.trace.may_end_earlier):
         raised = Answer.UNKNOWN
     _log.debug("the import of %s: %s", module, in_words(raised))
     return Run(raised=raised, trace=machine.trace, choices=choices, optional=machine.with_optional)
@@ -179,6 +179,8 @@ def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> R
         message = sign_of(unread.number) if isinstance(unread, TextOfError) else text(machine, failure)
     except (Thrown, Exhausted, RecursionError):
         message = None
+    exact = not isinstance(message, TextWithHoles)
+    message = message.shown() if isinstance(message, TextWithHoles) else message
     # As a traceback shows it (language reference, 7.8): the cause, or else the context, unless ``raise … from``
     # suppresses it.
     behind = failure.cause
@@ -190,5 +192,6 @@ def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> R
         at=failure.at,
         of_torch=failure.of_torch,
         of_other=failure.of_other,
+        exact=exact,
         cause=None if behind is None or behind is failure or depth > 10 else as_raised(machine, behind, depth + 1),
     )

@@ -12,12 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.python import operations
+from abiscan.python.growth import may_format_grow
 from abiscan.python.iteration import MOST_ITEMS, Lazy, take_few
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import describe_value
 from abiscan.python.values import (
     ABSENT,
+    EVERYDAY,
     Bound,
     Class,
     Deferred,
@@ -388,9 +390,11 @@ def in_place(machine: PythonMachine, op: ast.operator, left: object, right: obje
     if isinstance(left, list) and isinstance(op, ast.Add):
         machine.call(machine.get_attribute(left, "extend"), [right], {})
         return left
-    if isinstance(left, (dict, set)) and isinstance(op, ast.BitOr):
-        machine.call(machine.get_attribute(left, "update"), [right], {})
-        return left
+    if isinstance(left, (dict, set, Modelled)) and isinstance(op, ast.BitOr):
+        update = machine.get_attribute(left, "update")
+        if not isinstance(update, NotKnown):
+            machine.call(update, [right], {})
+            return left
     return apply_binary(machine, op, left, right)
 
 
@@ -525,6 +529,7 @@ def _are_same(machine: PythonMachine, left: object, right: object) -> bool | Non
         return left is right
     if left.cls is not right.cls or not left.cls.is_dataclass or not left.cls.is_compared:
         return False
+    machine.count_steps(4)
     names = left.cls.fields()
     return _all_equal(machine, _field_values(left, names), _field_values(right, names))
 
@@ -597,7 +602,7 @@ def find_key(machine: PythonMachine, container: Collection[object], key: object)
     """
     if type(key) is str and key in container:
         return key
-    _refuse_unhashable(machine, key)
+    digest = hash_of(machine, key)
     if isinstance(key, NotKnown):
         return key.single() if container else ABSENT
     # The keys of the real dict are found by this Python, where it compares as that of the package does. Those that it
@@ -606,10 +611,12 @@ def find_key(machine: PythonMachine, container: Collection[object], key: object)
     if _is_compared_here(key):
         if key in container:
             return key
-        candidates = [candidate for candidate in container if not _is_compared_here(candidate)]
+        candidates = [
+            candidate for candidate in container if type(candidate) not in EVERYDAY and not _is_compared_here(candidate)
+        ]
     answer: object = ABSENT
     for candidate in list(candidates):
-        same = None if isinstance(candidate, NotKnown) else _is_same_key(machine, candidate, key)
+        same = None if isinstance(candidate, NotKnown) else _is_same_key(machine, candidate, key, digest)
         if same:
             return candidate
         if same is None:
@@ -621,11 +628,11 @@ def _is_compared_here(key: object) -> bool:
     return is_concrete(key) or (operations.is_unique(key) and not (isinstance(key, Class) and is_own(key)))
 
 
-def _is_same_key(machine: PythonMachine, candidate: object, key: object) -> bool | None:
+def _is_same_key(machine: PythonMachine, candidate: object, key: object, digest: object) -> bool | None:
     if candidate is key:
         return True
-    hashes = hash_of(machine, candidate), hash_of(machine, key)
-    may_be = hashes[0] == hashes[1] or not all(isinstance(digest, int) for digest in hashes)
+    hashes = hash_of(machine, candidate), digest
+    may_be = hashes[0] == hashes[1] or not all(isinstance(known, int) for known in hashes)
     return equal(machine, candidate, key) if may_be else False
 
 
@@ -634,9 +641,13 @@ def _refuse_unhashable(machine: PythonMachine, value: object, depth: int = 0) ->
     cls = class_of(value)
     if isinstance(value, (list, dict, set)) or (cls is not None and _forbids_hash(cls)):
         raise thrown(TypeError, f"unhashable type: '{type_name(value)}'")
-    if type(value) is tuple and depth < _DEEPEST:
-        machine.count_steps(len(value) // 8)
-        for part in value:
+    # The hash of a tuple is that of its items, the hash of a dataclass that of its fields.
+    parts: Collection[object] = value if type(value) is tuple else ()
+    if isinstance(value, Instance) and value.cls.is_frozen and value.cls.find("__hash__") is None:
+        parts = _field_values(value, value.cls.fields())
+    if depth < _DEEPEST:
+        machine.count_steps(len(parts) // 8)
+        for part in parts:
             if type(part) is not str:
                 _refuse_unhashable(machine, part, depth + 1)
 
@@ -670,6 +681,9 @@ def _forbids_hash(cls: Class) -> bool:
 def hashed_key(machine: PythonMachine, container: Collection[object], key: object) -> object:
     """Return a key as it stands in a dict or set, or as it is put there."""
     if type(key) is str:
+        return key
+    if _is_compared_here(key):
+        _refuse_unhashable(machine, key)
         return key
     present = find_key(machine, container, key)
     return as_key(key) if isinstance(present, NotKnown) else present
@@ -810,6 +824,7 @@ def convert_by(machine: PythonMachine, value: object, names: tuple[str, ...]) ->
 
 def repr_of(machine: PythonMachine, value: object, depth: int = 0) -> object:
     """Return ``repr(value)``."""
+    machine.count_steps()
     if depth > _DEEPEST:
         return NotKnown("repr()")
     value = machine.settle(value)
@@ -886,8 +901,7 @@ def text(machine: PythonMachine, value: object) -> object:
 def format_value(machine: PythonMachine, value: object, spec: object) -> object:
     """Return ``format(value, spec)``."""
     value = machine.settle(value)
-    # A width of more than three digits may make a text of any size.
-    if not isinstance(spec, str) or any(len(run) > 3 for run in spec.split(".") if run.isdigit()):
+    if not isinstance(spec, str) or may_format_grow(spec):
         return NotKnown(describe_value(value))
     if is_own(value):
         method = special_method(machine, value, "__format__")

@@ -138,6 +138,16 @@ class Perhaps(Further, frozen=True):
     """What code may have added to a container, if it has run at all: iteration skips it."""
 
 
+class TextWithHoles(NotKnown, frozen=True):
+    """A text of which some parts are known; between two of them is one that is not."""
+
+    parts: tuple[str, ...] = ()
+
+    def shown(self) -> str | None:
+        """Return the text with ``?`` for what is not known; None if it says nothing."""
+        return "?".join(self.parts) if any(part.strip() for part in self.parts) else None
+
+
 class TargetExpression(Opaque, Struct, frozen=True, eq=False):
     """What follows from the versions of the target, and is not asked of it yet.
 
@@ -146,10 +156,12 @@ class TargetExpression(Opaque, Struct, frozen=True, eq=False):
 
     :ivar name: what it is, and how it is computed
     :ivar of: computes it for a target
+    :ivar size: how many operations that takes
     """
 
     name: str
     of: Callable[[World], object]
+    size: int = 1
 
 
 class TextOfError(Struct, frozen=True):
@@ -299,6 +311,10 @@ class Class(Opaque, Struct, eq=False):
             self._ancestry = [self, *_merge_ancestries([_ancestry_of(base) for base in self.bases], list(self.bases))]
         return self._ancestry
 
+    def derive_further(self, base: object) -> None:
+        """Add a base after all others."""
+        self.bases, self._ancestry = (*self.bases, base), None
+
     def find(self, name: str, default: object = None) -> object:
         """Return an attribute of the class or of what it derives from; the default if there is none."""
         for ancestor in self.ancestry():
@@ -415,10 +431,12 @@ class PythonError(Opaque, Struct, eq=False):
         """Return the name of its class, as a traceback has it."""
         return self.cls.__name__ if isinstance(self.cls, type) else getattr(self.cls, "name", "Exception")
 
-    def message(self) -> str | None:
-        """Return ``str`` of it, None if that is not known."""
+    def message(self) -> str | NotKnown | None:
+        """Return ``str`` of it, None if nothing of that is known."""
         if not self.args:
             return ""
+        if len(self.args) == 1 and isinstance(self.args[0], TextWithHoles) and KeyError not in self.ancestry():
+            return self.args[0]
         if not is_concrete(self.args):
             return None
         if len(self.args) > 1:
@@ -450,7 +468,7 @@ ABSENT: Final = NotKnown("an attribute that is not there")
 
 SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
 _KNOWN: Final = (*SCALARS, type)
-_EVERYDAY: Final = frozenset({str, int, bool, float, type(None)})
+EVERYDAY: Final = frozenset({str, int, bool, float, type(None)})
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 
 
@@ -478,7 +496,7 @@ def is_concrete(value: object) -> bool:
     unknown, and what they take is counted here.
     """
     kind = type(value)
-    if kind in _EVERYDAY:
+    if kind in EVERYDAY:
         return True
     # ``Further`` and ``Perhaps`` are kinds of it, which end up at the last line.
     if kind is NotKnown:
@@ -504,7 +522,7 @@ def _are_parts_concrete(container: Collection[object]) -> bool:
                 kind = type(part)
                 if kind is str:
                     characters += len(part)
-                elif kind in _EVERYDAY:
+                elif kind in EVERYDAY:
                     continue
                 elif kind is NotKnown:
                     return False

@@ -215,10 +215,15 @@ def _system_has(executable: Path | None, name: str) -> bool | Answer:
 
 
 def packages_with_libraries(torch: Torch) -> dict[str, packages.Distribution]:
-    """Map the modules that the Python of a torch imports to their packages, if these have libraries in them."""
+    """Map the modules that the Python of a torch imports to their packages, if these have libraries in them.
+
+    What torch's own distribution has beside torch, such as functorch, is a part of torch.
+    """
     executable = torch.interpreter.executable if torch.interpreter else None
     by_module: dict[str, packages.Distribution] = {}
     for distribution in packages.list_installed(_search_path(executable)) if executable else ():
+        if any(path.startswith(f"{torch.package}/") for path in distribution.objects):
+            continue
         inside = (posixpath.relpath(path, distribution.site) for path in distribution.objects)
         for module in {path.partition("/")[0] for path in inside if "/" in path}:
             by_module.setdefault(module, distribution)
@@ -460,7 +465,9 @@ def _find_failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> I
         file=raised.at.file if raised.at else None,
         line=raised.at.line if raised.at and raised.at.file else None,
         cause=_find_cause(raised, () if outcome.regardless else outcome.loads),
-        exact=raised.message is not None and (world.is_exact or not _quotes_loader(raised.message, outcome.loads)),
+        exact=raised.message is not None
+        and raised.exact
+        and (world.is_exact or not _quotes_loader(raised.message, outcome.loads)),
         of_package=next((error.of_other for error in _chain(raised) if error.of_other), None),
     )
 

@@ -115,12 +115,14 @@ def _is_protocol(cls: object) -> bool:
 def _is_instance(machine: PythonMachine, value: object, classes: object) -> object:
     # As object_recursive_isinstance (Objects/abstract.c): an ``__instancecheck__`` of the package decides, else the
     # ancestry. No is only what is certain: every class in question must be known.
-    requested = _flatten_classes(classes)
+    requested = _possible_classes(value, _flatten_classes(classes))
     for cls in requested:
         hook = special.special_method(machine, cls, "__instancecheck__") if isinstance(cls, Class) else None
         if hook is not None and not isinstance(hook, NotKnown):
             return machine.call(hook, [value], {})
     if isinstance(value, NotKnown):
+        if any(isinstance(cls, NotKnown) and cls.origin == ("type", value.key) for cls in requested):
+            return True
         return NotKnown(f"isinstance({value.name}, {describe_value(classes)})", value.why)
     if isinstance(value, (Instance, PythonError)):
         ancestry = value.cls.ancestry() if isinstance(value, Instance) else value.ancestry()
@@ -144,9 +146,51 @@ def _is_instance(machine: PythonMachine, value: object, classes: object) -> obje
     return NotKnown("isinstance()") if any(isinstance(item, (NotKnown, Modelled)) for item in requested) else False
 
 
+_OF_NO_TORCH = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    type(None),
+    list,
+    dict,
+    set,
+    frozenset,
+    range,
+    PythonFunction,
+    PythonModule,
+)
+
+
+def _possible_classes(value: object, classes: list[object]) -> list[object]:
+    """Return the classes that a value may be an object of, as far as its kind tells."""
+    if isinstance(value, PythonModule) and any(
+        isinstance(cls, Class) and (cls.module, cls.name) == ("types", "ModuleType") for cls in classes
+    ):
+        return [object]
+    # A number or a text is no object of a class of torch: none of those has an ``__instancecheck__`` that says so.
+    if isinstance(value, _OF_NO_TORCH) or (isinstance(value, Instance) and not value.cls.is_open()):
+        return [cls for cls in classes if not isinstance(cls, TorchClass)]
+    return classes
+
+
 def _flatten_classes(classes: object) -> list[object]:
     """Return classes, and those in tuples of them."""
-    return [cls for inner in classes for cls in _flatten_classes(inner)] if isinstance(classes, tuple) else [classes]
+    if not isinstance(classes, tuple):
+        return [classes]
+    flat: list[object] = []
+    waiting: list[object] = [classes]
+    # A tuple that occurs twice is asked once.
+    seen: set[int] = set()
+    while waiting:
+        inner = waiting.pop(0)
+        if not isinstance(inner, tuple):
+            flat.append(inner)
+        elif id(inner) not in seen:
+            seen.add(id(inner))
+            waiting[:0] = inner
+    return flat
 
 
 def _model_issubclass(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -444,12 +488,17 @@ def _make_awaiting(name: str, method: str) -> Callable[[PythonMachine, Args, Kwa
     return call
 
 
+_MOST_OF = {"pow": 1 << 64, "round": 1_000}
+
+
 def _make_plain(name: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
     function = getattr(builtins, name)
 
     def call(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        if name == "pow" and len(args) == 2 and any(isinstance(item, int) and abs(item) > 64 for item in args):
-            return NotKnown("pow()")
+        # A remainder of a power, and rounding to a place before the point, take long with large numbers.
+        most = _MOST_OF.get(name)
+        if most is not None and any(isinstance(item, int) and abs(item) > most for item in args[1:]):
+            return NotKnown(f"{name}()")
         if not is_concrete(args) or not is_concrete(kwargs):
             unknown = next((item for item in args if isinstance(item, NotKnown)), None)
             return NotKnown(f"{name}()", unknown.why) if unknown else NotKnown(f"{name}()")
@@ -557,6 +606,7 @@ def _look_for(machine: PythonMachine, path: object) -> None:
 
 def _model_import(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], str):
+        machine.imports_unknown(args[0] if args else None)
         return NotKnown("__import__()")
     machine.import_module(args[0])
     return machine.modules[args[0].partition(".")[0]]

@@ -40,19 +40,25 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
     if args and isinstance(args[0], Class):
         cls = args[0]
         cls.is_dataclass = True
+        # With options that are not known, neither is what objects of the class can do.
+        unknown = next((value for value in (*args[1:], *kwargs.values()) if isinstance(value, NotKnown)), None)
+        if unknown is not None:
+            cls.derive_further(NotKnown(f"dataclass({unknown.name})"))
         cls.is_ordered, cls.is_frozen = kwargs.get("order") is True, kwargs.get("frozen") is True
         cls.is_compared = kwargs.get("eq", True) is not False
         # Without ``__eq__``, the hash of ``object`` stays.
-        cls.is_hashed = kwargs.get("unsafe_hash", False) is not False or kwargs.get("eq", True) is not True
+        cls.is_hashed = (
+            kwargs.get("unsafe_hash", False) is not False or kwargs.get("eq", True) is not True or unknown is not None
+        )
         if not machine.perhaps:
             _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None, since_3_11=_is_since_3_11(machine))
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         # Code that asks for these looks at objects of ``dataclasses`` that are not modelled.
         for name in ("__dataclass_fields__", "__dataclass_params__"):
             cls.names[name] = NotKnown(f"{cls.name}.{name}")
-    return (
-        args[0] if args else Native("dataclass", lambda machine, args, _kwargs: _model_dataclass(machine, args, kwargs))
-    )
+        return cls
+    # What is not a class here is an unknown number of options: ``@dataclass(**options)``.
+    return Native("dataclass", lambda machine, made, _kwargs: _model_dataclass(machine, [*made, *args], kwargs))
 
 
 def _check_fields(cls: Class, *, keyword_only: bool, since_3_11: bool) -> None:

@@ -18,6 +18,7 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, has_version, native_functions, take_argument
 from abiscan.python.models.torch_module import has_module
 from abiscan.python.operations import describe_value
+from abiscan.python.others_imports import comes_with_torch
 from abiscan.python.values import (
     ABSENT,
     Instance,
@@ -35,12 +36,12 @@ from abiscan.python.values import (
 class Spec(Modelled):
     """A module's spec: where it is, and whether its loader takes the file for Python code."""
 
-    __slots__ = ("folders", "is_source", "name", "origin")
+    __slots__ = ("folders", "is_open", "is_source", "name", "origin")
 
     def __init__(
         self, name: str, origin: str | None, folders: tuple[str, ...] = (), *, is_source: bool | None = None
     ) -> None:
-        self.name, self.origin, self.folders = name, origin, folders
+        self.name, self.origin, self.folders, self.is_open = name, origin, folders, False
         self.is_source = (origin or "").endswith(".py") if is_source is None else is_source
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
@@ -48,8 +49,24 @@ class Spec(Modelled):
         if name == "loader":
             return SpecLoader(self)
         places = list(map(machine.files.system.place, self.folders))
-        attributes = {"name": self.name, "origin": self.origin, "submodule_search_locations": places or None}
+        attributes = {
+            "name": self.name,
+            "origin": self.origin,
+            "parent": self.name if self.folders else self.name.rpartition(".")[0],
+            "submodule_search_locations": places or None,
+        }
         return attributes[name] if name in attributes else NotKnown(f"spec.{name}")
+
+    def put(self, machine: PythonMachine, name: str, value: object) -> None:
+        """Set where the submodules are."""
+        if name != "submodule_search_locations":
+            return
+        places = machine.items(value)
+        texts = [as_text(special.as_path(machine, place)) for place in places] if isinstance(places, list) else [None]
+        insides = [None if text is None else machine.files.inside(text) for text in texts]
+        self.folders = tuple(inside for inside in insides if inside is not None)
+        # It may be a package whose submodules are where nobody here looks.
+        self.is_open = None in insides
 
 
 class SpecLoader(Modelled):
@@ -74,9 +91,11 @@ def _import_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object
     name, package = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "package")
     if isinstance(name, str) and name.startswith(".") and isinstance(package, str):
         name = absolute_name(package, name)
+    if isinstance(name, str) and name.startswith(".") and not package:
+        text = f"the 'package' argument is required to perform a relative import for {name!r}"
+        raise thrown(TypeError, text)
     if not isinstance(name, str) or name.startswith("."):
-        if not machine.catches(ImportError):
-            machine.gap(f"the name of a module that is imported is not known: {describe_value(name)}")
+        machine.imports_unknown(name)
         return NotKnown(f"import_module({describe_value(name)})")
     return machine.import_module(name)
 
@@ -110,7 +129,9 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         return NotKnown(f"find_spec({name!r})") if there is None else Spec(name, None) if there else None
     answer = machine.library.surroundings.installed(top)
     if isinstance(answer, Answer):
-        required = top.lower() in machine.library.required
+        required = top.lower() in machine.library.required or machine.world.tells(
+            f"whether it brings {top}", lambda world: comes_with_torch(top, world.torch_version)
+        )
         return Spec(name, None) if required else NotKnown(f"find_spec({name!r})", Why.ENVIRONMENT)
     return Spec(name, None) if answer else None
 
@@ -125,12 +146,22 @@ def _check_spec(machine: PythonMachine, name: str, module: object) -> None:
         machine.gap(f"find_spec({name!r}) asks for the __spec__ of {module.name}")
 
 
-def _from_location(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+def _from_location(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name, place = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "location")
-    if isinstance(name, str) and isinstance(place, (str, PurePath)):
-        loader = kwargs.get("loader")
-        return Spec(name, str(place), is_source=loader.spec.is_source if isinstance(loader, SpecLoader) else None)
-    return NotKnown("spec_from_file_location()")
+    place = special.as_path(machine, place)
+    if not isinstance(name, str) or not isinstance(place, (str, PurePath)):
+        return NotKnown("spec_from_file_location()")
+    # A file called __init__ is that of a package, unless the code says where the submodules are:
+    # spec_from_file_location and is_package in Lib/importlib/_bootstrap_external.py.
+    inside = machine.files.inside(str(place))
+    is_package = inside is not None and posixpath.basename(inside).rpartition(".")[0] == "__init__"
+    folders = (posixpath.dirname(inside),) if is_package and inside else ()
+    loader = kwargs.get("loader")
+    is_source = loader.spec.is_source if isinstance(loader, SpecLoader) else None
+    spec = Spec(name, str(place), folders, is_source=is_source)
+    if kwargs.get("submodule_search_locations") is not None:
+        spec.put(machine, "submodule_search_locations", kwargs["submodule_search_locations"])
+    return spec
 
 
 def _from_spec(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -146,8 +177,7 @@ def _make_module(machine: PythonMachine, spec: Spec) -> object:
     inside = machine.files.inside(spec.origin) if spec.origin else None
     if inside is None or inside not in machine.files.members or not spec.is_source:
         return NotKnown(spec.name)
-    folders = (posixpath.dirname(inside),) if posixpath.basename(inside) == "__init__.py" else ()
-    return PythonModule(spec.name, {"__spec__": spec}, inside, folders)
+    return PythonModule(spec.name, {"__spec__": spec}, inside, spec.folders, open_=spec.is_open)
 
 
 def _execute_module(machine: PythonMachine, module: object) -> object:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 from abiscan.inputs import observed_fs
 from abiscan.python import special
+from abiscan.python.builtin_methods import fill_dict
 from abiscan.python.filesystem import as_text, glob_paths, join_paths, list_folder, path_exists
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
@@ -46,11 +47,13 @@ class Environment(Modelled):
 
     :ivar values: variables that are known to be set, by the code or outside
     :ivar usual: variables of which nothing is known
+    :ivar is_open: whether the code has set some whose names are not known
     """
 
-    __slots__ = ("usual", "values")
+    __slots__ = ("is_open", "usual", "values")
 
     def __init__(self, machine: PythonMachine) -> None:
+        self.is_open = False
         self.values: dict[str, object] = {}
         self.usual = _USUAL
         # Where this machine is the one that is asked about, libraries are looked for with it, too.
@@ -69,7 +72,9 @@ class Environment(Modelled):
             "__contains__": self._model_has,
             "setdefault": self._model_default,
             "pop": self._model_pop,
-            "copy": lambda _m, _a, _k: self,
+            "update": self._model_update,
+            "copy": lambda _m, _a, _k: self.copied(),
+            "keys": lambda _m, _a, _k: EnvironmentKeys(self),
         }
         return Native(f"os.environ.{name}", methods[name]) if name in methods else NotKnown(f"os.environ.{name}")
 
@@ -77,10 +82,16 @@ class Environment(Modelled):
         """Return its name."""
         return "os.environ"
 
+    def copied(self) -> Environment:
+        """Return a dict of the variables, which the code may change."""
+        made = object.__new__(Environment)
+        made.values, made.usual, made.is_open = dict(self.values), self.usual, self.is_open
+        return made
+
     def _known_variable(self, name: object) -> bool | None:
         if isinstance(name, str) and name in self.values:
             return True
-        return None if not isinstance(name, str) or name in self.usual else False
+        return None if self.is_open or not isinstance(name, str) or name in self.usual else False
 
     def _model_get(self, _machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         name, default = take_argument(args, kwargs, 0, "key"), take_argument(args, kwargs, 1, "default")
@@ -97,6 +108,7 @@ class Environment(Modelled):
     def _model_set(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if isinstance(args[0], str):
             self.values[args[0]] = args[1]
+        self.is_open = self.is_open or not isinstance(args[0], str)
         return None
 
     def _model_delete(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -114,9 +126,37 @@ class Environment(Modelled):
             self._model_set(machine, args, kwargs)
         return self._model_get(machine, args, kwargs)
 
-    def _model_pop(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        # The code's own value; what is set outside is not known.
-        return self.values.pop(str(args[0]), args[1] if len(args) > 1 else NotKnown("os.environ.pop()"))
+    def _model_pop(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        is_set = self._known_variable(args[0]) if args else None
+        if is_set is False and len(args) == 1:
+            raise thrown(KeyError, args[0])
+        if is_set is False:
+            return args[1]
+        value = self._model_get(machine, args[:1], {})
+        self.values.pop(str(args[0]) if args else "", None)
+        return value
+
+    def _model_update(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        changed: dict[object, object] = {}
+        known = not args or fill_dict(machine, changed, args[0])
+        changed.update(kwargs)
+        self.values.update({name: value for name, value in changed.items() if isinstance(name, str)})
+        self.is_open = self.is_open or not known or any(not isinstance(name, str) for name in changed)
+        return None
+
+
+class EnvironmentKeys(Modelled):
+    """``os.environ.keys()``: which there are is not known, but for those that somebody asks for."""
+
+    __slots__ = ("environment",)
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what tells whether a variable is set."""
+        is_asking = name == "__contains__"
+        return self.environment.get_attribute(machine, name) if is_asking else NotKnown(f"os.environ.keys().{name}")
 
 
 def _make_pure(function: Callable[..., object], name: str) -> Model:

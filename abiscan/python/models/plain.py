@@ -460,9 +460,10 @@ def _find_library(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 
 
 def _model_unpack(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    return (
-        attempt_operation("struct.unpack()", struct.unpack, *args) if is_concrete(args) else NotKnown("struct.unpack()")
-    )
+    try:
+        return attempt_operation("struct.unpack()", struct.unpack, *args) if is_concrete(args) else NotKnown("unpack()")
+    except struct.error as error:
+        raise thrown(struct.error, *error.args) from None
 
 
 def _model_namedtuple(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:

@@ -14,6 +14,7 @@ from typing import Final
 
 from packaging.version import InvalidVersion, Version
 
+from abiscan.python.growth import LONGEST
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace, native_functions
@@ -109,6 +110,8 @@ def _make_regular(name: str) -> Model:
             return Pattern(texts[0])
         if len(texts) < 2 or not is_concrete(args) or kwargs or not _is_harmless(machine, texts[0], texts[-1]):
             return NotKnown(f"re.{name}()")
+        if name == "sub" and (len(texts[-1]) + 1) * len(texts[1]) > LONGEST:
+            return NotKnown("re.sub()")
         try:
             match = getattr(re, name)(*args)
         except (re.error, *FAITHFUL, TypeError, AttributeError):

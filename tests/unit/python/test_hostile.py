@@ -107,3 +107,73 @@ def test_paths_of_members_that_leave_the_package() -> None:
         {"../../etc/passwd": "", "/p/__init__.py": "", "p//x.so": "", "p/__init__.py": "import torch\n"}
     )
     assert [outcome.module for outcome in reading.imports] == ["p"]
+
+
+_SHARED = START + "x, y = (1, 2), (1, 2)\nfor i in range(40):\n    x, y = (x, x), (y, y)\n"
+_LARGE = START + "t = 'a' * 1000000\n"
+OUT_OF_ALL_BOUNDS = {
+    "tuple as a key": _SHARED + "{x: 1}\n{x}\nset([x])\n{}.get(x)\nx in {1: 2}\n{}.setdefault(x)\n",
+    "tuple in a container": _SHARED + "hash(x)\nsorted([x, y])\nmax([x], default=1)\ntorch.f(x)\ntorch.f[x]\n",
+    "tuple of classes": START + "x = (int, str)\nfor i in range(40):\n    x = (x, x)\nisinstance([], x)\n"
+    "issubclass(list, x)\n",
+    "text of a tuple": _SHARED + "repr(x)\nstr([x])\nf'{x}'\n'%s' % (x,)\n'{}'.format(x)\nprint(x)\n",
+    "order of tuples": _SHARED + "x < y\n(x, 1) <= (y, 1)\n",
+    "argument that is kept": _SHARED + "import functools\nfunctools.lru_cache(len)(x)\n",
+    "deep tuple": START + "x = ()\nn = 0\nwhile n < 90000:\n    x = (x,)\n    n += 1\n{x: 1}\nx == x\nstr(x)\n"
+    "torch.f(x)\n",
+    "joined": _LARGE + "''.join([t] * 10000)\nt.join(['a'] * 10000)\nb''.join([b'a' * 1000000] * 10000)\n",
+    "replaced": _LARGE + "t.replace('a', t)\nt.replace('', t)\nt.translate({97: t})\n",
+    "filled in": _LARGE + "('{0}' * 300000).format(t)\n('{a}' * 300000).format_map({'a': t})\n"
+    "('%(a)s' * 200000) % {'a': t}\n",
+    "width among the values": START
+    + "w = 10 ** 9\n'%*d' % (w, 1)\n'%.*f' % (w, 1.5)\n'{:{}}'.format(1, w)\n'{:.{w}f}'.format(1.5, w=w)\n"
+    "f'{1:{w}}'\n",
+    "method of a type": START
+    + "list.__mul__([0], 10 ** 9)\nstr.ljust('a', 10 ** 10)\nint.__pow__(10, 10 ** 8)\n"
+    "int.to_bytes(1, 10 ** 10, 'big')\n",
+    "range in a container": START
+    + "r = range(10 ** 12)\nset().update(r)\n{1.5}.isdisjoint(r)\nrange.count(r, 2.5)\nrange.__contains__(r, 2.5)\n",
+    "numbers": START + "round(5, -10 ** 9)\npow(3 ** 2000, 3 ** 2000, 3 ** 2000 + 1)\nbytes(10 ** 10)\n",
+    "tabs and codecs": START
+    + "('\\t' * 1000000).expandtabs(1000)\n('\\u1234' * 100000).encode('punycode')\n"
+    "('a' * 999999).rfind('b' + 'a' * 500000)\n",
+    "pattern": START + "import re\nre.sub('', 'b' * 1000000, 'a' * 2000)\nre.match('(?:a?){30}a{30}', 'a' * 30)\n",
+    "version that doubles": START
+    + "v = w = torch.__version__\nfor i in range(60):\n    v = f'{v}{v}'\n"
+    "    w = w.replace('.', '....................')\nprint(v, w)\n",
+    "question": START + "x = torch.f()\nn = 0\nwhile n < 90000:\n    x = not x\n    n += 1\nif x: pass\n",
+    "unpacked": START + "import struct\nstruct.unpack('1000000000x', b'')\n",
+}  # fmt: skip
+"""What Python itself would not come to the end of, or has no memory for."""
+_LOAD = "import os\ntorch.ops.load_library(os.path.join(os.path.dirname(__file__), 'lib.so'))\n"
+
+
+@pytest.mark.parametrize("name", OUT_OF_ALL_BOUNDS)
+def test_what_takes_python_too_long_is_not_known(name: str) -> None:
+    code = OUT_OF_ALL_BOUNDS[name].replace(START, START + _LOAD)
+    (outcome,) = reading_of({"p/__init__.py": code, "p/lib.so": ""}).imports
+    assert len(outcome.loads) == 1
+    # ``struct.error`` is what Python raises there.
+    assert outcome.raised is None or isinstance(outcome.raised, Answer) or name == "unpacked"
+
+
+ENDLESS = {
+    "comparison of tuples": "x == y\n",
+    "item of a list": "[x].index(y)\n",
+    "copy of a list": "import copy\ncopy.deepcopy([x])\n",
+    "sum of lists": "while True:\n    sum([[0] * 1000] * 90, [])\n",
+    "comparison of large lists": "z = [[1] * 900 for i in range(900)]\nwhile True:\n"
+    "    z == [[1] * 900 for i in range(9)]\n",
+    "large text": "t = 'a' * 999999\nwhile True:\n    t.count('a' * 1000 + 'b')\n",
+    "source": "while True:\n    exec('x = 1\\n' * 9000)\n",
+    "objects": "class A: pass\nz = [A()] * 9000\nfor i in range(7):\n    z = [z] * 9000\nrepr(z)\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_python_does_with_large_values_counts(name: str) -> None:
+    code = _SHARED.replace(START, START + _LOAD) + ENDLESS[name]
+    (outcome,) = reading_of({"p/__init__.py": code, "p/lib.so": ""}).imports
+    assert outcome.raised is Answer.UNKNOWN
+    assert any("1,000,000 steps" in gap for gap in outcome.gaps)

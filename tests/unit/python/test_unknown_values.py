@@ -1,0 +1,135 @@
+"""What the reading says of values that it does not know: no more than is certain, and no less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from abiscan.inputs import packages
+from abiscan.inputs.packages import Distribution
+from abiscan.python.model import Answer, ImportOutcome, Raised
+from abiscan.torches.torch import Torch
+from abiscan.verdict import package
+from tests.unit.python.packages import FakeWorld, reading_of
+
+START = "import importlib, platform, sys, traceback, torch\n"
+
+
+def outcome_of(code: str, world: FakeWorld | None = None, **files: str) -> ImportOutcome:
+    """How the import of a package of this code ends."""
+    sources: Mapping[str, str | bytes] = {
+        "p/__init__.py": START + code,
+        **{f"p/{name}.py": text for name, text in files.items()},
+    }
+    return next(one for one in reading_of(sources, world).imports if one.module == "p")
+
+
+TEXTS = {
+    "f'{platform.node()}: 1'": "?: 1",
+    "'a ' + f'{platform.node()}'": "a ?",
+    "'%s, %d and %r' % (platform.node(), 3, 'x')": "?, 3 and 'x'",
+    "'%s!' % platform.node()": "?!",
+    "'{} {x}'.format(1, x=platform.node())": "1 ?",
+    "'\\n'.join(['first', f'then {platform.node():>20}'])": "first\nthen ?",
+    "'first:\\n' + traceback.format_exc()": None,
+    "f'first:\\n{traceback.format_exc()}'": "first:\n?",
+    "platform.node()": None,
+    "f'{platform.node()}'": None,
+    "'%d' % platform.node()": None,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_an_unknown_part_costs_that_part_of_a_text(text: str) -> None:
+    raised = outcome_of(f"raise ValueError({text})\n").raised
+    assert isinstance(raised, Raised)
+    assert raised.message == TEXTS[text]
+    assert not raised.exact or raised.message is None
+
+
+def test_a_text_that_is_known_is_exact() -> None:
+    raised = outcome_of("raise ValueError(f'{1}, {2}')\n").raised
+    assert isinstance(raised, Raised)
+    assert (raised.message, raised.exact) == ("1, 2", True)
+
+
+UNKNOWN_IMPORTS = {
+    "importlib.import_module(platform.node())\n": Answer.UNKNOWN,
+    "importlib.import_module('.%s' % platform.node(), __name__)\n": Answer.UNKNOWN,
+    "__import__(platform.node())\n": Answer.UNKNOWN,
+    "try:\n    importlib.import_module(platform.node())\nexcept ImportError:\n    pass\n": None,
+    "try:\n    __import__(platform.node())\nexcept Exception:\n    pass\n": None,
+    "if platform.node() == 'x':\n    importlib.import_module(platform.node())\n": None,
+    "for name in torch.list_names():\n    importlib.import_module(name)\n": None,
+    "def later():\n    importlib.import_module(platform.node())\n": None,
+}
+
+
+@pytest.mark.parametrize("code", UNKNOWN_IMPORTS)
+def test_an_import_whose_name_is_not_known(code: str) -> None:
+    assert outcome_of(code).raised is UNKNOWN_IMPORTS[code]
+
+
+def test_what_fails_after_an_import_whose_name_is_not_known_fails_in_any_case() -> None:
+    raised = outcome_of("importlib.import_module(platform.node())\nraise ValueError('in any case')\n").raised
+    assert isinstance(raised, Raised)
+    assert raised.message == "in any case"
+
+
+@pytest.mark.parametrize("given", ["__name__", "sys.modules[__name__]", "name=__name__"])
+def test_code_that_is_not_read_may_set_names_in_a_module_that_it_gets(given: str) -> None:
+    api = f"import sys, other\nother.fill({given})\n__all__ = ['alpha']\n"
+    assert outcome_of("from ._api import *\nfrom ._api import alpha\n", _api=api).raised is None
+
+
+def test_a_module_of_which_nobody_else_hears_is_as_its_code_says() -> None:
+    api = "import other\nother.fill('_api')\n__all__ = ['alpha']\n"
+    raised = outcome_of("from ._api import *\n", _api=api).raised
+    assert isinstance(raised, Raised)
+    assert raised.exception == "AttributeError"
+
+
+@pytest.mark.parametrize("value", ["10", "'x'", "None", "[1]", "{}", "len", "Own()", "sys.modules[__name__]"])
+def test_what_is_no_object_of_a_class_of_torch(value: str) -> None:
+    code = f"class Own: pass\nif isinstance({value}, (torch.Tensor, torch.nn.Module)):\n    raise ValueError\n"
+    outcome = outcome_of(code)
+    assert (outcome.raised, outcome.conditions) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("version", "module", "there"),
+    [
+        ("2.13.0+cpu", "functorch", True),
+        ("1.13.1", "functorch", True),
+        ("1.12.1", "functorch", False),
+        ("1.12.1", "torchgen", True),
+        ("1.11.0", "torchgen", False),
+        ("1.12.1", "caffe2", True),
+        ("2.0.0", "caffe2", False),
+    ],
+)
+def test_modules_that_the_wheels_of_torch_have(version: str, module: str, there: bool) -> None:
+    code = (
+        f"has = True\ntry:\n    import {module}\nexcept ImportError:\n    has = False\nif not has: raise ValueError\n"
+    )
+    assert (outcome_of(code, FakeWorld(torch_version=version)).raised is None) is there
+
+
+def test_the_distribution_of_torch_is_no_other_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    site = str(tmp_path)
+
+    def distribution(name: str, *objects: str) -> Distribution:
+        paths = tuple(f"{site}/{path}" for path in objects)
+        return Distribution(name=name, version="1", site=site, objects=paths, requires=(), source=None)
+
+    of_torch = distribution("torch", "torch/_C.so", "functorch/_C.so")
+    other = distribution("other", "other/_C.so")
+    monkeypatch.setattr(packages, "list_installed", lambda _path: iter([of_torch, other]))
+    monkeypatch.setattr(package, "_search_path", lambda _executable: (site,))
+    interpreter = SimpleNamespace(executable=Path("python"))
+    torch = cast("Torch", SimpleNamespace(package=f"{site}/torch", interpreter=interpreter))
+    assert package.packages_with_libraries(torch) == {"other": other}
