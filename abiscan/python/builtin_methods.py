@@ -7,11 +7,10 @@ import functools
 import string
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Any
 
 from abiscan.python import special
 from abiscan.python.effort import count_parts
-from abiscan.python.growth import may_format_grow, may_method_grow
+from abiscan.python.growth import may_format_grow, may_method_grow, size_of_filled, size_of_joined
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
@@ -45,11 +44,6 @@ _CHANGING = {
     "add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop",
     "popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update",
 }  # fmt: skip
-_MAKING: dict[str, Callable[[str, tuple[Any, ...], dict[str, Any]], str]] = {
-    "format": lambda text, args, kwargs: text.format(*args, **kwargs),
-    "join": lambda text, args, _kwargs: text.join(map(str, args[0])),
-}
-"""Methods that make a text of known and unknown parts."""
 
 
 class HostMethod(Modelled):
@@ -105,15 +99,26 @@ class HostMethod(Modelled):
             name = self.display_name() + "()"
             if isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
                 note_change(self.value)
-            if isinstance(self.value, str) and self.name in _MAKING and not may_format_grow(self.value):
-                making = functools.partial(_MAKING[self.name], self.value)
-                return make_text(name, lambda *values: making(values[:-1], values[-1]), *args, kwargs)
+            if isinstance(self.value, str) and self.name == "format":
+                size = functools.partial(size_of_filled, self.value, "{")
+                return make_text(name, _format_text, self.value, kwargs, *args, size=lambda known: size(known[1:]))
+            if isinstance(self.value, str) and self.name == "join":
+                size = functools.partial(size_of_joined, self.value)
+                return make_text(name, _join_texts, self.value, *args, size=lambda known: size(known[1:]))
             return NotKnown(name, unknown.why) if unknown else NotKnown(name)
         if isinstance(self.value, (str, bytes)):
             count_parts(len(self.value) // _CHARACTERS_OF_A_PART)
         if may_method_grow(self.value, self.name, args, kwargs):
             return NotKnown(self.display_name() + "()")
         return attempt_operation(self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
+
+
+def _format_text(template: str, kwargs: dict[str, object], *args: object) -> str:
+    return template.format(*args, **kwargs)
+
+
+def _join_texts(between: str, parts: list[object]) -> str:
+    return between.join(map(str, parts))
 
 
 # ---- methods that take values that are not known, too

@@ -7,7 +7,7 @@ told here is what becomes of them where it grows faster than they do: by a width
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from abiscan.regex import regex
@@ -29,7 +29,7 @@ _LINEAR_CODECS: Final = regex(r"(?i)(utf|u8|ascii|us|latin|iso|cp|l1|windows|mac
 def may_grow(op: ast.operator, left: object, right: object) -> bool:
     """Whether ``left OP right`` may be very large."""
     if isinstance(op, ast.Mod):
-        return isinstance(left, (str, bytes)) and _size_of_filled(left, "%", [right]) > LONGEST
+        return isinstance(left, (str, bytes)) and size_of_filled(left, "%", [right]) > LONGEST
     if isinstance(op, ast.Mult):
         sizes = [
             len(operand) if isinstance(operand, (str, bytes, list, tuple)) else operand for operand in (left, right)
@@ -60,15 +60,23 @@ def may_format_grow(spec: str) -> bool:
     return _DIGITS.search(spec) is not None
 
 
-def _size_of_filled(template: str | bytes, sign: str, values: Iterable[object]) -> int:
-    """Return how long a template may be with its fields filled in, each of them with all values."""
+def total_length(values: Iterable[object]) -> int:
+    """Return how long the texts of values are together."""
+    return sum(map(_length, _leaves(values)))
+
+
+def size_of_filled(template: str | bytes, sign: str, values: Iterable[object]) -> int:
+    """Return how long a template may be with its fields filled in, each of them with all values.
+
+    :param sign: what a field begins with: ``{`` or ``%``
+    """
     parts = list(_leaves(values))
     text = template if isinstance(template, str) else template.decode("latin-1")
     # A width may stand in the template, or be one of the values.
     takes_width = "*" in text if sign == "%" else _NESTED_FIELD.search(text) is not None
     if _DIGITS.search(text) or (takes_width and _width(None, parts, {}) > _WIDEST):
         return LONGEST + 1
-    return len(text) + text.count(sign) * sum(map(_length, parts))
+    return len(text) + text.count(sign) * total_length(parts)
 
 
 def _leaves(values: Iterable[object]) -> Iterable[object]:
@@ -93,15 +101,20 @@ def _width(_value: object, args: Iterable[object], kwargs: dict[str, object]) ->
 
 
 def _of_format(value: Any, args: list[object], kwargs: dict[str, object]) -> int:
-    return _size_of_filled(value, "{", [args, kwargs])
+    return size_of_filled(value, "{", [args, kwargs])
 
 
 def _of_replace(value: Any, args: list[Any], _kwargs: dict[str, object]) -> int:
     return int(value.count(args[0])) * len(args[1])
 
 
+def size_of_joined(between: str | bytes, parts: Sequence[object]) -> int:
+    """Return how long the text is that ``join`` makes."""
+    return len(between) * len(parts) + total_length(parts)
+
+
 def _of_join(value: Any, args: list[Any], _kwargs: dict[str, object]) -> int:
-    return len(value) * len(args[0]) + sum(map(_length, args[0]))
+    return size_of_joined(value, args[0])
 
 
 def _of_translate(value: Any, args: list[Any], _kwargs: dict[str, object]) -> int:

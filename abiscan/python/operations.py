@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from abiscan.python.effort import count_parts
-from abiscan.python.growth import LONGEST, may_grow
+from abiscan.python.growth import LONGEST, may_grow, size_of_filled, total_length
 from abiscan.python.values import (
     Class,
     Further,
@@ -101,7 +101,7 @@ def _unknown_binary(op: ast.operator, name: str, left: object, right: object) ->
     texts = [isinstance(operand, (str, TextWithHoles)) for operand in (left, right)]
     made: object = None
     if isinstance(op, ast.Mod) and isinstance(left, str):
-        made = make_text(name, operator.mod, left, right)
+        made = make_text(name, operator.mod, left, right, size=lambda known: size_of_filled(left, "%", known))
     elif isinstance(op, ast.Add) and all(texts):
         made = make_text(name, operator.add, left, right)
     return made if isinstance(made, TextWithHoles) else unknown_result(name, left, right)
@@ -266,12 +266,20 @@ class _Hole:
         return _HOLE
 
 
-def make_text(name: str, make: Callable[..., object], *values: object) -> object:
-    """Return the text that Python makes of values, with a hole for each that is not known."""
+def make_text(
+    name: str,
+    make: Callable[..., object],
+    *values: object,
+    size: Callable[[list[object]], int] = total_length,
+) -> object:
+    """Return the text that Python makes of values, with a hole for each that is not known.
+
+    :param size: tells how long the text is, by the values that are known
+    """
     leaves = _leaves(values)
     unknown = next((value for value in leaves if isinstance(value, NotKnown)), NotKnown(name))
     known = [value for value in leaves if not isinstance(value, NotKnown)]
-    if any(isinstance(value, Further) for value in leaves) or not is_concrete(known):
+    if any(isinstance(value, Further) for value in leaves) or not is_concrete(known) or size(known) > LONGEST:
         return NotKnown(name, unknown.why)
     made = attempt_operation(name, make, *map(_with_holes, values))
     if not isinstance(made, str):

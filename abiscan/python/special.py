@@ -646,7 +646,7 @@ def _refuse_unhashable(machine: PythonMachine, value: object, depth: int = 0) ->
     if isinstance(value, Instance) and value.cls.is_frozen and value.cls.find("__hash__") is None:
         parts = _field_values(value, value.cls.fields())
     if depth < _DEEPEST:
-        machine.count_steps(len(parts) // 8)
+        machine.count_steps(len(parts) // 2)
         for part in parts:
             if type(part) is not str:
                 _refuse_unhashable(machine, part, depth + 1)

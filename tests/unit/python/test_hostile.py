@@ -125,6 +125,9 @@ OUT_OF_ALL_BOUNDS = {
     "replaced": _LARGE + "t.replace('a', t)\nt.replace('', t)\nt.translate({97: t})\n",
     "filled in": _LARGE + "('{0}' * 300000).format(t)\n('{a}' * 300000).format_map({'a': t})\n"
     "('%(a)s' * 200000) % {'a': t}\n",
+    "filled in with what is not known": _LARGE
+    + "u = torch.f()\n('{0}{1}' * 300000).format(t, u)\n('%(a)s%(b)s' * 99999) % {'a': t, 'b': u}\n"
+    + "t.join([u] * 9999)\n''.join([t, u] * 999)\n",
     "width among the values": START
     + "w = 10 ** 9\n'%*d' % (w, 1)\n'%.*f' % (w, 1.5)\n'{:{}}'.format(1, w)\n'{:.{w}f}'.format(1.5, w=w)\n"
     "f'{1:{w}}'\n",
