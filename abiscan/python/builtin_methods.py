@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from abiscan.python import special
-from abiscan.python.effort import count_parts
-from abiscan.python.growth import may_format_grow, may_method_grow, size_of_filled, size_of_joined
+from abiscan.python.cost import count_parts, may_format_grow, may_method_grow, size_of_filled, size_of_joined
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled

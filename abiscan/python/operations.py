@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Any
 
-from abiscan.python.effort import count_parts
-from abiscan.python.growth import LONGEST, may_grow, size_of_filled, total_length
+from abiscan.python.cost import LONGEST, count_parts, may_grow, size_of_filled, total_length
 from abiscan.python.values import (
     Class,
     Further,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.python import operations
-from abiscan.python.growth import may_format_grow
+from abiscan.python.cost import may_format_grow
 from abiscan.python.iteration import MOST_ITEMS, Lazy, take_few
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled

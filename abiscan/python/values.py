@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from abiscan.python.effort import count_parts
+from abiscan.python.cost import count_parts
 from abiscan.python.model import PythonLine, World
 from abiscan.python.torch_texts import WORDINGS
 

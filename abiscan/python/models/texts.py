@@ -14,7 +14,7 @@ from typing import Final
 
 from packaging.version import InvalidVersion, Version
 
-from abiscan.python.growth import LONGEST
+from abiscan.python.cost import LONGEST
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace, native_functions

@@ -119,7 +119,7 @@ OUT_OF_ALL_BOUNDS = {
     "text of a tuple": _SHARED + "repr(x)\nstr([x])\nf'{x}'\n'%s' % (x,)\n'{}'.format(x)\nprint(x)\n",
     "order of tuples": _SHARED + "x < y\n(x, 1) <= (y, 1)\n",
     "argument that is kept": _SHARED + "import functools\nfunctools.lru_cache(len)(x)\n",
-    "deep tuple": START + "x = ()\nn = 0\nwhile n < 90000:\n    x = (x,)\n    n += 1\n{x: 1}\nx == x\nstr(x)\n"
+    "deep tuple": START + "x = ()\nn = 0\nwhile n < 30000:\n    x = (x,)\n    n += 1\n{x: 1}\nx == x\nstr(x)\n"
     "torch.f(x)\n",
     "joined": _LARGE + "''.join([t] * 10000)\nt.join(['a'] * 10000)\nb''.join([b'a' * 1000000] * 10000)\n",
     "replaced": _LARGE + "t.replace('a', t)\nt.replace('', t)\nt.translate({97: t})\n",
@@ -144,7 +144,7 @@ OUT_OF_ALL_BOUNDS = {
     "version that doubles": START
     + "v = w = torch.__version__\nfor i in range(60):\n    v = f'{v}{v}'\n"
     "    w = w.replace('.', '....................')\nprint(v, w)\n",
-    "question": START + "x = torch.f()\nn = 0\nwhile n < 90000:\n    x = not x\n    n += 1\nif x: pass\n",
+    "question": START + "x = torch.f()\nn = 0\nwhile n < 30000:\n    x = not x\n    n += 1\nif x: pass\n",
     "unpacked": START + "import struct\nstruct.unpack('1000000000x', b'')\n",
 }  # fmt: skip
 """What Python itself would not come to the end of, or has no memory for."""

@@ -1,13 +1,19 @@
-"""How large Python's own operations make what they give, told before they are done: the result may not fit into memory.
+"""What Python's own operations on the values of a package cost: how large their results are, and how much work it is.
 
-The operands are known and have been gone through (see ``is_concrete``), so that they are not large themselves; what is
-told here is what becomes of them where it grows faster than they do: by a width, by repetition, by filling in.
+A result may not fit into memory, so its size is told before the operation is done. The operands are known and have been
+gone through (see ``is_concrete``), so that they are not large themselves; what is told is what becomes of them where it
+grows faster than they do: by a width, by repetition, by filling in.
+
+A step of a run is one statement or expression. What a single one does to a large value is counted by its parts: a part
+that occurs twice counts twice, as ``hash``, ``==`` and ``repr`` go through it twice.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 from abiscan.regex import regex
@@ -145,3 +151,29 @@ _SIZES: Final[dict[str, Callable[[Any, list[Any], dict[str, object]], int]]] = {
     **dict.fromkeys(("encode", "decode"), _of_codec),
 }
 """How large methods make what they give."""
+
+
+# ---- work
+
+_FREE: Final = 64
+_PARTS_OF_A_STEP: Final = 8
+_count: ContextVar[Callable[[int], None] | None] = ContextVar("count", default=None)
+
+
+@contextmanager
+def counted_by(count: Callable[[int], None]) -> Iterator[None]:
+    """Have the work that is done in the body of the ``with`` counted.
+
+    :param count: gets a number of steps
+    """
+    token = _count.set(count)
+    try:
+        yield
+    finally:
+        _count.reset(token)
+
+
+def count_parts(parts: int) -> None:
+    """Count what going through so many parts takes; a few are paid for by the step that goes through them."""
+    if parts > _FREE and (count := _count.get()) is not None:
+        count(parts // _PARTS_OF_A_STEP)
