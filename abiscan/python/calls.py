@@ -13,6 +13,7 @@ from abiscan.python import attributes, loading, special, standard
 from abiscan.python.builtin_methods import HostMethod, construct_built_in
 from abiscan.python.classes import ClassMaking
 from abiscan.python.contexts import Manager
+from abiscan.python.grammar import FAILURES, find_newer, parse, words_of, words_of_newer
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import Answer, NoResult
@@ -401,9 +402,7 @@ class Calls(ClassMaking):
         code = args[0] if args else None
         if isinstance(code, (str, bytes)):
             self.count_steps(len(code) // _CHARACTERS_OF_A_STEP)
-        tree = _parse_code(code.lstrip() if isinstance(code, (str, bytes)) and name == "eval" else code)
-        if isinstance(tree, SyntaxError):
-            raise thrown(SyntaxError, tree.msg)
+        tree = self._parse_code(code.lstrip() if isinstance(code, (str, bytes)) and name == "eval" else code)
         # The text is not known: it may bind any name, in the dict that it was given and in the module, and load
         # anything.
         if tree is None:
@@ -432,6 +431,24 @@ class Calls(ClassMaking):
             names.update(bound)
         return result
 
+    def _parse_code(self, code: object) -> ast.Module | None:
+        """Return the tree of a text; raises what Python raises for one that is no code of its version."""
+        if not isinstance(code, (str, bytes)):
+            return None
+        source = code.encode("utf-8", "replace") if isinstance(code, str) else code
+        python = self.world.python
+        try:
+            tree = parse(code)
+        except SyntaxError as error:
+            words = None if isinstance(python, Answer) else words_of(error, source, "<string>", python)
+            raise syntax_error(words) from None
+        except FAILURES:
+            return None
+        newer = None if isinstance(python, Answer) else find_newer(source, python, lambda: tree)
+        if newer is not None and not isinstance(python, Answer):
+            raise syntax_error(words_of_newer(newer, "<string>", python))
+        return tree
+
     def _make_super(self, args: list[object], scope: Scope) -> object:
         # Without arguments, super_init (Objects/typeobject.c) takes the class from the cell ``__class__`` and the
         # object from the first argument of the frame. Here the function knows its class. The first parameter is looked
@@ -450,13 +467,9 @@ class Calls(ClassMaking):
         return Super(owner, receiver) if isinstance(owner, Class) else NotKnown("super()")
 
 
-def _parse_code(code: object) -> ast.Module | SyntaxError | None:
-    try:
-        return ast.parse(code) if isinstance(code, (str, bytes)) else None
-    except SyntaxError as error:
-        return error
-    except (ValueError, RecursionError, MemoryError):
-        return None
+def syntax_error(words: str | None) -> Thrown:
+    """Return a SyntaxError; None for a text that depends on what is not known here."""
+    return thrown(SyntaxError, NotKnown("the text of the SyntaxError") if words is None else words)
 
 
 _CHARACTERS_OF_A_STEP: Final = 8

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from abiscan.python.grammar import FAILURES, parse
 from abiscan.regex import regex
 
 _WORDS = regex(rb"import \*|__getattr__|globals\(|vars\(|locals\(|exec\(|\.modules\b|__name__|_convert_\(")
@@ -22,8 +23,8 @@ def may_have_others(source: bytes) -> bool:
     if not _WORDS.search(source):
         return False
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse(source)
+    except FAILURES:
         return True
     # A function counts as called wherever its bare name stands in code that runs at import. Which object the name
     # belongs to, and whether it is called at all, is not asked: the answer may only err towards yes.
@@ -54,8 +55,8 @@ def may_bind(source: bytes, name: str) -> bool:
     if re.search(rb"(?m)^(?:(?:async )?def |class |import |from .* import .*\b)?" + word + rb"\b", source):
         return True
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse(source)
+    except FAILURES:
         return True
     # What a function binds is a name of the module only if ``global`` says so; what a class binds, never.
     own = set(map(id, _own_nodes(tree.body, (*_FUNCTIONS, ast.ClassDef))))
@@ -82,7 +83,7 @@ def star_imports(source: bytes) -> list[str]:
     """Return the modules from which it imports all names, as they are written, with leading dots."""
     if b"import *" not in source:
         return []
-    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom))
+    nodes = (node for node in ast.walk(parse(source)) if isinstance(node, ast.ImportFrom))
     return ["." * node.level + (node.module or "") for node in nodes if any(alias.name == "*" for alias in node.names)]
 
 

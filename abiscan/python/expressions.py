@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
-import sys
 from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
@@ -17,6 +16,7 @@ from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import World
 from abiscan.python.modelled import LooksAround, Modelled, Native
+from abiscan.python.nodes import TemplateStr
 from abiscan.python.operations import bound_size, compare_values, describe_value, make_text, take_item
 from abiscan.python.targets import asks_version
 from abiscan.python.values import (
@@ -34,6 +34,7 @@ from abiscan.python.values import (
     key_of,
     thrown,
 )
+from abiscan.python.written import write_expression
 
 _LONG_EXPRESSION = 200
 _LARGE = 1_000
@@ -672,7 +673,7 @@ def _opposite_of(unknown: NotKnown) -> NotKnown:
 
 def _text_of(node: ast.AST) -> str:
     try:
-        return ast.unparse(node)[:_LONG_EXPRESSION].partition("\n")[0]
+        return write_expression(node)[:_LONG_EXPRESSION].partition("\n")[0]
     except (RecursionError, ValueError):
         return type(node).__name__
 
@@ -727,6 +728,7 @@ EVALUATE: dict[type[ast.AST], Callable[[Expressions, Any, Scope], object]] = {
     ast.Slice: Expressions._evaluate_slice,
     ast.JoinedStr: Expressions._evaluate_joined,
     ast.FormattedValue: Expressions._evaluate_formatted,
+    TemplateStr: Expressions._evaluate_template,
     ast.Lambda: Expressions._evaluate_lambda,
     ast.NamedExpr: Expressions._evaluate_named,
     ast.ListComp: Expressions._evaluate_comprehension,
@@ -738,5 +740,3 @@ EVALUATE: dict[type[ast.AST], Callable[[Expressions, Any, Scope], object]] = {
     ast.Await: Expressions._evaluate_await,
 }
 """The method for each kind of expression; one of another kind is a gap. ``Starred`` is a part of others."""
-if sys.version_info >= (3, 14):
-    EVALUATE[ast.TemplateStr] = Expressions._evaluate_template

@@ -186,8 +186,7 @@ class Handling(Binding):
                 failure.at = failure.at or self.place()
         if failure is None:
             yield from self.flow(node.orelse, scope)
-        # ``except*``: ``ast.TryStar``, which Python 3.10 does not have.
-        elif type(node) is not ast.Try:
+        elif type(node) is not ast.Try:  # ``except*``
             yield from self._split_group(catching, failure, scope)
         else:
             handler = next((item for item, classes in catching if caught(failure, classes)), None)

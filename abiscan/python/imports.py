@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import logging
 import posixpath
-import sys
 from collections.abc import Mapping
 from typing import NoReturn
 
 from abiscan.python import attributes, loading, standard
-from abiscan.python.calls import Calls
+from abiscan.python.calls import Calls, syntax_error
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
+from abiscan.python.grammar import NEWEST, words_of, words_of_newer
 from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer, Raised
@@ -176,8 +176,9 @@ class PythonInterpreter(Calls):
         self.frames.append(Frame(file=module.file, line=1, scope=scope))
         try:
             if tree is None:
-                self._raise_syntax_error(module.file)
+                self._raise_rejection(module.file)
                 self._refuse_file(self.library.problems[module.file])
+            self._raise_if_too_new(module.file)
             self.execute(tree.body, scope)
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
@@ -190,11 +191,31 @@ class PythonInterpreter(Calls):
             self.frames.pop()
         module.stage = Stage.DONE
 
-    def _raise_syntax_error(self, file: str) -> None:
-        """Raise what Python raises for a file that cannot be parsed, if the target's Python is like this one."""
-        text = self.library.syntax_errors.get(file)
-        if text is not None and self.world.python == sys.version_info[:2]:
-            raise thrown(SyntaxError, text)
+    def _raise_rejection(self, file: str) -> None:
+        """Raise what the target's Python raises for a file that none can parse, if its grammar is known."""
+        error, python = self.library.failures.get(file), self.world.python
+        # Nested too deep is what another Python may not find it. Python 3.6 accepts ``async`` as a name.
+        if (
+            isinstance(python, Answer)
+            or not (3, 6) < python <= NEWEST
+            or not isinstance(error, (SyntaxError, ValueError))
+        ):
+            return
+        source = self.library.source(file)
+        if b"\0" in source:  # one error or the other: gh-96670, which is in the last releases of 3.11, too
+            raise thrown(
+                SyntaxError if python >= (3, 11) else ValueError, "source code string cannot contain null bytes"
+            )
+        raise syntax_error(words_of(error, source, file, python))
+
+    def _raise_if_too_new(self, file: str) -> None:
+        """Raise what the target's Python raises for a file that only newer ones can parse."""
+        python = self.world.python
+        # Where it is not known, the file is for a Python that can, if torch has wheels for one.
+        known = python if not isinstance(python, Answer) else self.before(*NEWEST) and self.world.newest_python
+        newer = self.library.too_new(file, known) if known else None
+        if newer is not None:
+            raise syntax_error(None if isinstance(python, Answer) else words_of_newer(newer, file, python))
 
     def _refuse_file(self, problem: str, error: BaseException | None = None) -> NoReturn:
         """End the run at a file that cannot be followed: what it does is not known."""

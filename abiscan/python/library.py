@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import posixpath
+import functools
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from abiscan.inputs import observed_fs
 from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.grammar import FAILURES, Newer, find_newer, parse
 from abiscan.python.harmless import BodyJudge, package_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
@@ -72,10 +73,11 @@ class PythonCode(Struct, dict=True):
     python: tuple[int, int] | Answer
     surroundings: Surroundings = field(default_factory=Surroundings)
     problems: dict[str, str] = field(default_factory=dict)
-    syntax_errors: dict[str, str] = field(default_factory=dict)
-    """The sources that cannot be parsed, and why."""
+    failures: dict[str, Exception] = field(default_factory=dict)
+    """The sources that cannot be parsed, and what was raised."""
     has_requirements: bool = False
     """Whether what the package requires is taken to be installed, whatever the surroundings say."""
+    _too_new: dict[tuple[str, tuple[int, int]], Newer | None] = field(default_factory=dict)
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _outlines: dict[str, Outline] = field(default_factory=dict)
     _skeletons: dict[str, ast.Module | None] = field(default_factory=dict)
@@ -185,13 +187,20 @@ class PythonCode(Struct, dict=True):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return ast.parse(source, filename=path)
-        except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError) as error:
-            self.problems[path] = f"cannot be parsed: {type(error).__name__}"
-            if isinstance(error, SyntaxError):
-                line = f" ({posixpath.basename(path)}, line {error.lineno})" if error.lineno else ""
-                self.syntax_errors[path] = error.msg + line
+                return parse(source)
+        except FAILURES as error:
+            is_deep = isinstance(error, (RecursionError, MemoryError))
+            self.problems[path] = "is nested too deep to be parsed" if is_deep else "cannot be parsed: SyntaxError"
+            self.failures[path] = error
             return None
+
+    def too_new(self, path: str, python: tuple[int, int]) -> Newer | None:
+        """Return the first thing in a source file that a Python is too old for."""
+        key = path, python
+        if key not in self._too_new:
+            source = self.source(path)[:LARGEST_SOURCE]
+            self._too_new[key] = find_newer(source, python, functools.partial(self.tree, path))
+        return self._too_new[key]
 
     def outline(self, path: str) -> Outline:
         """Return what a look at a source file shows."""
@@ -253,6 +262,8 @@ class PythonCode(Struct, dict=True):
         if outline.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
         if any(line.names and self.lacks(line) for line in outline.imports):
+            return True
+        if not isinstance(self.python, Answer) and self.too_new(path, self.python) is not None:
             return True
         return self.outline(path).calls(self.risky) or not self._bodies.is_harmless(path)
 

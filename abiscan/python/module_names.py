@@ -10,6 +10,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.grammar import FAILURES, parse
+from abiscan.python.nodes import TryStar
+from abiscan.python.written import write_expression
 from abiscan.regex import regex
 
 _NAME: Final = regex(r"[A-Za-z_]\w*")
@@ -59,8 +62,8 @@ class ModuleNames(Struct, kw_only=True, dict=True):
 def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:
     """Return the names that a source file binds; everything is open if it cannot be parsed."""
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse(source)
+    except FAILURES:
         return ModuleNames(is_open=True)
     body = _Body(module, module if is_package else module.rpartition(".")[0])
     there, perhaps = body.run(tree.body)
@@ -132,8 +135,8 @@ class _Body:
             return (names, set(_walrus_names([node.value]))) if node.value is not None else (set(), names)
         if isinstance(node, ast.If):
             return self._names_of_if(node, sure=sure)
-        if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
-            return self._names_of_try(node, sure=sure)  # type: ignore[arg-type]
+        if isinstance(node, (ast.Try, TryStar)):
+            return self._names_of_try(node, sure=sure)
         if isinstance(node, (ast.With, ast.AsyncWith)):
             targets = set(_target_names([item.optional_vars for item in node.items if item.optional_vars is not None]))
             # ``suppress`` makes the body one of a ``try``: it may end anywhere.
@@ -552,7 +555,7 @@ def _bases_of(node: ast.ClassDef) -> Iterator[str]:
     """Yield the bases and the metaclass of a class, as they are written."""
     for base in (*node.bases, *(keyword.value for keyword in node.keywords if keyword.arg == "metaclass")):
         inner = base.args if isinstance(base, ast.Call) and _decorator_name(base) == "with_metaclass" else [base]
-        yield from map(ast.unparse, inner)
+        yield from map(write_expression, inner)
 
 
 def classes_of(tree: ast.Module) -> Iterator[ast.ClassDef]:
@@ -562,6 +565,6 @@ def classes_of(tree: ast.Module) -> Iterator[ast.ClassDef]:
         node = waiting.pop()
         if isinstance(node, ast.ClassDef):
             yield node
-        elif isinstance(node, (ast.If, ast.Try)):
+        elif isinstance(node, (ast.If, ast.Try, TryStar)):
             handlers = (statement for handler in getattr(node, "handlers", ()) for statement in handler.body)
             waiting += [*node.body, *node.orelse, *handlers]

@@ -13,31 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.util import decode_source
 from itertools import accumulate
 from typing import Any, Final
+from typing import TypeVar as TypeVariable
 
-from msgspec import Struct
-
+from abiscan.python.grammar import Newer
+from abiscan.python.nodes import Interpolation, ParamSpec, TemplateStr, TryStar, TypeAlias, TypeVar, TypeVarTuple
 from abiscan.python.tokens import Field, Literal, NoTokens, Part, Token, is_new_text, tokens_of
 from abiscan.regex import regex
 
+_Node = TypeVariable("_Node")
 _KEYWORDS: Final = frozenset(
     b"and as assert async await break class continue def del elif else except finally for from global if import in is "
     b"lambda nonlocal not or pass raise return try while with yield".split()
 )
 _ESCAPE: Final = regex(r"\{\{|\}\}|\\(?:N\{[^}]*\}|x..|u.{4}|U.{8}|[0-7]{1,3}|(?s:.))")
 _ESCAPE_RAW: Final = regex(r"\{\{|\}\}")
-
-
-class Newer(Struct, frozen=True, kw_only=True):
-    """Something that older Pythons reject.
-
-    :ivar first: the version that accepts it
-    :ivar line: the one that older ones name
-    :ivar error: what one of them says, None if that is not known
-    """
-
-    first: tuple[int, int]
-    line: int
-    error: Callable[[tuple[int, int]], str | None]
 
 
 def _invalid(_python: tuple[int, int]) -> str:
@@ -68,21 +57,7 @@ def _backslash(_python: tuple[int, int]) -> str:
     return "f-string expression part cannot include a backslash"
 
 
-def _stand_in(name: str, base: type[ast.AST], *fields: str) -> Any:
-    """Return a class of ``ast``; one that stands in for it where the running Python does not have it."""
-    cls = getattr(ast, name, None)
-    return cls if cls is not None else type(name, (base,), {"_fields": fields, "__match_args__": fields})
-
-
-TryStar: Final = _stand_in("TryStar", ast.stmt, "body", "handlers", "orelse", "finalbody")
-TypeAlias: Final = _stand_in("TypeAlias", ast.stmt, "name", "type_params", "value")
-TemplateStr: Final = _stand_in("TemplateStr", ast.expr, "values")
-Interpolation: Final = _stand_in("Interpolation", ast.expr, "value", "str", "conversion", "format_spec")
-_PARAMETERS: Final = {
-    b"": _stand_in("TypeVar", ast.AST, "name", "bound", "default_value"),
-    b"*": _stand_in("TypeVarTuple", ast.AST, "name", "default_value"),
-    b"**": _stand_in("ParamSpec", ast.AST, "name", "default_value"),
-}
+_PARAMETERS: Final = {b"": TypeVar, b"*": TypeVarTuple, b"**": ParamSpec}
 
 
 def newer_parts(source: bytes) -> tuple[Newer, ...]:
@@ -148,9 +123,9 @@ class _Rewriting:
         self._look()
 
     def _note(
-        self, first: tuple[int, int], token: Token, error: Callable[[tuple[int, int]], str | None] = _invalid
+        self, first: tuple[int, int], token: Token, words: Callable[[tuple[int, int]], str | None] = _invalid
     ) -> None:
-        self.newer.append(Newer(first=first, line=self._lines.place(token.start)[0], error=error))
+        self.newer.append(Newer(first=first, line=self._lines.place(token.start)[0], words=words))
 
     def _replace(self, start: int, end: int, text: bytes) -> None:
         # The lines stay what they are: a backslash joins those that are taken out to the next one.
@@ -224,10 +199,10 @@ class _Rewriting:
         tokens = self._tokens[number + 1 : end]
         parts = list(_split(tokens, b","))
         has_default = any(token.text == b"=" for token in tokens)
-        error = _no_parenthesis if keyword == b"def" else _invalid
+        words = _no_parenthesis if keyword == b"def" else _invalid
         if keyword == b"type":
-            error = _assigned_in_brackets if has_default else _invalid
-        self._note((3, 13) if has_default else (3, 12), self._tokens[number], error)
+            words = _assigned_in_brackets if has_default else _invalid
+        self._note((3, 13) if has_default else (3, 12), self._tokens[number], words)
         self._parameters[self._lines.place(start)] = parts
         self._replace(self._tokens[number].start, self._tokens[end].end, b" ")
         return end
@@ -371,7 +346,7 @@ class _Rewriting:
             fields = node.body, node.handlers, node.orelse, node.finalbody
             return _placed(TryStar(*fields), place, _end_of(node)) if True in starred else node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and place in self._parameters:
-            node.type_params = self._read_parameters(place)  # type: ignore[attr-defined]
+            setattr(node, "type_params", self._read_parameters(place))  # noqa: B010 - older ones have no such field
         if isinstance(node, ast.Assign) and place in self._aliases:
             return self._make_alias(node, place)
         return node
@@ -384,7 +359,8 @@ class _Rewriting:
             raise SyntaxError("invalid syntax")
         parameters = self._read_parameters(place) if place in self._parameters else []
         _placed(node.targets[0], place, self._lines.place(end))
-        return _placed(TypeAlias(node.targets[0], parameters, node.value), self._lines.place(start), _end_of(node))
+        alias: ast.AST = TypeAlias(node.targets[0], parameters, node.value)
+        return _placed(alias, self._lines.place(start), _end_of(node))
 
     def _read_parameters(self, place: tuple[int, int]) -> list[ast.AST]:
         parameters = []
@@ -546,7 +522,7 @@ def _unescape(text: str, prefix: bytes, *, is_spec: bool) -> str:
 def _append_text(values: list[ast.expr], text: str, start: tuple[int, int], end: tuple[int, int]) -> None:
     """Append a text, to the one before it if there is one."""
     last = values[-1] if values else None
-    if isinstance(last, ast.Constant):
+    if isinstance(last, ast.Constant) and isinstance(last.value, str):
         last.value += text
         last.end_lineno, last.end_col_offset = end
     elif text:
@@ -566,7 +542,8 @@ def _end_of(node: Any) -> tuple[int, int]:
     return node.end_lineno, node.end_col_offset
 
 
-def _placed(node: Any, start: tuple[int, int], end: tuple[int, int]) -> Any:
-    node.lineno, node.col_offset = start
-    node.end_lineno, node.end_col_offset = end
+def _placed(node: _Node, start: tuple[int, int], end: tuple[int, int]) -> _Node:
+    located: Any = node
+    located.lineno, located.col_offset = start
+    located.end_lineno, located.end_col_offset = end
     return node

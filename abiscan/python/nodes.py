@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any, Final
 
 _WITHOUT_NODES = frozenset({
     "arg", "attr", "ctx", "conversion", "id", "is_async", "kind", "level", "lineno", "module", "op", "ops", "rest",
-    "simple", "type_comment",
+    "simple", "type_comment", "type_params",
 })  # fmt: skip
-"""The fields that have no node, or one that says only which operator it is."""
+"""The fields that have no node, one that says only which operator it is, or nodes that are evaluated on demand."""
+
+
+def _stand_in(name: str, base: type[ast.AST], *fields: str) -> Any:
+    """Return a class of ``ast``, or one that stands in for it where the running Python does not have it."""
+    cls = getattr(ast, name, None)
+    return cls if cls is not None else type(name, (base,), {"_fields": fields, "__match_args__": fields})
+
+
+TryStar: Final = _stand_in("TryStar", ast.stmt, "body", "handlers", "orelse", "finalbody")
+TypeAlias: Final = _stand_in("TypeAlias", ast.stmt, "name", "type_params", "value")
+TemplateStr: Final = _stand_in("TemplateStr", ast.expr, "values")
+Interpolation: Final = _stand_in("Interpolation", ast.expr, "value", "str", "conversion", "format_spec")
+TypeVar: Final = _stand_in("TypeVar", ast.AST, "name", "bound", "default_value")
+TypeVarTuple: Final = _stand_in("TypeVarTuple", ast.AST, "name", "default_value")
+ParamSpec: Final = _stand_in("ParamSpec", ast.AST, "name", "default_value")
+
 _fields: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: (), ast.Name: ()}
 
 

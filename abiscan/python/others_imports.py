@@ -19,6 +19,7 @@ from packaging.version import Version
 from abiscan.inputs import observed_fs
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.model import Answer
 from abiscan.regex import regex
 
@@ -213,8 +214,8 @@ def _parse_version(path: Path, _version: tuple[int, ...]) -> _Source:
 def _imports_in(text: bytes) -> Iterator[_Import]:
     """Yield the import that a text is; nothing if it is no whole statement."""
     try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = parse(text).body
+    except FAILURES:
         return
     yield from (statement for statement in body if isinstance(statement, ast.Import | ast.ImportFrom))
 
@@ -222,7 +223,7 @@ def _imports_in(text: bytes) -> Iterator[_Import]:
 def _always_runs(source: bytes, line: int) -> bool:
     """Whether the import at a line is a statement of the module's body: it may be in a text."""
     try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = parse(source).body
+    except FAILURES:
         return False
     return any(isinstance(statement, ast.Import | ast.ImportFrom) and statement.lineno == line for statement in body)

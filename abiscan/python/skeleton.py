@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Final
 
+from abiscan.python.grammar import FAILURES, parse
 from abiscan.regex import regex
 
 # Three levels of parentheses inside of the header's own, since a regular expression cannot count. A function whose
@@ -34,8 +35,8 @@ def make_skeleton(source: bytes) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(_FUNCTION.sub(_without_body, text))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError):
+            return parse(_FUNCTION.sub(_without_body, text))
+    except FAILURES:
         return None
 
 
@@ -62,8 +63,8 @@ def function_in(source: bytes, path: Sequence[str]) -> ast.FunctionDef | ast.Asy
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(b"if 1:" + text if indent else text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError):
+            tree = parse(b"if 1:" + text if indent else text)
+    except FAILURES:
         return None
     node = tree.body[0].body[0] if isinstance(tree.body[0], ast.If) else tree.body[0]
     return node if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else None

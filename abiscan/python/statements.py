@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import logging
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -16,6 +15,7 @@ from typing import Any
 from abiscan.python import attributes, special
 from abiscan.python.handling import LEAVING, Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
+from abiscan.python.nodes import TryStar, TypeAlias
 from abiscan.python.operations import describe_value
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
@@ -508,6 +508,7 @@ SIMPLE: dict[type[ast.AST], Callable[[Statements, Any, Scope], None]] = {
     ast.Nonlocal: Statements._run_outer,
     ast.Import: Statements._run_import,
     ast.ImportFrom: Statements._import_from,
+    TypeAlias: Statements._type_alias,
 }
 """The method for each statement that has no other in it; one of a kind that is in neither table is a gap."""
 COMPOUND: dict[type[ast.AST], Callable[[Statements, Any, Scope], Flow]] = {
@@ -518,10 +519,7 @@ COMPOUND: dict[type[ast.AST], Callable[[Statements, Any, Scope], Flow]] = {
     ast.With: Statements._run_with,
     ast.AsyncWith: Statements._run_with,
     ast.Try: Statements._run_try,
+    TryStar: Statements._run_try,
     ast.Match: Statements._run_match,
 }
 """The method for each statement that has others in it."""
-if sys.version_info >= (3, 11):
-    COMPOUND[ast.TryStar] = Statements._run_try
-if sys.version_info >= (3, 12):
-    SIMPLE[ast.TypeAlias] = Statements._type_alias

@@ -18,6 +18,7 @@ from abiscan.binary.elf import ElfFile
 from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
+from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.installed import is_in, list_stems
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames, names_of
@@ -173,8 +174,8 @@ class _Folder:
         base = self._module_path(name)
         path = next((path for path in _source_paths(base) if observed_fs.is_file(path)), None) if base else None
         try:
-            return None if path is None else (ast.parse(observed_fs.read_file(path)), path.name == "__init__.py")
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None if path is None else (parse(observed_fs.read_file(path)), path.name == "__init__.py")
+        except FAILURES:
             return None
 
     def _read_module(self, name: str) -> ModuleNames | None:
