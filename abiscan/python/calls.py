@@ -441,7 +441,7 @@ class Calls(ClassMaking):
             tree = parse(code)
         except SyntaxError as error:
             words = None if isinstance(python, Answer) else words_of(error, source, "<string>", python)
-            raise syntax_error(words) from None
+            raise syntax_error(words, type(error)) from None
         except FAILURES:
             return None
         newer = None if isinstance(python, Answer) else find_newer(source, python, lambda: tree)
@@ -467,9 +467,9 @@ class Calls(ClassMaking):
         return Super(owner, receiver) if isinstance(owner, Class) else NotKnown("super()")
 
 
-def syntax_error(words: str | None) -> Thrown:
-    """Return a SyntaxError; None for a text that depends on what is not known here."""
-    return thrown(SyntaxError, NotKnown("the text of the SyntaxError") if words is None else words)
+def syntax_error(words: str | None, cls: type[Exception] = SyntaxError) -> Thrown:
+    """Return an error of a source, such as IndentationError, or a SyntaxError whose text is not known."""
+    return thrown(SyntaxError, NotKnown("the text of the SyntaxError")) if words is None else thrown(cls, words)
 
 
 _CHARACTERS_OF_A_STEP: Final = 8

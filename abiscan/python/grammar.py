@@ -13,9 +13,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from msgspec import Struct
-
 from abiscan.python.nodes import walk
+from abiscan.python.rejections import Newer, invalid_syntax, is_same_word
 from abiscan.regex import regex
 
 NEWEST: Final = (3, 14)
@@ -28,38 +27,26 @@ FAILURES: Final = (SyntaxError, ValueError, RecursionError, MemoryError, LookupE
 # Each pattern begins with the letters or the sign that it is searched for by, at C's speed. It may match what is
 # nothing newer: then the tokens tell.
 _STATEMENTS: Final = (
-    regex(rb"type[ \t]+[^\W\d]\w*[ \t\\\n]*[=\[]"),
+    regex(rb"type[ \t]+[A-Za-z_\x80-\xff][\w\x80-\xff]*[ \t\\\n]*[=\[]"),
     regex(rb"except(?:[ \t]*\*|[ \t][^\n:(#]*,)"),
 )
 _ANYWHERE: Final = (
-    regex(rb"def[ \t]+\w+[ \t]*\["),
-    regex(rb"class[ \t]+\w+[ \t]*\["),
-    regex(rb"\[(?<=[\w\])\"'}]\[)(?:[^\[\]()\n]*,)?\s*\*"),
-    regex(rb"\*\w+[ \t]*:[ \t]*\*"),
+    regex(rb"def[ \t]+[\w\x80-\xff]+[ \t]*\["),
+    regex(rb"class[ \t]+[\w\x80-\xff]+[ \t]*\["),
+    regex(rb"\[(?:(?<=[\w\x80-\xff\])\"'}]\[)|(?<=[\w\x80-\xff\])\"'}] \[))(?:[^\[\]()\n]*,)?\s*\*"),
+    regex(rb"\*[\w\x80-\xff]+[ \t]*:[ \t]*\*"),
     *(
         regex(pattern.replace(b"Q", quote))
         for quote in (b'"', b"'")
         for pattern in (
             rb"Q(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))",
             # A field that is not over where the text seems to be, or that has what it could not have.
-            rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]*\{[^{}Q\n]*[Q\n#\\]|[^Q\n]*![rsa]\s)",
-            rb"QQQ(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*\{",
+            rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*(?:\{[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)",
+            rb"QQQ(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*"
+            rb"\{(?!\{)(?!(?:[^{}#\\Q]|Q(?!QQ))*\})",
         )
     ),
 )
-
-
-class Newer(Struct, frozen=True, kw_only=True):
-    """Something that older Pythons reject.
-
-    :ivar first: the version that accepts it
-    :ivar line: the one that older ones name
-    :ivar words: what one of them says, None if that depends on what is around
-    """
-
-    first: tuple[int, int]
-    line: int
-    words: Callable[[tuple[int, int]], str | None]
 
 
 def parse(source: bytes | str) -> ast.Module:
@@ -98,6 +85,7 @@ def find_newer(source: bytes, python: tuple[int, int], tree: Callable[[], ast.AS
 
 
 def _may_have_newer(source: bytes) -> bool:
+    source = b"\n" + source  # some patterns ask what is before
     return any(pattern.search(source) for pattern in _ANYWHERE) or any(
         _begins_statement(source, match.start()) for pattern in _STATEMENTS for match in pattern.finditer(source)
     )
@@ -123,17 +111,13 @@ _FORMS: Final = (
 """What a source has to have, for its forms to be looked at."""
 
 
-def _invalid(_python: tuple[int, int]) -> str:
-    return "invalid syntax"
-
-
 def _newer_forms(tree: ast.AST, source: bytes) -> Iterator[Newer]:
     """Yield what Pythons before 3.10 reject, by its form."""
     lines = source.split(b"\n")
     for node in walk(tree):
         first = _first_python(node, lines)
         if first is not None:
-            yield Newer(first=first, line=getattr(node, "lineno", 1), words=_invalid)
+            yield Newer(first=first, line=getattr(node, "lineno", 1), words=invalid_syntax)
 
 
 def _first_python(node: ast.AST, lines: list[bytes]) -> tuple[int, int] | None:
@@ -151,12 +135,21 @@ def _first_python(node: ast.AST, lines: list[bytes]) -> tuple[int, int] | None:
         return 3, 8
     if isinstance(node, ast.NamedExpr):
         return 3, 8
+    if isinstance(node, ast.Subscript) and _is_bare_walrus(node.slice, lines):
+        return 3, 10
+    if isinstance(node, ast.Set) and any(_is_bare_walrus(item, lines) for item in node.elts):
+        return 3, 9
     if isinstance(node, (ast.Return, ast.Yield, ast.For)):
         value = node.iter if isinstance(node, ast.For) else node.value
         if isinstance(value, ast.Tuple) and any(isinstance(item, ast.Starred) for item in value.elts):
             is_bare = lines[value.lineno - 1][value.col_offset : value.col_offset + 1] != b"("
             return ((3, 9) if isinstance(node, ast.For) else (3, 8)) if is_bare else None
     return None
+
+
+def _is_bare_walrus(node: ast.expr, lines: list[bytes]) -> bool:
+    before = lines[node.lineno - 1][: node.col_offset].rstrip()
+    return isinstance(node, ast.NamedExpr) and not before.endswith(b"(")
 
 
 _PARENTHESISED: Final = regex(rb"(?:async\s+)?with\s*\(")
@@ -178,26 +171,6 @@ def _is_dotted_name(node: ast.expr) -> bool:
 
 # ---- what Python says
 
-_SAME_WORDS: Final = regex(
-    "invalid syntax|unexpected indent|unexpected unindent|unindent does not match any outer indentation level"
-    "|inconsistent use of tabs and spaces in indentation|unmatched '.'|'.' was never closed|expected ':'"
-    "|closing parenthesis '.' does not match opening parenthesis '.'(?: on line [0-9]+)?|invalid decimal literal"
-    "|expected an indented block after .* on line [0-9]+|expected 'except' or 'finally' block"
-    "|unterminated (?:triple-quoted )?string literal \\(detected at line [0-9]+\\)"
-    "|Missing parentheses in call to '(?:print|exec)'. Did you mean (?:print|exec)\\(\\.\\.\\.\\)\\?"
-    "|unexpected character after line continuation character|positional argument follows keyword argument"
-    "|leading zeros in decimal integer literals are not permitted; use an 0o prefix for octal integers"
-    "|invalid (?:non-printable )?character .*"
-)
-"""What Python 3.10 to 3.14 say of the same sources, but for those with ``_OTHER_WORDS``."""
-_OTHER_WORDS: Final = regex(
-    # after ``def`` (3.11), a keyword argument without a value (3.12), ``import`` and a star (3.13), a statement or two
-    # names in brackets (3.14), or texts with ``f``
-    r"\bdef\s+\w+\s*[^\s(\[]|\w\s*=\s*[,)]|\bimport\b\s*(?:[^\w\s*]|$)|\*\s*[,)=]|/\s*\*|\bf[rR]?[\"']|[rR][fF][\"']"
-    r"|[(\[{]\s*(?:pass|break|continue|return|raise|del|assert|global|nonlocal|import|from|with|while|try|def|class)\b"
-    r"|[(\[{,]\s*\w+\s+\w+\s*[)\]},]"
-)
-
 
 def words_of_newer(newer: Newer, path: str, python: tuple[int, int]) -> str | None:
     """Return what a Python says of a source that it is too old for, None if that is not known."""
@@ -209,7 +182,8 @@ def words_of(error: Exception, source: bytes, path: str, python: tuple[int, int]
     """Return what a Python says of a source that none accepts, where that does not depend on its version."""
     if not isinstance(error, SyntaxError) or not error.lineno or not OLDEST <= python <= NEWEST:
         return None
-    line = source.decode("utf-8", "replace").split("\n")[error.lineno - 1 :][:1]
-    if not _SAME_WORDS.fullmatch(error.msg) or any(map(_OTHER_WORDS.search, line)) or _may_have_newer(source):
+    lines = source.decode("utf-8", "replace").split("\n")
+    line = lines[error.lineno - 1] if error.lineno <= len(lines) else ""
+    if not is_same_word(error.msg, line) or _may_have_newer(source):
         return None
     return f"{error.msg} ({posixpath.basename(path)}, line {error.lineno})"

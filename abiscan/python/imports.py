@@ -206,7 +206,7 @@ class PythonInterpreter(Calls):
             raise thrown(
                 SyntaxError if python >= (3, 11) else ValueError, "source code string cannot contain null bytes"
             )
-        raise syntax_error(words_of(error, source, file, python))
+        raise syntax_error(words_of(error, source, file, python), type(error))
 
     def _raise_if_too_new(self, file: str) -> None:
         """Raise what the target's Python raises for a file that only newer ones can parse."""

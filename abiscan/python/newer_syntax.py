@@ -15,8 +15,17 @@ from itertools import accumulate
 from typing import Any, Final
 from typing import TypeVar as TypeVariable
 
-from abiscan.python.grammar import Newer
 from abiscan.python.nodes import Interpolation, ParamSpec, TemplateStr, TryStar, TypeAlias, TypeVar, TypeVarTuple
+from abiscan.python.rejections import (
+    Newer,
+    assigned_in_brackets,
+    backslash_in_field,
+    expected_parenthesis,
+    invalid_syntax,
+    not_parenthesised,
+    perhaps_comma,
+    unknown_words,
+)
 from abiscan.python.tokens import Field, Literal, NoTokens, Part, Token, is_new_text, tokens_of
 from abiscan.regex import regex
 
@@ -25,39 +34,9 @@ _KEYWORDS: Final = frozenset(
     b"and as assert async await break class continue def del elif else except finally for from global if import in is "
     b"lambda nonlocal not or pass raise return try while with yield".split()
 )
+_PARAMETERS: Final = {b"": TypeVar, b"*": TypeVarTuple, b"**": ParamSpec}
 _ESCAPE: Final = regex(r"\{\{|\}\}|\\(?:N\{[^}]*\}|x..|u.{4}|U.{8}|[0-7]{1,3}|(?s:.))")
 _ESCAPE_RAW: Final = regex(r"\{\{|\}\}")
-
-
-def _invalid(_python: tuple[int, int]) -> str:
-    return "invalid syntax"
-
-
-def _unknown(_python: tuple[int, int]) -> None:
-    return None
-
-
-def _no_parenthesis(python: tuple[int, int]) -> str:
-    return "expected '('" if python >= (3, 11) else "invalid syntax"
-
-
-def _assigned_in_brackets(python: tuple[int, int]) -> str:
-    return "invalid syntax" + ". Maybe you meant '==' or ':=' instead of '='?" * (python >= (3, 12))
-
-
-def _no_comma(python: tuple[int, int]) -> str | None:
-    return None if python >= (3, 10) else "invalid syntax"  # "Perhaps you forgot a comma?" depends on what is around
-
-
-def _not_parenthesised(python: tuple[int, int]) -> str:
-    return "multiple exception types must be parenthesized" if python >= (3, 10) else "invalid syntax"
-
-
-def _backslash(_python: tuple[int, int]) -> str:
-    return "f-string expression part cannot include a backslash"
-
-
-_PARAMETERS: Final = {b"": TypeVar, b"*": TypeVarTuple, b"**": ParamSpec}
 
 
 def newer_parts(source: bytes) -> tuple[Newer, ...]:
@@ -123,7 +102,7 @@ class _Rewriting:
         self._look()
 
     def _note(
-        self, first: tuple[int, int], token: Token, words: Callable[[tuple[int, int]], str | None] = _invalid
+        self, first: tuple[int, int], token: Token, words: Callable[[tuple[int, int]], str | None] = invalid_syntax
     ) -> None:
         self.newer.append(Newer(first=first, line=self._lines.place(token.start)[0], words=words))
 
@@ -166,7 +145,7 @@ class _Rewriting:
             elif sign in {b")", b"]", b"}"} and brackets:
                 brackets.pop()
             elif sign == b"*" and brackets and self._unpacks(number, brackets[-1]):
-                self._note((3, 11), token, _no_comma if len(brackets) > 1 else _invalid)
+                self._note((3, 11), token, perhaps_comma if len(brackets) > 1 else invalid_syntax)
                 self._edits.append((token.start, token.end, self._mark + b"("))
                 starred.append(len(brackets))
             token = tokens[number]
@@ -199,9 +178,9 @@ class _Rewriting:
         tokens = self._tokens[number + 1 : end]
         parts = list(_split(tokens, b","))
         has_default = any(token.text == b"=" for token in tokens)
-        words = _no_parenthesis if keyword == b"def" else _invalid
+        words = expected_parenthesis if keyword == b"def" else invalid_syntax
         if keyword == b"type":
-            words = _assigned_in_brackets if has_default else _invalid
+            words = assigned_in_brackets if has_default else invalid_syntax
         self._note((3, 13) if has_default else (3, 12), self._tokens[number], words)
         self._parameters[self._lines.place(start)] = parts
         self._replace(self._tokens[number].start, self._tokens[end].end, b" ")
@@ -240,7 +219,7 @@ class _Rewriting:
             classes = classes[1:]
         signs = [token.text for _, token in _outside(classes, 0)]
         if b"," in signs and b"as" not in signs and signs[0] != b",":
-            self._note((3, 14), classes[0], _not_parenthesised)
+            self._note((3, 14), classes[0], not_parenthesised)
             self._edits += [(classes[0].start, classes[0].start, b"("), (classes[-1].end, classes[-1].end, b")")]
 
     def _look_at_texts(self, number: int) -> int:
@@ -255,7 +234,7 @@ class _Rewriting:
             self._note((3, 14), template)
         elif new is not None:
             is_plain = new.quote not in new.text[len(new.prefix) + 1 : -1] and b"\n" not in new.text
-            self._note((3, 12), new, _backslash if is_plain and b"\\" in new.text else _unknown)
+            self._note((3, 12), new, backslash_in_field if is_plain and b"\\" in new.text else unknown_words)
         if template is not None or new is not None:
             name = self._mark + b"%d" % len(self._texts)
             start, last = tokens[0].start, tokens[-1].end
@@ -377,9 +356,12 @@ class _Rewriting:
             ):
                 raise SyntaxError("invalid syntax")
             values = [self._expression_of(part) if part else None for part in (bound, default)]
-            fields = [name.text.decode(), *values[1 if stars else 0 :]]
             start, end = self._lines.place(tokens[0].start), self._lines.place(tokens[-1].end)
-            parameters.append(_placed(_PARAMETERS[stars](*fields), start, end))
+            parameter = _placed(_PARAMETERS[stars](name.text.decode()), start, end)
+            if not stars:
+                parameter.bound = values[0]
+            parameter.default_value = values[1]  # which Python 3.12 does not have
+            parameters.append(parameter)
         if not parameters:
             raise SyntaxError("invalid syntax")
         return parameters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import sys
 
 import pytest
@@ -21,7 +20,7 @@ PARTS = {"Starred", "MatchStar", "Interpolation"}
 """Expressions and patterns that stand only inside others, which take them apart."""
 OLD = {"Num", "Str", "Bytes", "NameConstant", "Ellipsis"}
 """Forms of ``Constant`` in the ``ast`` of Python 3.7 that later ones still name."""
-LATER = {"TryStar": "3.11", "TypeAlias": "3.12", "TemplateStr": "3.14"}
+LATER = {"TryStar", "TypeAlias", "TemplateStr"}
 """The statements and expressions that came after Python 3.10, up to 3.14: "What's New in Python 3.X"."""
 
 
@@ -42,11 +41,9 @@ def test_each_kind_of_node_has_a_method(base: type[ast.AST], tables: tuple[dict[
     assert _kinds(base) == {cls.__name__ for table in tables for cls in table}
 
 
-def test_the_nodes_of_later_pythons_have_one_there() -> None:
-    source = inspect.getsource(statements) + inspect.getsource(expressions)
-    for name, version in LATER.items():
-        assert f"ast.{name}]" in source
-        assert f"({version.replace('.', ', ')})" in source
+def test_the_nodes_of_later_pythons_have_one_on_each() -> None:
+    tables = (*statements.SIMPLE, *statements.COMPOUND, *expressions.EVALUATE)
+    assert {cls.__name__ for cls in tables} >= LATER
 
 
 @pytest.mark.parametrize(
