@@ -33,7 +33,8 @@ _STATEMENTS: Final = (
 _ANYWHERE: Final = (
     regex(rb"def[ \t]+[\w\x80-\xff]+[ \t]*\["),
     regex(rb"class[ \t]+[\w\x80-\xff]+[ \t]*\["),
-    regex(rb"\[(?:(?<=[\w\x80-\xff\])\"'}]\[)|(?<=[\w\x80-\xff\])\"'}] \[))(?:[^\[\]()\n]*,)?\s*\*"),
+    regex(rb"\[(?<=[\w\x80-\xff\])\"'}]\[)(?:[^\[\]()\n]*,)?\s*\*"),
+    regex(rb" \[(?<=[\w\])] \[)(?<!return \[)(?<!in \[)(?<!or \[)(?<!and \[)(?<!else \[)(?<!yield \[)(?<!if \[)\s*\*"),
     regex(rb"\*[\w\x80-\xff]+[ \t]*:[ \t]*\*"),
     *(
         regex(pattern.replace(b"Q", quote))
@@ -41,7 +42,8 @@ _ANYWHERE: Final = (
         for pattern in (
             rb"Q(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))",
             # A field that is not over where the text seems to be, or that has what it could not have.
-            rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*(?:\{[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)",
+            rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*(?:"
+            rb"(?:(?<!\{)|(?<=\{\{))\{(?!\{)[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)",
             rb"QQQ(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*"
             rb"\{(?!\{)(?!(?:[^{}#\\Q]|Q(?!QQ))*\})",
         )
