@@ -25,27 +25,38 @@ FAILURES: Final = (SyntaxError, ValueError, RecursionError, MemoryError, LookupE
 """What ``parse`` raises: besides SyntaxError, for null bytes, for what is nested too deep, and for encodings."""
 
 # Each pattern begins with the letters or the sign that it is searched for by, at C's speed. It may match what is
-# nothing newer: then the tokens tell.
+# nothing newer: then the tokens tell. With each, the Python that rejects none of what it finds.
 _STATEMENTS: Final = (
-    regex(rb"type[ \t]+[A-Za-z_\x80-\xff][\w\x80-\xff]*[ \t\\\n]*[=\[]"),
-    regex(rb"except(?:[ \t]*\*|[ \t][^\n:(#]*,)"),
+    ((3, 13), regex(rb"type[ \t]+[A-Za-z_\x80-\xff][\w\x80-\xff]*[ \t\\\n]*[=\[]")),
+    ((3, 14), regex(rb"except(?:[ \t]*\*|[ \t][^\n:(#]*,)")),
 )
 _ANYWHERE: Final = (
-    regex(rb"def[ \t]+[\w\x80-\xff]+[ \t]*\["),
-    regex(rb"class[ \t]+[\w\x80-\xff]+[ \t]*\["),
-    regex(rb"\[(?<=[\w\x80-\xff\])\"'}]\[)(?:[^\[\]()\n]*,)?\s*\*"),
-    regex(rb" \[(?<=[\w\])] \[)(?<!return \[)(?<!in \[)(?<!or \[)(?<!and \[)(?<!else \[)(?<!yield \[)(?<!if \[)\s*\*"),
-    regex(rb"\*[\w\x80-\xff]+[ \t]*:[ \t]*\*"),
+    ((3, 13), regex(rb"def[ \t]+[\w\x80-\xff]+[ \t]*\[")),
+    ((3, 13), regex(rb"class[ \t]+[\w\x80-\xff]+[ \t]*\[")),
+    ((3, 11), regex(rb"\[(?<=[\w\x80-\xff\])\"'}]\[)(?:[^\[\]()\n]*,)?\s*\*")),
+    (
+        (3, 11),
+        regex(
+            rb" \[(?<=[\w\])] \[)(?<!return \[)(?<!in \[)(?<!or \[)(?<!and \[)(?<!else \[)(?<!yield \[)(?<!if \[)\s*\*"
+        ),
+    ),
+    ((3, 11), regex(rb"\*[\w\x80-\xff]+[ \t]*:[ \t]*\*")),
     *(
-        regex(pattern.replace(b"Q", quote))
+        (version, regex(pattern.replace(b"Q", quote)))
         for quote in (b'"', b"'")
-        for pattern in (
-            rb"Q(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))",
+        for version, pattern in (
+            ((3, 14), rb"Q(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))"),
             # A field that is not over where the text seems to be, or that has what it could not have.
-            rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*(?:"
-            rb"(?:(?<!\{)|(?<=\{\{))\{(?!\{)[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)",
-            rb"QQQ(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*"
-            rb"\{(?!\{)(?!(?:[^{}#\\Q]|Q(?!QQ))*\})",
+            (
+                (3, 12),
+                rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*"
+                + rb"(?:(?:(?<!\{)|(?<=\{\{))\{(?!\{)[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)",
+            ),
+            (
+                (3, 12),
+                rb"QQQ(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*"
+                + rb"\{(?!\{)(?!(?:[^{}#\\Q]|Q(?!QQ))*\})",
+            ),
         )
     ),
 )
@@ -77,7 +88,7 @@ def find_newer(source: bytes, python: tuple[int, int], tree: Callable[[], ast.AS
     if python >= NEWEST:
         return None
     newer: list[Newer] = []
-    if _may_have_newer(source):
+    if _may_have_newer(source, python):
         from abiscan.python.newer_syntax import newer_parts
 
         newer += newer_parts(source)
@@ -86,10 +97,12 @@ def find_newer(source: bytes, python: tuple[int, int], tree: Callable[[], ast.AS
     return min((part for part in newer if python < part.first), key=lambda part: part.line, default=None)
 
 
-def _may_have_newer(source: bytes) -> bool:
+def _may_have_newer(source: bytes, python: tuple[int, int] = OLDEST) -> bool:
     source = b"\n" + source  # some patterns ask what is before
-    return any(pattern.search(source) for pattern in _ANYWHERE) or any(
-        _begins_statement(source, match.start()) for pattern in _STATEMENTS for match in pattern.finditer(source)
+    return any(python < version and pattern.search(source) for version, pattern in _ANYWHERE) or any(
+        python < version and _begins_statement(source, match.start())
+        for version, pattern in _STATEMENTS
+        for match in pattern.finditer(source)
     )
 
 
