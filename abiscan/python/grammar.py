@@ -24,6 +24,17 @@ OLDEST: Final = (3, 10)
 FAILURES: Final = (SyntaxError, ValueError, RecursionError, MemoryError, LookupError)
 """What ``parse`` raises: besides SyntaxError, for null bytes, for what is nested too deep, and for encodings."""
 
+# In these three, Q is a quote. A field is odd that is not over where the text seems to be, or has what only newer Pythons
+# accept.
+_TEMPLATE: Final = rb"Q(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))"
+_ODD_FIELD: Final = (
+    rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*"
+    rb"(?:(?:(?<!\{)|(?<=\{\{))\{(?!\{)[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)"
+)
+_ODD_FIELD_OF_THREE: Final = (
+    rb"QQQ(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*"
+    rb"\{(?!\{)(?!(?:[^{}#\\Q]|Q(?!QQ))*\})"
+)
 # Each pattern begins with the letters or the sign that it is searched for by, at C's speed. It may match what is
 # nothing newer: then the tokens tell. With each, the Python that rejects none of what it finds.
 _STATEMENTS: Final = (
@@ -44,20 +55,7 @@ _ANYWHERE: Final = (
     *(
         (version, regex(pattern.replace(b"Q", quote)))
         for quote in (b'"', b"'")
-        for version, pattern in (
-            ((3, 14), rb"Q(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))"),
-            # A field that is not over where the text seems to be, or that has what it could not have.
-            (
-                (3, 12),
-                rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*"
-                + rb"(?:(?:(?<!\{)|(?<=\{\{))\{(?!\{)[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)",
-            ),
-            (
-                (3, 12),
-                rb"QQQ(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*"
-                + rb"\{(?!\{)(?!(?:[^{}#\\Q]|Q(?!QQ))*\})",
-            ),
-        )
+        for version, pattern in (((3, 14), _TEMPLATE), ((3, 12), _ODD_FIELD), ((3, 12), _ODD_FIELD_OF_THREE))
     ),
 )
 
