@@ -24,8 +24,8 @@ OLDEST: Final = (3, 10)
 FAILURES: Final = (SyntaxError, ValueError, RecursionError, MemoryError, LookupError)
 """What ``parse`` raises: besides SyntaxError, for null bytes, for what is nested too deep, and for encodings."""
 
-# In these three, Q is a quote. A field is odd that is not over where the text seems to be, or has what only newer Pythons
-# accept.
+# In these three, Q is a quote. A field is odd that is not over where the text seems to be, or has what only newer
+# Pythons accept.
 _TEMPLATE: Final = rb"Q(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))"
 _ODD_FIELD: Final = (
     rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*"
@@ -128,6 +128,9 @@ def _newer_forms(tree: ast.AST, source: bytes) -> Iterator[Newer]:
     """Yield what Pythons before 3.10 reject, by its form."""
     lines = source.split(b"\n")
     for node in walk(tree):
+        for decorator in getattr(node, "decorator_list", ()):
+            if not _is_dotted_name(decorator.func if isinstance(decorator, ast.Call) else decorator):
+                yield Newer(first=(3, 9), line=decorator.lineno, words=invalid_syntax)
         first = _first_python(node, lines)
         if first is not None:
             yield Newer(first=first, line=getattr(node, "lineno", 1), words=invalid_syntax)
@@ -140,10 +143,6 @@ def _first_python(node: ast.AST, lines: list[bytes]) -> tuple[int, int] | None:
         header = b"\n".join(lines[node.lineno - 1 : node.body[0].lineno])[node.col_offset :]
         is_named = any(item.optional_vars is not None for item in node.items)
         return (3, 9) if is_named and _PARENTHESISED.match(header) and _closes_last(node, lines) else None
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        decorators = [item.func if isinstance(item, ast.Call) else item for item in node.decorator_list]
-        if not all(map(_is_dotted_name, decorators)):
-            return 3, 9
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and node.args.posonlyargs:
         return 3, 8
     if isinstance(node, ast.NamedExpr):
