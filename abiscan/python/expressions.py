@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 from collections.abc import Callable, Iterator, Sized
 from typing import Any
@@ -13,8 +12,9 @@ from packaging.version import Version
 from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import fill_dict, make_set
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
+from abiscan.python.later_builtins import FIRST, NAMES
 from abiscan.python.machine import Frame, PythonMachine
-from abiscan.python.model import World
+from abiscan.python.model import Answer, World
 from abiscan.python.modelled import LooksAround, Modelled, Native
 from abiscan.python.nodes import TemplateStr
 from abiscan.python.operations import bound_size, compare_values, describe_value, make_text, take_item
@@ -135,12 +135,17 @@ class Expressions(PythonMachine):
             return scope.module.name
         if name in attributes.OWN_NAMES:
             return attributes.of_module(self, scope.module, name)
-        if name in self.builtins:
+        is_there = name not in FIRST or self._has_built_in(name)
+        if is_there and name in self.builtins:
             return self.builtins[name]
         # A NameError ends most imports: it is raised only if nothing unseen can have bound the name.
-        if scope.module.open_ or hasattr(builtins, name) or self.has_guessed:
+        if scope.module.open_ or (is_there and name in NAMES) or self.has_guessed:
             return NotKnown(name)
         raise thrown(NameError, f"name '{name}' is not defined")
+
+    def _has_built_in(self, name: str) -> bool:
+        python = self.world.python
+        return isinstance(python, Answer) or python >= FIRST[name]
 
     def items(self, value: object) -> list[object] | NotKnown:
         """Return what iterating over a value gives."""

@@ -6,7 +6,6 @@ The statements that have others in them are generators, for a generator of the p
 from __future__ import annotations
 
 import ast
-import builtins
 import logging
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from abiscan.python.acting import EXITS
 from abiscan.python.binding import Binding
 from abiscan.python.contexts import AroundBody
 from abiscan.python.iteration import push_item
+from abiscan.python.later_builtins import CLASSES
 from abiscan.python.model import Said, Told, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
@@ -314,7 +314,7 @@ class Handling(Binding):
 
 def _make_group(inside: list[object], like: PythonError | None = None, text: object = "") -> PythonError:
     """Return a group of exceptions."""
-    cls = like.cls if like is not None and attributes.is_group(like) else getattr(builtins, "ExceptionGroup", Exception)
+    cls = like.cls if like is not None and attributes.is_group(like) else CLASSES["ExceptionGroup"]
     return PythonError(cls, (text, inside), at=like.at if like else None, loads=set(like.loads) if like else set())
 
 

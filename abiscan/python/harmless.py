@@ -8,7 +8,6 @@ the package that do no more than that. Every other body is run.
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -17,13 +16,14 @@ from msgspec import Struct, field
 
 from abiscan.python.acting import ACTING
 from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.later_builtins import NAMES, built_in
 from abiscan.python.nodes import child_nodes, walk
 
 _DEPTH: Final = 4
 _STEPS: Final = 12
 LARGEST_DOUBTFUL: Final = 4_000
 """The bytes of a source whose body is run although nothing says that it loads or raises, but that it might."""
-_BUILTINS: Final = frozenset(dir(builtins))
+_BUILTINS: Final = NAMES
 _OF_MODULES: Final = frozenset({"__name__", "__file__", "__doc__", "__package__", "__spec__", "__loader__", "__path__"})
 _MAKE_PLAIN: Final = {
     "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "frozenset": "set", "str": "text", "bool": "number",
@@ -825,7 +825,7 @@ class _Body:
             return value
         if isinstance(owner, _Plain) and node.attr in _METHODS and owner.kind not in {"number", "none", "object"}:
             return _Plain("pairs") if node.attr == "items" else _Method()
-        if isinstance(owner, _Builtin) and hasattr(getattr(builtins, owner.name), node.attr):
+        if isinstance(owner, _Builtin) and hasattr(built_in(owner.name), node.attr):
             return FOREIGN
         if isinstance(owner, _Defined):
             return self._of_defined(owner, node.attr)
@@ -924,7 +924,7 @@ class _Body:
         if risky or name in _ENDING_BUILTINS:
             raise _Acts(name)
         is_plain = all(isinstance(value, (_Plain, _Foreign, _Builtin)) and value != _OBJECTS for value in values)
-        cls = getattr(builtins, name)
+        cls = built_in(name)
         if isinstance(cls, type) and issubclass(cls, BaseException):
             return FOREIGN
         if name in {"property", "staticmethod", "classmethod"}:
@@ -969,7 +969,7 @@ class _Body:
         self.value(node.slice)
         if isinstance(owner, _Foreign) and not _may_decide(f"{owner.name}["):
             return _Foreign(f"{owner.name}[]")
-        if isinstance(owner, _Builtin) and hasattr(getattr(builtins, owner.name), "__class_getitem__"):
+        if isinstance(owner, _Builtin) and hasattr(built_in(owner.name), "__class_getitem__"):
             return FOREIGN
         if isinstance(owner, _Defined) and isinstance(owner.node, ast.ClassDef):
             classes = self.judge.lineage(owner)

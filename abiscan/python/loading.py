@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Final
 
 from msgspec.structs import replace
 
 from abiscan.python.filesystem import is_of_torch, path_exists, place_on_disk
+from abiscan.python.later_builtins import built_in
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import describe_value
@@ -204,7 +204,7 @@ def _fail_to_load(machine: PythonMachine, path: str, loader: LoadedBy, failure: 
 
 def as_failure(raised: Raised) -> PythonError:
     """Return the exception object of an error."""
-    cls = getattr(builtins, raised.exception, None)
+    cls = built_in(raised.exception)
     exception_class = cls if isinstance(cls, type) and issubclass(cls, BaseException) else NotKnown(raised.exception)
     number = number_of(raised.message)
     message: object = NotKnown("the text of the error") if raised.message is None else raised.message

@@ -11,6 +11,7 @@ from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import sort_values
 from abiscan.python.filesystem import as_text, path_exists, read_text, text_of_processor
 from abiscan.python.iteration import GeneratorObject, Lazy
+from abiscan.python.later_builtins import CLASSES, NAMES
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
 from abiscan.python.modelled import LooksAround, Modelled, Native
@@ -625,7 +626,7 @@ def _make_wrapper(kind: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
 
 BUILTINS: dict[str, object] = {
     name: value
-    for name, value in vars(builtins).items()
+    for name, value in {**vars(builtins), **CLASSES}.items()
     if isinstance(value, type) and issubclass(value, BaseException)
 }
 BUILTINS.update(
@@ -731,7 +732,7 @@ class Builtins(Modelled):
 
     def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name. Code that is not read, such as the standard library's, then calls a function of the package."""
-        if hasattr(builtins, name) and isinstance(value, (PythonFunction, Bound, Instance)):
+        if name in NAMES and isinstance(value, (PythonFunction, Bound, Instance)):
             self.machine.gap(f"builtins.{name} is replaced: where other code calls it is not followed")
         self.names[name] = value
 

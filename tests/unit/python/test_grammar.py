@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_each_python_says_what_it_really_says() -> None:
     unknown = 0
     for row in ROWS:
         for python in PYTHONS:
-            newer = find_newer(row["source"].encode(), python, lambda source=row["source"]: parse(source))
+            newer = find_newer(row["source"].encode(), python, functools.partial(parse, row["source"]))
             said = row["said"].get(f"3.{python[1]}")
             assert (newer is None) == (said is None), (row["source"], python)
             if newer is not None and newer.words(python) is None:
@@ -163,3 +164,12 @@ def test_the_standard_library_of_the_running_python_has_the_trees_that_it_makes(
         tree = parse_newer(source)
         assert tree is None or digest(tree) == digest(ast.parse(source))
         assert all(part.first <= sys.version_info[:2] for part in newer_parts(source))
+
+
+@pytest.mark.parametrize(
+    ("python", "raised"), [((3, 10), "NameError"), ((3, 11), "ExceptionGroup"), ((3, 14), "ExceptionGroup")]
+)
+def test_built_in_names_are_those_of_the_target(python: tuple[int, int], raised: str) -> None:
+    outcome = _import("raise ExceptionGroup('x', [ValueError()])\n", python)
+    assert isinstance(outcome, Raised)
+    assert outcome.exception == raised
