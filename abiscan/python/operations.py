@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 from abiscan.python.cost import LONGEST, count_parts, may_grow, size_of_filled, total_length
 from abiscan.python.values import (
@@ -23,6 +23,7 @@ from abiscan.python.values import (
     key_of,
     known_length,
 )
+from abiscan.regex import regex
 
 _LARGEST_INTEGER = 1 << 4096
 _MOST_ITEMS = 100_000
@@ -63,9 +64,33 @@ def attempt_operation(name: str, function: Callable[..., object], /, *args: obje
     try:
         return bound_size(name, function(*args, **kwargs))
     except FAITHFUL as error:
-        raise Thrown(PythonError(type(error), error.args)) from None
+        raise Thrown(PythonError(type(error), _known_words(error, function))) from None
     except (TypeError, AttributeError, RuntimeError, MemoryError):
         return NotKnown(name)
+
+
+_WORDS_OF_VERSIONS: Final = regex(
+    r"(?:.* is not in list|list\.index\(x\): x not in list"
+    r"|(?:max|min)\(\) (?:arg is an empty sequence|iterable .* empty)"
+    r"|Invalid format specifier.*|(?:float|integer) .*by zero|float modulo|.*to a negative power"
+    r"|(?:cannot use .*)?\(?unhashable type: .*|cannot convert dictionary update sequence.*|object is not iterable"
+    r"|string indices must be integers.*|replace(?: expected|\(\) takes) at least .*|Exceeds the limit \(4300.*"
+    r"|complex\(\) (?:first )?argument must be .*|expected string or bytes-like object.*|math domain error"
+    r"|expected a (?:non-?negative|positive) input.*|Illegal trailing comma .*|Expecting (?:value|property name) .*"
+    r"|(?:argument should be|expected) a? ?str.*os\.PathLike .*|day .* (?:is out of|must be in) range .*)"
+)
+"""What Python 3.10 to 3.14 say in different words, as tried: see ``make pythons``."""
+
+
+def _known_words(error: BaseException, function: object) -> tuple[object, ...]:
+    """Return the arguments of an error that the running Python raised, without a text that others do not say."""
+    is_rounded = isinstance(error, ZeroDivisionError) and any(
+        function is one for one in (operator.floordiv, operator.mod)
+    )
+    text = error.args[0] if len(error.args) == 1 else None
+    if is_rounded or (isinstance(text, str) and not isinstance(error, KeyError) and _WORDS_OF_VERSIONS.fullmatch(text)):
+        return (NotKnown("the text of the error"),)
+    return error.args
 
 
 def bound_size(name: str, value: object) -> object:
@@ -117,7 +142,7 @@ def attempt_exactly(name: str, function: Callable[..., object], *args: object) -
     try:
         return bound_size(name, function(*args))
     except (*FAITHFUL, TypeError) as error:
-        raise Thrown(PythonError(type(error), error.args)) from None
+        raise Thrown(PythonError(type(error), _known_words(error, function))) from None
     except (RecursionError, MemoryError):
         return NotKnown(name)
 

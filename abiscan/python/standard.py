@@ -10,6 +10,12 @@ from abiscan.python.model import Answer
 # Modules of every supported version are in neither table.
 FIRST: Final = {
     "graphlib": (3, 9), "zoneinfo": (3, 9), "tomllib": (3, 11), "annotationlib": (3, 14), "compression": (3, 14),
+    "_tokenize": (3, 11), "_typing": (3, 11), "_pydatetime": (3, 12), "_pylong": (3, 12), "_sha2": (3, 12),
+    "_android_support": (3, 13), "_colorize": (3, 13), "_interpchannels": (3, 13), "_interpqueues": (3, 13),
+    "_interpreters": (3, 13), "_ios_support": (3, 13), "_opcode_metadata": (3, 13), "_pyrepl": (3, 13),
+    "_suggestions": (3, 13), "_sysconfig": (3, 13), "_wmi": (3, 13), "_apple_support": (3, 14),
+    "_ast_unparse": (3, 14), "_hmac": (3, 14), "_py_warnings": (3, 14), "_remote_debugging": (3, 14),
+    "_types": (3, 14), "_zstd": (3, 14),
 }  # fmt: skip
 REMOVED: Final = {
     "formatter": (3, 10), "parser": (3, 10), "symbol": (3, 10), "binhex": (3, 11), "asynchat": (3, 12),
@@ -17,14 +23,15 @@ REMOVED: Final = {
     "cgi": (3, 13), "cgitb": (3, 13), "chunk": (3, 13), "crypt": (3, 13), "imghdr": (3, 13), "lib2to3": (3, 13),
     "mailcap": (3, 13), "msilib": (3, 13), "nis": (3, 13), "nntplib": (3, 13), "ossaudiodev": (3, 13),
     "pipes": (3, 13), "sndhdr": (3, 13), "spwd": (3, 13), "sunau": (3, 13), "telnetlib": (3, 13), "uu": (3, 13),
-    "xdrlib": (3, 13),
+    "xdrlib": (3, 13), "_bootsubprocess": (3, 12), "_sha256": (3, 12), "_sha512": (3, 12), "_crypt": (3, 13),
+    "_msi": (3, 13), "_compression": (3, 14),
 }  # fmt: skip
 
 
 def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:
     """Whether a version of Python brings a top-level module; None if only some versions do, and it is not known.
 
-    Sources: ``sys.stdlib_module_names`` of Python 3.10 to 3.13, and "Removed" in "What's New in Python 3.X".
+    Sources: ``sys.stdlib_module_names`` of Python 3.10 to 3.14, and "Removed" in "What's New in Python 3.X".
     """
     if not is_of_some(module):
         return module in sys.stdlib_module_names
