@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from abiscan.gaps import Gap
     from abiscan.inputs.session import Session
     from abiscan.results.api_history import ApiHistory
-    from abiscan.results.check import PredictedError, Report, Result, Suppressed
+    from abiscan.results.check import Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
     from abiscan.results.doctor import Ailment, Diagnosis
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from abiscan.results.stable import StableReport
     from abiscan.results.survey import SurveyCause, SurveyEntry, SurveySummary
     from abiscan.results.torch_operators import TorchOperators
-    from abiscan.results.verdict import How, Verdict
+    from abiscan.results.verdict import How, PredictedError, Verdict
     from abiscan.results.versions import VersionRow, VersionTable
     from abiscan.rules import RULES
 
@@ -123,7 +123,7 @@ _MODULES = {
     "abiscan.gaps": ("Gap",),
     "abiscan.inputs.session": ("Session",),
     "abiscan.results.api_history": ("ApiHistory",),
-    "abiscan.results.check": ("PredictedError", "Report", "Result", "Suppressed"),
+    "abiscan.results.check": ("Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
     "abiscan.results.doctor": ("Ailment", "Diagnosis"),
@@ -136,7 +136,7 @@ _MODULES = {
     "abiscan.results.torch_operators": ("TorchOperators",),
     "abiscan.results.stable": ("StableReport",),
     "abiscan.results.survey": ("SurveyCause", "SurveyEntry", "SurveySummary"),
-    "abiscan.results.verdict": ("How", "Verdict"),
+    "abiscan.results.verdict": ("How", "PredictedError", "Verdict"),
     "abiscan.results.versions": ("VersionRow", "VersionTable"),
     "abiscan.rules": ("RULES",),
 }

@@ -1,6 +1,6 @@
-"""Write the generated parts of the documentation: rules, help texts, the Python API, and the picture of the rooms.
+"""Write the schemas of the JSON documents, and the generated parts of the documentation: rules, help texts, the API.
 
-python -m tools.gen_docs           rewrites each part between its markers, in the pages of docs/
+python -m tools.gen_docs           rewrites the schemas, and each part between its markers, in the pages of docs/
 python -m tools.gen_docs --check   changes nothing; exits with 1 if a page is out of date
 
 A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; the rest of the page is
@@ -35,6 +35,7 @@ from abiscan.python.machine import Limits
 from abiscan.python.models import recipes
 from abiscan.rules import EVERY_RULE
 from tools.calls_out import HARMLESS, PARTLY_UNKNOWN, SOURCES
+from tools.schemas import schema_files
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -203,10 +204,10 @@ def calls_out() -> str:
 
 
 def json_documents() -> str:
-    """The fields of every JSON document, from the published schemas."""
+    """The fields of every JSON document, from the schemas."""
     lines = []
-    for file in sorted(PACKAGE.glob("results/schema/*.json")):
-        whole = json.loads(file.read_text("utf-8"))
+    for file, text in sorted(schema_files().items()):
+        whole = json.loads(text)
         rows, page = _fields(whole, whole.get("$defs", {}), ""), f"../abiscan/results/schema/{file.name}"
         lines += [f"## {file.stem.removesuffix('-v1')}", "", f"{whole['title']}: [schema]({page}).", ""]
         lines += ["| field | values | |", "|---|---|---|", *dict.fromkeys(rows), ""]
@@ -224,7 +225,7 @@ def _fields(part: dict[str, Any], named: dict[str, Any], path: str) -> Iterator[
     for key, ending in (("items", "[]"), ("additionalProperties", ".*")):
         if isinstance(part.get(key), dict):
             yield from _fields(part[key], named, path + ending)
-    for choice in (*part.get("oneOf", ()), *part.get("allOf", ())):
+    for choice in (*part.get("oneOf", ()), *part.get("anyOf", ())):
         yield from _fields(choice, named, path)
 
 
@@ -232,7 +233,7 @@ def _values(part: dict[str, Any], named: dict[str, Any]) -> str:
     """The values that a field may have: those named, or their types."""
     if constants := part.get("enum") or ([part["const"]] if "const" in part else []):
         return ", ".join(f"`{json.dumps(value)}`" for value in constants)
-    kinds = part.get("type", [_values(_resolved(choice, named), named) for choice in part.get("oneOf", ())])
+    kinds = part.get("type", [_values(_resolved(choice, named), named) for choice in part.get("anyOf", ())])
     return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
@@ -269,7 +270,7 @@ def replaced(text: str, name: str, fresh: str) -> str:
 
 def stale() -> dict[Path, str]:
     """The pages that are out of date, with the text that each should have."""
-    pages: dict[Path, str] = {}
+    pages = schema_files()
     for page, name, fresh in parts():
         text = pages.get(page) or (page.read_text("utf-8") if page.is_file() else "")
         pages[page] = replaced(text, name, fresh)

@@ -12,9 +12,11 @@ from abiscan.words import listed, plural
 class PackageChange(Struct, frozen=True, kw_only=True):
     """One package that an installation would add, replace or remove.
 
-    ``before`` and ``after`` are versions, None if it is not there; ``size`` is that of the file that would be fetched,
-    None if nobody says; ``requested`` says whether the user asked for it, ``required_by`` which packages do. ``alone``
-    means that what it requires in turn is not among the changes, although it may be installed, too.
+    :ivar before: the version that is there
+    :ivar after: the version that would be there
+    :ivar size: of the file that would be fetched, None if unknown
+    :ivar requested: whether the command names it
+    :ivar alone: whether what it requires in turn is not among the changes
     """
 
     name: str

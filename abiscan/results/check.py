@@ -3,61 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
-from abiscan.findings import OF_METADATA, Effect, Evidence, Finding
+from abiscan.cpu.needs import CpuNeeds
+from abiscan.findings import OF_METADATA, Effect, Finding
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
-from abiscan.results.cpu import CpuNeeds
-from abiscan.results.document import Document, encode_plain, give_shape
+from abiscan.results.document import Document, plain
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
-from abiscan.results.rule_page import page_of
 from abiscan.results.unchecked import Unchecked, exit_code_of
-from abiscan.results.verdict import How, Verdict
-from abiscan.words import first_line
+from abiscan.results.verdict import PredictedError, Verdict
 
-# The shapes of types that are defined below this room, which know nothing of JSON.
-give_shape("subject readable object instead since? until?")(Evidence)
-give_shape(
-    "rule effect message evidence fix says symptom confidence? page", page=lambda finding: page_of(finding.rule)
-)(Finding)
+if TYPE_CHECKING:
+    from abiscan.results.check_document import ReportJson, ResultJson
 
 
-@give_shape("how object message signal? exact?")
-class PredictedError(Struct, frozen=True, kw_only=True):
-    """The first error of the load: ``object`` is the base name that its text begins with, ``message`` is the rest.
-
-    ``exact`` is false if a part of the text cannot be predicted; a ``?`` replaces that part. ``signal`` is
-    the number of the one that ends the process, where that is known.
-    """
-
-    how: How
-    object: str | None
-    message: str
-    exact: bool = True
-    signal: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.object}: {self.message}" if self.object else self.message
-
-    @property
-    def line(self) -> str:
-        """The error in one line."""
-        first = first_line(self.message)
-        return f"{self.object}: {first}" if self.object else first
-
-
-give_shape("stage reason expected? rules?")(Gap)
-
-
-@give_shape("*finding reason source")
 class Suppressed(Struct, frozen=True, kw_only=True):
     """A finding that the user accepts: it is shown, but does not count as a failure.
 
-    ``reason`` is the user's own, or says that the finding is in the baseline; ``source`` is the file that says so.
+    :ivar reason: the user's own, or that the finding is in the baseline
+    :ivar source: the file that accepts it
     """
 
     finding: Finding
@@ -65,18 +33,21 @@ class Suppressed(Struct, frozen=True, kw_only=True):
     source: str | None = None
 
 
-@give_shape(
-    "target path sha256 torch torch_build torch_cuda verdict predicted_error undefined_symbols external findings cpu"
-    " gaps suppressed other_builds? call_error? uses_torch?"
-)
 class Result(Struct, frozen=True, kw_only=True):
     """The result for one extension. The verdict is about the load, even if findings are suppressed.
 
-    ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch. ``other_builds`` are
-    the verdicts on other builds of the same release, by their full version, where a release number was asked for and
-    they differ. ``kind`` is what the target is, ``path`` where the extension lies in it. ``call_error`` is the error of
-    a call that ends a program which starts: the first that it lacks, in the order of its linkage table. ``cpu`` is what
-    the load needs of the processor, None if that was not read.
+    :ivar target: what the user named
+    :ivar path: the extension, relative to the target
+    :ivar torch: public version of the torch, None if unknown
+    :ivar torch_build: the same with its local version label
+    :ivar torch_cuda: the major version of CUDA that this torch was built for
+    :ivar suppressed: findings that are in the baseline or that the configuration suppresses: they do not fail the check
+    :ivar other_builds: the verdicts on other builds of this release, where a release number was asked for and they
+        differ
+    :ivar call_error: of a program that starts: the error of a call that ends it, the first in the order of its linkage
+        table
+    :ivar uses_torch: false: neither it nor what it brings along uses torch
+    :ivar kind: what the target is
     """
 
     target: str
@@ -130,11 +101,13 @@ class Result(Struct, frozen=True, kw_only=True):
         return tuple(gap for gap in self.gaps if not gap.expected)
 
 
-@give_shape("packages results unchecked")
 class Report(Document, frozen=True, kw_only=True):
-    """All results of a run: those of ``packages``, and of each file. A file that belongs to no package stands alone.
+    """All results of a run: those of packages, and of each file. A file that belongs to no package stands alone.
 
-    ``unchecked`` are the targets without results. As text: a verdict for each, with the predicted error.
+    As text: a verdict for each, with the predicted error.
+
+    :ivar packages: the targets that are packages, each on each torch; none with --each-file
+    :ivar unchecked: the targets without results
     """
 
     results: tuple[Result, ...]
@@ -213,6 +186,39 @@ class Report(Document, frozen=True, kw_only=True):
             unchecked=self.unchecked,
         )
 
+    def _contents(self) -> ReportJson:
+        return report_json(self)
+
     def document(self) -> dict[str, Any]:
         """Return the contents of the JSON document: ``packages``, ``results`` and ``unchecked``."""
-        return encode_plain(self)  # type: ignore[no-any-return]
+        return plain(self._contents())
+
+
+def report_json(report: Report) -> ReportJson:
+    """Return what documents have of a report."""
+    # Only JSON needs these types: a check that prints text does not wait for them.
+    from abiscan.results.check_document import ReportJson, package_result_json
+
+    return ReportJson(
+        packages=[package_result_json(package) for package in report.packages],
+        results=[_result_json(result) for result in report.results],
+        unchecked=report.unchecked,
+    )
+
+
+def _result_json(result: Result) -> ResultJson:
+    from abiscan.results import check_document as form
+
+    error = result.call_error
+    return form.ResultJson.of(
+        result,
+        findings=[form.finding_json(finding) for finding in result.findings],
+        cpu=result.cpu and form.cpu_json(result.cpu),
+        gaps=[form.GapJson.of(gap) for gap in result.gaps],
+        suppressed=[
+            form.finding_json(item.finding, form.SuppressedJson, reason=item.reason, source=item.source)
+            for item in result.suppressed
+        ],
+        other_builds=result.other_builds or UNSET,
+        call_error=form.CallErrorJson.of(error, how=error.how.value) if error else UNSET,
+    )

@@ -2,38 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import field
 
-from abiscan.dispatch.coverage import Coverage, MissingKernel
+from abiscan.dispatch.coverage import Coverage
+from abiscan.dispatch.table import EntrySource
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Gpu
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.document import Document, give_shape
+from abiscan.results.check_document import GapJson
+from abiscan.results.document import Document, JsonObject
+from abiscan.results.fields import Count, Several
 
-give_shape("operator message exact essential core general reached_from")(MissingKernel)
+
+class MissingKernelJson(JsonObject, frozen=True, kw_only=True):
+    """An operator that raises."""
+
+    operator: str
+    message: str
+    exact: bool
+    essential: bool
+    core: bool
+    general: bool
+    reached_from: Sequence[str]
 
 
-@give_shape(
-    "target paths torch built_for load_error backend backend_name kernels fallback=has_fallback workload"
-    " served=coverage.served missing=coverage.missing ambiguous=coverage.ambiguous unknown=coverage.unknown"
-    " without_code notes gaps",
-    without_code=lambda report: {gpu.target: operators for gpu, operators in report.without_code.items()},
-    gaps=lambda report: [{"stage": "emulation", "reason": gap} for gap in report.gaps],
-)
+class BackendReportJson(JsonObject, frozen=True, kw_only=True):
+    """abiscan coverage, JSON version 1."""
+
+    target: str
+    paths: Sequence[str]
+    torch: str | None
+    built_for: Sequence[TorchVersion]
+    load_error: str | None
+    backend: str
+    backend_name: str | None
+    kernels: Count
+    fallback: bool
+    workload: str | None
+    served: Mapping[EntrySource, Several]
+    missing: Sequence[MissingKernelJson]
+    ambiguous: Sequence[str]
+    unknown: Sequence[str]
+    without_code: Mapping[str, Sequence[str]]
+    notes: Sequence[str]
+    gaps: Sequence[GapJson]
+
+
 class BackendReport(Document, frozen=True, kw_only=True):
     """What one backend can do on one torch.
 
-    :ivar paths: the extensions of the target, all of which are loaded
-    :ivar built_for: the releases that they may have been built for, oldest first
-    :ivar kernels: the number of kernels that they register for the backend
-    :ivar has_fallback: whether a fallback of theirs serves all other operators
+    :ivar paths: the extensions, all of them loaded, relative to the target
+    :ivar torch: the release
+    :ivar built_for: releases the extensions may have been built for, oldest first
+    :ivar load_error: how importing the target, or loading its first library, fails; None if it loads
+    :ivar backend: the dispatch key as this torch names it
+    :ivar backend_name: the name that the extension gives PrivateUse1
+    :ivar kernels: number of kernels that the extensions register for the backend
+    :ivar fallback: whether they register a fallback for the backend
+    :ivar workload: the file that limits the operators
+    :ivar served: number of operators that run, by where their kernel comes from, in torch's words
+    :ivar missing: operators that raise, the most used first
+    :ivar ambiguous: operators with a composite kernel and a kernel of a backend without an autograd key: they raise
+        under autograd
+    :ivar unknown: operators of the workload that this torch's dispatcher does not have
+    :ivar without_code: by GPU (sm_90, gfx942), with --gpu: operators none of whose kernels run on it, the most used
+        first
+    :ivar has_fallback: whether they register a fallback for the backend
     :ivar notes: the dispatch keys that have moved, in words
     :ivar gaps: what could not be read
-    :ivar without_code: for each GPU that was asked for, the operators of the target none of whose kernels run on it,
-        the most used first
-    :ivar load_error: how the target fails to load, None if it loads
     """
 
     target: str
@@ -51,6 +89,19 @@ class BackendReport(Document, frozen=True, kw_only=True):
     gaps: tuple[str, ...]
     without_code: Mapping[Gpu, tuple[str, ...]] = field(default_factory=dict)
     load_error: str | None = None
+
+    def _contents(self) -> BackendReportJson:
+        coverage = self.coverage
+        return BackendReportJson.of(
+            self,
+            fallback=self.has_fallback,
+            served=coverage.served,
+            missing=[MissingKernelJson.of(kernel) for kernel in coverage.missing],
+            ambiguous=coverage.ambiguous,
+            unknown=coverage.unknown,
+            without_code={gpu.target: operators for gpu, operators in self.without_code.items()},
+            gaps=[GapJson(stage="emulation", reason=gap) for gap in self.gaps],
+        )
 
     @property
     def is_moved(self) -> bool:

@@ -2,62 +2,112 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
 
-from abiscan.results.document import Document, give_shape
+from msgspec import Meta, Struct, field
+
+from abiscan.results.document import Document, JsonObject
+from abiscan.results.fields import Count, Names, OperatorName, Text
 from abiscan.torches.layout_changes import LayoutChange
 from abiscan.torches.name_changes import NameChanges
 
+_ApiVersion: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]+$")]
+_Operators: TypeAlias = Annotated[Sequence[OperatorName], Meta(extra_json_schema={"uniqueItems": True})]
 
-class SymbolChange(Struct, frozen=True, kw_only=True):
-    """The symbols that one library added and removed, sorted."""
+
+class SymbolChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The symbols that one library added and removed, sorted.
+
+    :ivar library: its base name
+    """
 
     library: str
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
+    added: Names
+    removed: Names
 
 
-class SchemaChange(Struct, frozen=True, kw_only=True):
-    """An operator with a changed schema; ``difference`` describes the first difference that matters to torch."""
+class SchemaChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operator with a changed schema.
 
-    operator: str
+    :ivar old: the schema as torch prints it
+    :ivar difference: the first one that torch cares about, in words; None if none
+    """
+
+    operator: OperatorName
     old: str
     new: str
     difference: str | None
 
 
-class DispatchChange(Struct, frozen=True, kw_only=True):
-    """An operator whose kernels are for different keys than before; ``added`` and ``removed`` are sorted."""
+class DispatchChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operator whose kernels are for different keys than before, sorted.
 
-    operator: str
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
+    :ivar added: the dispatch keys that have kernels now
+    """
+
+    operator: OperatorName
+    added: Names
+    removed: Names
 
 
-class KeyChange(Struct, frozen=True, kw_only=True):
-    """A dispatch key with a changed number; None if it does not exist."""
+class KeyChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A dispatch key with a changed number.
+
+    :ivar old: None if the key does not exist
+    """
 
     key: str
-    old: int | None
-    new: int | None
+    old: Count | None
+    new: Count | None
 
 
-# Sizes alone: the fields of both layouts would be thousands of lines, and ``differences`` has what matters.
-give_shape("class=name old_size=old.size new_size=new.size differences")(LayoutChange)
+class LayoutChangeJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A class whose memory layout changed.
+
+    Sizes alone: the fields of both layouts would be thousands of lines, and the differences have what matters.
+
+    :ivar old_size: in bytes
+    :ivar differences: field by field, in words
+    """
+
+    name: Text = field(name="class")
+    old_size: Count | None
+    new_size: Count | None
+    differences: Names
 
 
-@give_shape(
-    "old new symbols dispatch_keys=keys old_api_version=old_api new_api_version=new_api operators_added"
-    " operators_removed schemas_changed=schemas dispatch_changed=dispatch layouts_changed=layouts names"
-    " cuda_compared gaps"
-)
+class ComparisonJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """abiscan diff, JSON version 1."""
+
+    old: str
+    new: str
+    symbols: Sequence[SymbolChange]
+    dispatch_keys: Sequence[KeyChange]
+    old_api_version: _ApiVersion
+    new_api_version: _ApiVersion
+    operators_added: _Operators
+    operators_removed: _Operators
+    schemas_changed: Sequence[SchemaChange]
+    dispatch_changed: Sequence[DispatchChange]
+    layouts_changed: Sequence[LayoutChangeJson]
+    names: NameChanges | None
+    cuda_compared: bool
+    gaps: Sequence[str]
+
+
 class Comparison(Document, frozen=True, kw_only=True):
     """Everything that changed.
 
-    ``old_api`` and ``new_api`` are the interface versions of all compared operators together. ``cuda_compared`` is
-    False if only one of the two builds has CUDA: CUDA kernels are left out then. ``names`` are those of Python, None if
-    they are not known of both. ``gaps`` says which operators of
-    either could not be read.
+    :ivar old: the first torch, by its full version
+    :ivar new: the second torch
+    :ivar symbols: the libraries whose exports changed, sorted by name
+    :ivar dispatch_keys: the dispatch keys whose numbers changed
+    :ivar old_api_version: of all operators compared, together
+    :ivar layouts_changed: the classes whose memory layout changed
+    :ivar names: the Python names, None if those of either torch are not known
+    :ivar cuda_compared: false if only one of the two is a CUDA build
+    :ivar gaps: what could not be read of the operators
     """
 
     old: str
@@ -74,3 +124,17 @@ class Comparison(Document, frozen=True, kw_only=True):
     gaps: tuple[str, ...]
     layouts: tuple[LayoutChange, ...] = ()
     names: NameChanges | None = None
+
+    def _contents(self) -> ComparisonJson:
+        return ComparisonJson.of(
+            self,
+            dispatch_keys=self.keys,
+            old_api_version=self.old_api,
+            new_api_version=self.new_api,
+            schemas_changed=self.schemas,
+            dispatch_changed=self.dispatch,
+            layouts_changed=[
+                LayoutChangeJson.of(layout, old_size=layout.old.size, new_size=layout.new.size)
+                for layout in self.layouts
+            ],
+        )

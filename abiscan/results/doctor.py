@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from abiscan.findings import Effect
 from abiscan.results.changes import PackageChange
-from abiscan.results.document import Document, give_shape
+from abiscan.results.document import Document
+from abiscan.results.fields import Text
 
 
 class Trouble(enum.Enum):
@@ -33,22 +34,23 @@ class Trouble(enum.Enum):
     """It could not be checked."""
 
 
-@give_shape("subject trouble effect cause message extensions commands")
 class Ailment(Struct, frozen=True, kw_only=True):
     """One problem.
 
-    ``subject`` is ``NAME==VERSION``, a folder, or a setting; ``message`` is the loader's error, or what is wrong;
-    ``cause`` is what lies behind that error, if it is known: ``was built for torch 2.5.1``; ``commands`` are
-    alternative fixes, ready to type, the most reliable first; ``effect`` is None if unknown.
+    :ivar subject: NAME==VERSION, a folder, or a setting
+    :ivar effect: None if unknown
+    :ivar cause: what lies behind the message, None if unknown: was built for torch 2.5.1
+    :ivar message: what the loader says, or what is wrong
+    :ivar commands: alternative fixes, the most reliable first
     """
 
     subject: str
     trouble: Trouble
     effect: Effect | None
-    message: str
+    cause: str | None = None
+    message: Text
     extensions: tuple[str, ...]
     commands: tuple[str, ...]
-    cause: str | None = None
 
     @property
     def severity(self) -> int:
@@ -56,27 +58,33 @@ class Ailment(Struct, frozen=True, kw_only=True):
         return self.effect.severity if self.effect else -1
 
 
-@give_shape("environment torch python ailments solution advice changes unreachable healthy incomplete")
 class Diagnosis(Document, frozen=True, kw_only=True):
-    """The state of an environment; its problems are in ``ailments``, worst first.
+    """abiscan doctor, JSON version 1: the state of an environment.
 
-    ``environment`` names it, and says why it was chosen; ``solution`` is the one command after which the packages in it
-    work together, None if there is none to be found, or no need of one; ``advice`` says what that installs, and why;
-    ``changes`` are all that it changes.
-    ``unreachable`` says which index cannot be read, if that is why nothing was looked for. ``healthy`` are the packages
-    without a problem, ``incomplete`` says of some of these what they work without.
+    :ivar environment: its folder or interpreter, and why it was chosen
+    :ivar torch: version of the torch with its local version label, None if unknown
+    :ivar python: path of its interpreter
+    :ivar ailments: worst first
+    :ivar solution: the command after which the packages work together, None if none was found or needed
+    :ivar advice: what that command installs, and why, if it is known: install torchaudio==2.11.0: the newest that works
+        with the torch 2.13.0 you have
+    :ivar changes: what that command changes, package by package
+    :ivar unreachable: the index that cannot be read, and why, if that is why no solution was looked for
+    :ivar healthy: the packages without a problem
+    :ivar incomplete: what some of these work without, and why: torchopt==0.7.2 works without torchopt/_C.so (silently):
+        …
     """
 
     environment: str
     torch: str | None
     python: str | None
     ailments: tuple[Ailment, ...]
-    healthy: tuple[str, ...]
-    incomplete: tuple[str, ...] = ()
     solution: str | None = None
     advice: str | None = None
     changes: tuple[PackageChange, ...] = ()
     unreachable: str | None = None
+    healthy: tuple[str, ...]
+    incomplete: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:

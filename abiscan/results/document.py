@@ -1,96 +1,32 @@
-"""The JSON documents of the commands: one encoder of results, by the shapes of their types, and the published schemas.
+"""The JSON documents of the commands: msgspec writes them, and their published schemas are generated from the types.
 
-A type with a shape is an object with the fields that the shape names; one without has all of its own. The unit tests
-compare the shapes with the schemas.
+A result whose fields are those of its document is the document. Any other has a ``JsonObject`` that describes it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import enum
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import resources
-from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec.json
-from msgspec import NODEFAULT, Struct
+from msgspec import Struct
 
 import abiscan
 
-_Type = TypeVar("_Type", bound=type)
-_Field = tuple[str, Callable[[Any], Any], Any]  # its name, what has its value, and the value that is left out
-
-SHAPES: Final[dict[type, tuple[_Field, ...]]] = {}
-"""The types that have a shape."""
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
-def give_shape(names: str, **computed: Callable[[Any], Any]) -> Callable[[_Type], _Type]:
-    """Give a type a shape: the names of the fields of its JSON object, in order.
+class JsonObject(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An object of a document, with its fields in order: what has its default is left out."""
 
-    ``name=attribute`` has another name than the attribute, ``name?`` is left out where it has its default, ``*name``
-    stands for the fields of that value.
-
-    :param computed: the values of fields that are no attributes
-    """
-
-    def decorate(cls: _Type) -> _Type:
-        fields = []
-        # A small language instead of a method for each type: the shape stands next to the fields, in the order of the
-        # document, and can be compared with the schema.
-        for word in names.split():
-            text, _, attribute = word.partition("=")
-            name = text.rstrip("?")
-            # ``attrgetter`` follows dots: ``code.targets`` takes a field of a field.
-            value = computed.get(name) or attrgetter(attribute or name.lstrip("*"))
-            fields.append((name, value, _default_of(cls, name) if text != name else NODEFAULT))
-        SHAPES[cls] = tuple(fields)
-        return cls
-
-    return decorate
-
-
-def encode_plain(value: Any) -> Any:
-    """Return a value as JSON has it; versions and dates as texts."""
-    cls = type(value)
-    # From the commonest to the rarest: a large report has a hundred thousand values.
-    if value is None or cls in _AS_IT_IS:
-        return value
-    if fields := SHAPES.get(cls):
-        return _encode_object(value, fields)
-    if isinstance(value, Mapping):
-        return {encode_plain(key): encode_plain(entry) for key, entry in value.items()}
-    if isinstance(value, tuple | list):
-        # Most lists are of names, for which a call each would take as long as all the rest.
-        return [entry if type(entry) is str else encode_plain(entry) for entry in value]
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, Struct):
-        return {name: encode_plain(getattr(value, name)) for name in value.__struct_fields__}
-    return str(value)
-
-
-_AS_IT_IS: Final = frozenset({str, int, bool})
-
-
-def _encode_object(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for name, value_of, left_out in fields:
-        entry = value_of(value)
-        if name.startswith("*"):
-            document |= encode_plain(entry) or {}
-        # equal.
-        elif left_out is NODEFAULT or entry != left_out:
-            document[name] = encode_plain(entry)
-    return document
-
-
-def _default_of(cls: Any, name: str) -> Any:
-    names, defaults = cls.__struct_fields__, cls.__struct_defaults__
-    # ``__struct_defaults__`` is aligned with the last of the fields.
-    default = defaults[names.index(name) - len(names)]
-    return default.factory() if hasattr(default, "factory") else default
+    @classmethod
+    def of(cls, source: object, /, **own: Any) -> Self:
+        """Return the object whose fields are the attributes of the same names, but for those that are given."""
+        return cls(**{name: own[name] if name in own else getattr(source, name) for name in cls.__struct_fields__})
 
 
 class Document(Struct, frozen=True, kw_only=True):
@@ -106,24 +42,35 @@ class Document(Struct, frozen=True, kw_only=True):
         ]
         return f"{type(self).__name__}({', '.join(parts)})"
 
+    def _contents(self) -> Struct:
+        """Return what the document has, without its version and the tool that made it."""
+        return self
+
     def to_json(self) -> str:
         """Return the JSON document, version 1, as a text that ends in a newline."""
-        return json_text(self, indent=1)
+        return json_text(self._contents(), indent=1)
 
 
-def json_text(result: Any, *, indent: int) -> str:
+def json_text(contents: Struct, *, indent: int) -> str:
     """Return a document, version 1, with the tool that made it: as ASCII that ends in a newline.
 
     :param indent: that of each level; 0 for a single line
     """
-    document = {"version": 1, "tool": {"name": "abiscan", "version": abiscan.__version__}, **encode_plain(result)}
+    head = {"version": 1, "tool": {"name": "abiscan", "version": abiscan.__version__}}
     with contextlib.suppress(UnicodeEncodeError):  # of a surrogate: a byte in a path
-        text = msgspec.json.encode(document)  # ten times as fast as ``json``, but escapes only what it must
+        # ten times as fast as ``json``, but escapes only what it must
+        text = msgspec.json.encode(head)[:-1] + b"," + msgspec.json.encode(contents, enc_hook=str)[1:]
         # ``json`` escapes everything that is not ASCII, msgspec only what JSON requires: with anything else, the slower
         # one decides, so that all documents look alike. A terminal that obeys control characters gets none.
         if text.isascii() and b"\x7f" not in text:
             return (msgspec.json.format(text, indent=indent) if indent else text).decode() + "\n"
+    document = {**head, **plain(contents)}
     return json.dumps(document, indent=indent or None, separators=None if indent else (",", ":")) + "\n"
+
+
+def plain(contents: Struct) -> dict[str, Any]:
+    """Return the contents of a document as JSON has them: versions and dates are texts."""
+    return msgspec.to_builtins(contents, enc_hook=str, str_keys=True)  # type: ignore[no-any-return]
 
 
 def read_schema(command: str) -> dict[str, Any]:

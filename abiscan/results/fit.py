@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from abiscan.results.document import Document, give_shape
+from abiscan.results.document import Document, JsonObject
+from abiscan.results.fields import Count
 
 
 class Rejected(Struct, frozen=True, kw_only=True):
@@ -20,9 +21,10 @@ class Rejected(Struct, frozen=True, kw_only=True):
 class Fitting(Struct, frozen=True, kw_only=True):
     """The version of a package that was found.
 
-    ``note`` says what it goes on without, or, if it is not ``proven`` to work, what could not be checked; ``rejected``
-    are the newer ones, newest first. ``variant`` is the variant of its wheel, which only installers choose that know
-    variants; None for a wheel that is of none.
+    :ivar note: what it goes on without, or what could not be checked
+    :ivar proven: false if a part of it could not be checked; note says which
+    :ivar rejected: the newer versions, newest first
+    :ivar variant: the variant of its wheel, which only an installer chooses that knows variants
     """
 
     name: str
@@ -33,14 +35,27 @@ class Fitting(Struct, frozen=True, kw_only=True):
     variant: str | None = None
 
 
-@give_shape("torch packages obstacle torch_instead command bytes_read")
+class FitReportJson(JsonObject, frozen=True, kw_only=True):
+    """abiscan fit, JSON version 1."""
+
+    torch: str | None
+    packages: Sequence[Fitting]
+    obstacle: str | None
+    torch_instead: str | None
+    command: str | None
+    bytes_read: Count
+
+
 class FitReport(Document, frozen=True, kw_only=True):
     """What was found.
 
-    ``torch`` is its full version, as far as known; None if no torch was found that all packages have a version for.
-    ``installed`` says whether it is already there. ``packages`` is empty if nothing fits; ``obstacle`` then says why.
-    ``torch_instead`` is then the newest other torch, of those tried, that the packages have versions for.
-    ``options`` are those that pip needs to find the same versions.
+    :ivar torch: the full version of the torch that the versions work with
+    :ivar packages: empty if nothing fits
+    :ivar obstacle: what stands in the way if nothing fits
+    :ivar torch_instead: if nothing fits, another torch that the packages have versions for
+    :ivar bytes_read: what was received from the indexes
+    :ivar installed: whether that torch is already there
+    :ivar options: those that pip needs to find the same versions
     """
 
     torch: str | None
@@ -50,6 +65,9 @@ class FitReport(Document, frozen=True, kw_only=True):
     torch_instead: str | None = None
     options: Sequence[str] = ()
     bytes_read: int = 0
+
+    def _contents(self) -> FitReportJson:
+        return FitReportJson.of(self)
 
     @property
     def pins(self) -> tuple[str, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.devices import Gpu
-from abiscan.results.document import give_shape
+from abiscan.results.document import JsonObject
 
 
 class GpuMark(enum.Enum):
@@ -44,12 +44,27 @@ def mark_of(choices: Sequence[Choice]) -> GpuMark:
     return GpuMark.JIT if CodeFit.JIT in fits else GpuMark.NATIVE
 
 
-@give_shape(
-    "target path file operators gaps",
-    file=lambda row: row.by_gpu(row.file),
-    operators=lambda row: {operator: row.by_gpu(marks) for operator, marks in row.operators.items()},
-    gaps=lambda row: [{"stage": "gpu", "reason": reason} for reason in row.gaps],
-)
+class GpuGapJson(JsonObject, frozen=True, kw_only=True):
+    """What could not be read of the code for GPUs."""
+
+    stage: Literal["gpu"]
+    reason: str
+
+
+class GpuRowJson(JsonObject, frozen=True, kw_only=True):
+    """Which GPUs one extension with code for GPUs has code for, by GPU: ``sm_90``, ``gfx942``.
+
+    :ivar file: machine code, PTX, code of some kernels only, or none
+    :ivar operators: the operators that launch kernels
+    """
+
+    target: str
+    path: str
+    file: Mapping[str, GpuMark]
+    operators: Mapping[str, Mapping[str, GpuMark]]
+    gaps: Sequence[GpuGapJson]
+
+
 class GpuRow(Struct, frozen=True, kw_only=True):
     """One extension with code for GPUs: the marks for each GPU, of the file and of each operator that launches any."""
 
@@ -68,6 +83,13 @@ class GpuRow(Struct, frozen=True, kw_only=True):
             groups.setdefault(marks, []).append(operator)
         return dict(sorted(groups.items(), key=lambda group: -sum(mark is GpuMark.NONE for mark in group[0])))
 
-    def by_gpu(self, marks: Sequence[GpuMark]) -> dict[str, GpuMark]:
-        """Return marks, by the names of the GPUs."""
-        return dict(zip((gpu.target for gpu in self.gpus), marks, strict=True))
+
+def gpu_row_json(row: GpuRow) -> GpuRowJson:
+    """Return what the document of a matrix has of an extension."""
+    names = [gpu.target for gpu in row.gpus]
+    return GpuRowJson.of(
+        row,
+        file=dict(zip(names, row.file, strict=True)),
+        operators={operator: dict(zip(names, marks, strict=True)) for operator, marks in row.operators.items()},
+        gaps=[GpuGapJson(stage="gpu", reason=reason) for reason in row.gaps],
+    )

@@ -4,56 +4,118 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from abiscan.extension.built_for import BuiltFor
+from abiscan.extension.built_for import BuiltFor, Kind
 from abiscan.findings import Effect
+from abiscan.inputs.version import TorchVersion
 from abiscan.results.check import Result
-from abiscan.results.document import Document, give_shape
-from abiscan.results.gpus import GpuRow
-from abiscan.results.package import PackageResult, PackageVerdict
-from abiscan.results.stable import StableSummary
+from abiscan.results.document import Document, JsonObject
+from abiscan.results.fields import RuleName, Text
+from abiscan.results.gpus import GpuRow, GpuRowJson, gpu_row_json
+from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
+from abiscan.results.stable import StableSummary, StableSummaryJson, summary_json
 from abiscan.results.unchecked import Unchecked, exit_code_of
-from abiscan.results.verdict import Verdict
+from abiscan.results.verdict import PredictedError, Verdict
 from abiscan.words import ranges
 
-
-@give_shape(
-    "verdict=result.verdict rules torch_cuda=result.torch_cuda predicted_error=result.predicted_error",
-    rules=lambda cell: rules_of(cell.result),
-)
-class _Cell(Struct, frozen=True, kw_only=True):
-    """What the matrix has of a result."""
-
-    result: Result
+_Release: TypeAlias = Text  # a release number, with its local version label if two builds are checked
+_Releases: TypeAlias = Annotated[Sequence[TorchVersion], Meta(extra_json_schema={"uniqueItems": True})]
 
 
-@give_shape("verdict=result.verdict error=result.error")
-class _ImportCell(Struct, frozen=True, kw_only=True):
-    """What the matrix has of the result for a package."""
+class CellJson(JsonObject, frozen=True, kw_only=True):
+    """What the matrix has of an extension on a release.
 
-    result: PackageResult
+    :ivar rules: rules with findings; if linking fails, the rules on registrations are not run
+    :ivar torch_cuda: the major version of CUDA that this torch was built for
+    """
+
+    verdict: Verdict
+    rules: Annotated[Sequence[RuleName], Meta(extra_json_schema={"uniqueItems": True})]
+    torch_cuda: str | None
+    predicted_error: PredictedError | None
 
 
-@give_shape("*best builds")
-class PackageCell(Struct, frozen=True, kw_only=True):
+class ClueJson(JsonObject, frozen=True, kw_only=True):
+    """A clue to the torch that an extension was built for."""
+
+    kind: Kind
+    seen: Text
+    releases: _Releases
+
+
+class RowJson(JsonObject, frozen=True, kw_only=True):
+    """One extension on all releases."""
+
+    target: str
+    path: str
+    built_for: _Releases
+    evidence: Sequence[ClueJson]
+    declared: str | None
+    cpu: str | None
+    releases: Mapping[_Release, CellJson]
+
+
+class ImportJson(JsonObject, frozen=True, kw_only=True):
+    """What the matrix has of a package on a build of torch."""
+
+    verdict: PackageVerdict
+    error: ImportFailure | None
+
+
+class PackageCellJson(ImportJson, frozen=True, kw_only=True):
     """What the matrix has of a package on a release: the best of its builds, and each of them."""
 
-    best: _ImportCell
-    builds: Mapping[str, _ImportCell]
+    builds: Mapping[str, ImportJson]
 
 
-@give_shape(
-    "target path built_for=built_for.releases evidence=built_for.clues declared cpu releases",
-    releases=lambda row: {release: _Cell(result=result) for release, result in row.results.items()},
-)
+class PackageRowJson(JsonObject, frozen=True, kw_only=True):
+    """One package on all releases.
+
+    :ivar declared: the requirement on torch in the metadata
+    :ivar releases: by release number
+    """
+
+    target: str
+    name: Text
+    version: str | None
+    declared: str | None
+    releases: Mapping[str, PackageCellJson]
+
+
+class SuggestionJson(JsonObject, frozen=True, kw_only=True):
+    """What a target should require.
+
+    :ivar target: what the user named
+    :ivar requirement: the simplest one that, of the releases checked, admits those on which the whole target works;
+        None if none
+    """
+
+    target: str
+    requirement: Annotated[str, Meta(pattern="^torch[=<>]")] | None
+
+
+class MatrixJson(JsonObject, frozen=True, kw_only=True):
+    """abiscan matrix, JSON version 1."""
+
+    suggestions: Sequence[SuggestionJson]
+    stable_abi: Sequence[StableSummaryJson]
+    packages: Sequence[PackageRowJson]
+    results: Sequence[RowJson]
+    unchecked: Sequence[Unchecked]
+    gpus: Sequence[GpuRowJson] | UnsetType = UNSET
+
+
 class Row(Struct, frozen=True, kw_only=True):
     """One extension on all releases.
 
-    ``declared`` is the torch requirement in the metadata, ``results`` has the result for each release that exists for
-    the extension's machine, by release number, oldest first.
+    :ivar path: the extension, relative to the target
+    :ivar built_for: the releases it may have been built for, oldest first; empty if unknown
+    :ivar declared: the requirement on torch in the metadata
+    :ivar cpu: what its load needs of the processor (x86-64-v3); None if that is nothing, or was not read
+    :ivar results: by release number, oldest first: those that exist for the machine of the extension
     """
 
     target: str
@@ -86,46 +148,16 @@ class Column(Struct, frozen=True, kw_only=True):
     builds: tuple[str, ...]
 
 
-@give_shape("target=row.target name=row.name version=row.version declared=row.declared releases")
-class _PackageCells(Struct, frozen=True, kw_only=True):
-    """A row, with the builds of each release in one cell."""
-
-    row: PackageRow
-    columns: tuple[Column, ...]
-
-    @property
-    def releases(self) -> dict[str, PackageCell]:
-        """The cells, by the numbers of the releases that exist for the package."""
-        cells = {}
-        for column in self.columns:
-            results = {name: self.row.results[name] for name in column.builds if name in self.row.results}
-            if best := best_of(list(results.values())):
-                builds = {result.torch_build or name: _ImportCell(result=result) for name, result in results.items()}
-                cells[column.release] = PackageCell(best=_ImportCell(result=best), builds=builds)
-        return cells
-
-
-@give_shape("target *summary")
-class _TargetSummary(Struct, frozen=True, kw_only=True):
-    """Whether a target is stable."""
-
-    target: str
-    summary: StableSummary
-
-
-@give_shape(
-    "suggestions stable_abi packages results=rows unchecked gpus?",
-    suggestions=lambda matrix: [{"target": name, "requirement": text} for name, text in matrix.suggestions.items()],
-    stable_abi=lambda matrix: [_TargetSummary(target=name, summary=found) for name, found in matrix.stable_abi.items()],
-    packages=lambda matrix: [_PackageCells(row=row, columns=matrix.columns) for row in matrix.packages],
-)
 class Matrix(Document, frozen=True, kw_only=True):
     """All rows of a run, the ``releases`` that were checked, oldest first, and what to require.
 
-    A release with several builds is there once for each build. ``suggestions`` has, for each target, the simplest
-    requirement that admits exactly those of the releases on which the whole target works; None if there are none.
-    ``unchecked`` has the targets without rows. ``stable_abi`` says for each target whether it is stable.
-    ``gpus`` say which GPUs the extensions run on; None if that was not asked for.
+    :ivar stable_abi: whether the files of each target are stable: see the document of abiscan stable
+    :ivar packages: the targets that are packages; none with --each-file
+    :ivar unchecked: the targets without results
+    :ivar gpus: with --gpus or --gpu
+    :ivar releases: those that were checked, oldest first: one with several builds is there once for each
+    :ivar suggestions: for each target, the simplest requirement that admits exactly those of the releases on which the
+        whole target works; None if there are none
     """
 
     rows: tuple[Row, ...]
@@ -135,6 +167,16 @@ class Matrix(Document, frozen=True, kw_only=True):
     unchecked: tuple[Unchecked, ...] = ()
     stable_abi: Mapping[str, StableSummary] = field(default_factory=dict)
     gpus: tuple[GpuRow, ...] | None = None
+
+    def _contents(self) -> MatrixJson:
+        return MatrixJson(
+            suggestions=[SuggestionJson(target=name, requirement=text) for name, text in self.suggestions.items()],
+            stable_abi=[summary_json(target, summary) for target, summary in self.stable_abi.items()],
+            packages=[_package_row_json(row, self.columns) for row in self.packages],
+            results=[_row_json(row) for row in self.rows],
+            unchecked=self.unchecked,
+            gpus=UNSET if self.gpus is None else [gpu_row_json(row) for row in self.gpus],
+        )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -188,6 +230,26 @@ class Matrix(Document, frozen=True, kw_only=True):
             unknown=unknown or any(result.verdict is Verdict.UNKNOWN for result in results),
             unchecked=self.unchecked,
         )
+
+
+def _row_json(row: Row) -> RowJson:
+    return RowJson.of(
+        row,
+        built_for=row.built_for.releases,
+        evidence=[ClueJson.of(clue) for clue in row.built_for.clues],
+        releases={release: CellJson.of(result, rules=rules_of(result)) for release, result in row.results.items()},
+    )
+
+
+def _package_row_json(row: PackageRow, columns: Sequence[Column]) -> PackageRowJson:
+    """Return what the document has of a package, with the builds of each release in one cell."""
+    cells = {}
+    for column in columns:
+        results = {name: row.results[name] for name in column.builds if name in row.results}
+        if best := best_of(list(results.values())):
+            builds = {result.torch_build or name: ImportJson.of(result) for name, result in results.items()}
+            cells[column.release] = PackageCellJson.of(best, builds=builds)
+    return PackageRowJson.of(row, releases=cells)
 
 
 def is_working(result: Result) -> bool:

@@ -7,7 +7,7 @@ import enum
 from msgspec import Struct
 
 from abiscan.models.model import ModelFormat
-from abiscan.results.document import give_shape
+from abiscan.results.document import JsonObject
 
 
 class OperatorState(enum.Enum):
@@ -20,24 +20,24 @@ class OperatorState(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@give_shape("name brought_by state")
-class ModelOperator(Struct, frozen=True, kw_only=True):
+class ModelOperatorJson(JsonObject, frozen=True, kw_only=True, omit_defaults=False):
     """An operator that a model calls.
 
-    ``brought_by`` is the package that brings it, None for torch, and for what nobody is known to bring. ``at`` is a
-    place of a call.
+    :ivar name: the operator, with the overload if the file names one
+    :ivar brought_by: the package that registers it, None for torch, and if none is known
     """
 
     name: str
-    state: OperatorState
     brought_by: str | None = None
+    state: OperatorState
+
+
+class ModelOperator(ModelOperatorJson, frozen=True, kw_only=True):
+    """An operator that a model calls, and a place of a call."""
+
     at: str = ""
 
 
-@give_shape(
-    "kind format saved_by fails_at operators classes devices warnings",
-    kind=lambda _: "model",
-)
 class ModelResult(Struct, frozen=True, kw_only=True):
     """What is known of a model on a torch.
 

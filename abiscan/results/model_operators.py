@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.models.model import ModelFormat
-from abiscan.results.document import Document, give_shape
+from abiscan.results.document import Document, JsonObject
 from abiscan.results.selection import Selection
 
 
 class NeededOperator(Struct, frozen=True, kw_only=True):
     """An operator that a model calls.
 
-    ``calls`` are the places of the calls in its file; ``brought_by`` is the package that is known to register it, None
-    for torch's own and for what nobody is known to bring.
+    :ivar name: the operator, with the overload if the file names one
+    :ivar brought_by: the package that registers it, None for torch, and if none is known
+    :ivar calls: the places of the calls in the file
     """
 
     name: str
@@ -24,16 +26,38 @@ class NeededOperator(Struct, frozen=True, kw_only=True):
     calls: tuple[str, ...]
 
 
-@give_shape(
-    "target kind format saved_by versions operators packages classes globals devices instructions libraries gaps",
-    kind=lambda _: "model",
-)
+class ModelOperatorsJson(JsonObject, frozen=True, kw_only=True):
+    """abiscan ops MODEL, JSON version 1."""
+
+    target: str
+    kind: Literal["model"]
+    format: ModelFormat
+    saved_by: str | None
+    versions: Mapping[str, str]
+    operators: Sequence[NeededOperator]
+    packages: Sequence[str]
+    classes: Sequence[str]
+    globals: Sequence[str]
+    devices: Sequence[str]
+    instructions: Sequence[str]
+    libraries: Sequence[str]
+    gaps: Sequence[str]
+
+
 class ModelOperators(Document, frozen=True, kw_only=True):
     """What a saved model needs.
 
-    ``versions`` are those in its file, by what they are of: ``archive``, ``schema``, ``bytecode``, ``pt2``.
-    ``libraries`` are the shared objects in it, with the operators of theirs in the ``operators`` too. ``instructions``
-    are those beyond the baseline that AOTInductor says it has compiled for.
+    :ivar target: what the user named
+    :ivar format: how the model was saved
+    :ivar saved_by: the torch that saved the model, if the file names it
+    :ivar versions: the versions in the file: of the archive, the schema of the program, the bytecode, the pt2 archive
+    :ivar packages: the packages that bring operators
+    :ivar classes: the custom classes
+    :ivar globals: the Python names in its pickles
+    :ivar devices: the devices that the file names
+    :ivar instructions: the instruction sets that it was compiled for, as torch calls them
+    :ivar libraries: the shared objects in it
+    :ivar gaps: what could not be read
     """
 
     target: str
@@ -47,6 +71,9 @@ class ModelOperators(Document, frozen=True, kw_only=True):
     instructions: tuple[str, ...]
     libraries: tuple[str, ...]
     gaps: tuple[str, ...]
+
+    def _contents(self) -> ModelOperatorsJson:
+        return ModelOperatorsJson.of(self, kind="model")
 
     def only(self, selection: Selection) -> ModelOperators:
         """Return the operators that are selected."""

@@ -4,40 +4,213 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec.structs
-from msgspec import Struct
+from msgspec import UNSET, Meta, UnsetType
 
 from abiscan.binary.mangling import demangle_type
-from abiscan.cpu.needs import CpuAtLoad
+from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
 from abiscan.gaps import Gap
-from abiscan.gpu.model import Container, Entry
+from abiscan.gpu.model import CodeKind, Compression
 from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import (
-    CustomClass,
     Library,
-    Lookup,
-    RegisteredFallback,
+    LibraryKind,
+    Phase,
     RegisteredKernel,
     RegisteredOperator,
     Registration,
     Registrations,
-    Registry,
 )
-from abiscan.results.cpu import CpuNeeds, CpuReach
-from abiscan.results.document import Document, give_shape
+from abiscan.results.check_document import CpuJson, cpu_json
+from abiscan.results.document import Document, JsonObject
+from abiscan.results.fields import Count, OperatorName, Several
+from abiscan.results.gpus import GpuGapJson
 from abiscan.results.selection import Selection
 
-_Keyed = TypeVar("_Keyed", Library, RegisteredKernel, RegisteredFallback)
+_Key: TypeAlias = Annotated[str | None, Meta(description="by its name in the torch that the extension was built for")]
+_File: TypeAlias = Annotated[str | None, Meta(description="the source file, as the compiler recorded it")]
+_Address: TypeAlias = Annotated[str, Meta(pattern="^0x[0-9a-f]+$")]
 
 
-@give_shape("*_contents")
+class LibraryBlockJson(JsonObject, frozen=True, kw_only=True):
+    """A ``TORCH_LIBRARY`` block.
+
+    :ivar namespace: None for the wildcard _
+    """
+
+    kind: LibraryKind
+    namespace: str | None
+    dispatch_key: _Key
+    file: _File
+    line: Count | None
+    phase: Phase
+
+
+class OperatorJson(JsonObject, frozen=True, kw_only=True):
+    """An operator that is defined.
+
+    :ivar inferred: torch makes the schema from the C++ function
+    :ivar jit_only: in TorchScript's registry, not in the dispatcher
+    """
+
+    name: OperatorName
+    schema: str | None
+    inferred: bool
+    jit_only: bool
+    tags: Sequence[str]
+    file: _File
+    line: Count | None
+    phase: Phase
+
+
+class KernelJson(JsonObject, frozen=True, kw_only=True):
+    """A kernel of an operator.
+
+    :ivar signature: C++ function type, demangled
+    :ivar gpu_targets: what the GPU kernels that it launches have code for (sm_90a, compute_80, gfx942); None if none is
+        known to be launched
+    """
+
+    operator: OperatorName
+    dispatch_key: _Key
+    signature: str | None
+    inferred_schema: str | None
+    boxed: bool
+    fallthrough: bool
+    file: _File
+    line: Count | None
+    phase: Phase
+    gpu_targets: Sequence[str] | UnsetType | None = UNSET
+
+
+class FallbackJson(JsonObject, frozen=True, kw_only=True):
+    """A kernel for all operators without one of their own."""
+
+    dispatch_key: _Key
+    fallthrough: bool
+    file: _File
+    line: Count | None
+    phase: Phase
+
+
+class ClassJson(JsonObject, frozen=True, kw_only=True):
+    """A custom class."""
+
+    name: str
+    methods: Sequence[str]
+    phase: Phase
+
+
+class RegistryJson(JsonObject, frozen=True, kw_only=True):
+    """An entry in another registry of torch."""
+
+    registry: str
+    key: str | int | None
+    phase: Phase
+
+
+class LookupJson(JsonObject, frozen=True, kw_only=True):
+    """An operator that is looked up by its name."""
+
+    operator: str
+    schema_known: bool | None
+
+
+class GpuEntryJson(JsonObject, frozen=True, kw_only=True):
+    """Code for a GPU.
+
+    :ivar target: sm_90a, compute_80, gfx942
+    :ivar size: in the file, in bytes
+    """
+
+    kind: CodeKind
+    target: str
+    ptx_isa: Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+$")] | None
+    compression: Compression
+    size: Count
+
+
+class ContainerJson(JsonObject, frozen=True, kw_only=True):
+    """A container of code for GPUs.
+
+    :ivar relocatable: input of the device linker, which no GPU runs
+    """
+
+    relocatable: bool
+    entries: Sequence[GpuEntryJson]
+
+
+class GpuCodeJson(JsonObject, frozen=True, kw_only=True):
+    """The code for GPUs.
+
+    :ivar containers: in the order of the file
+    :ivar toolkit: the newest CUDA that compiled any of it
+    :ivar runtime: the major version of the runtime library it needs
+    :ivar driver: the first driver of NVIDIA that runs it
+    """
+
+    containers: Sequence[ContainerJson]
+    toolkit: str | None
+    runtime: str | None
+    driver: str | None
+    gaps: Sequence[GpuGapJson]
+
+
+class CodeGapJson(JsonObject, frozen=True, kw_only=True):
+    """A gap in code: where it is, and what it cost.
+
+    :ivar address: the program counter in the file's own space, or, in an imported function, where that returns to
+    :ivar symbol: the exported function at or before the address, mangled
+    :ivar started: the function that did not get to its end, say a static initialiser
+    :ivar called: the imported function, mangled, that it stopped in, or that was called last and is unknown
+    :ivar lost: the calls that register and that it did not get to, counted by what they register
+    """
+
+    stage: str
+    reason: str
+    address: _Address | None
+    symbol: str | None
+    started: _Address | None
+    called: str | None
+    lost: Mapping[Literal["library", "class", "method", "operator", "kernel", "fallback", "registry"], Several]
+
+
+class InventoryJson(JsonObject, frozen=True, kw_only=True):
+    """What one extension registers.
+
+    :ivar path: the extension, relative to the target
+    :ivar built_for: releases it may have been built for
+    :ivar gpu: the code for GPUs; None if there is none
+    """
+
+    path: str
+    built_for: Sequence[TorchVersion]
+    libraries: Sequence[LibraryBlockJson]
+    operators: Sequence[OperatorJson]
+    kernels: Sequence[KernelJson]
+    fallbacks: Sequence[FallbackJson]
+    classes: Sequence[ClassJson]
+    registries: Sequence[RegistryJson]
+    lookups: Sequence[LookupJson]
+    gpu: GpuCodeJson | UnsetType | None = UNSET
+    cpu: CpuJson | UnsetType = UNSET
+    gaps: Sequence[CodeGapJson]
+
+
+class InventoriesJson(JsonObject, frozen=True, kw_only=True):
+    """What the extensions of a package register."""
+
+    target: str
+    results: Sequence[InventoryJson]
+
+
 class ExtensionOperators(Document, frozen=True, kw_only=True):
     """What the extensions of a target register.
 
@@ -66,16 +239,14 @@ class ExtensionOperators(Document, frozen=True, kw_only=True):
         """Each extension, with its code for GPUs."""
         return zip(self.inventories, self.gpus or itertools.repeat(None), strict=False)
 
-    @property
-    def _contents(self) -> _Extension | dict[str, object]:
-        """What the JSON document has."""
+    def _contents(self) -> InventoryJson | InventoriesJson:
         cpus = self.cpus or itertools.repeat(None)
         # One object for one library, a list for a package: scripts for the former are older than the list.
-        extensions = [
-            _Extension(inventory=inventory, gpu=gpu, reaches=reaches)
+        results = [
+            _inventory_json(inventory, gpu, reaches)
             for (inventory, gpu), reaches in zip(self.with_gpus, cpus, strict=False)
         ]
-        return extensions[0] if self.single else {"target": self.target, "results": extensions}
+        return results[0] if self.single else InventoriesJson(target=self.target, results=results)
 
 
 def _select_registrations(registered: Registrations, selection: Selection) -> Registrations:
@@ -121,85 +292,69 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
     return schema.printed_by(built_for.minor_version) if built_for else str(schema)
 
 
-@give_shape(
-    "stage=gap.stage reason=gap.reason address symbol=gap.symbol started called=gap.called lost",
-    address=lambda code: _find_hexadecimal(code.gap.address),
-    started=lambda code: _find_hexadecimal(code.gap.started),
-    lost=lambda code: dict(code.gap.lost),
-)
-class CodeGap(Struct, frozen=True, kw_only=True):
-    """A gap in code: where it is, and what it cost."""
-
-    gap: Gap
+def gap_json(gap: Gap) -> CodeGapJson:
+    """Return what documents have of a gap in code."""
+    return CodeGapJson.of(
+        gap, address=_find_hexadecimal(gap.address), started=_find_hexadecimal(gap.started), lost=dict(gap.lost)
+    )
 
 
-@give_shape("*kernel gpu_targets")
-class _GpuKernel(Struct, frozen=True, kw_only=True):
-    """A kernel, with the GPUs that its code is for."""
+def _inventory_json(
+    inventory: Inventory, gpu: ExtensionGpu | None, reaches: dict[str, CpuReach] | None
+) -> InventoryJson:
+    """Return what one extension registers, with the names of what its code has as numbers.
 
-    kernel: RegisteredKernel
-    gpu_targets: tuple[str, ...] | None
-
-
-@give_shape(
-    "path=inventory.path built_for=inventory.built_for libraries operators kernels fallbacks classes=registered.classes"
-    " registries=registered.registries lookups=registered.lookups gpu cpu gaps",
-    gaps=lambda extension: [CodeGap(gap=gap) for gap in extension.inventory.gaps],
-)
-class _Extension(Struct, frozen=True, kw_only=True):
-    """What one extension registers, with the names of what its code has as numbers.
-
-    ``reaches`` has what its operators may use of the processor, None if that was not asked.
+    :param reaches: what its operators may use of the processor, None if that was not asked
     """
-
-    inventory: Inventory
-    gpu: ExtensionGpu | None
-    reaches: dict[str, CpuReach] | None
-
-    @property
-    def registered(self) -> Registrations:
-        """What it registers, as its code has it."""
-        return self.inventory.registrations
-
-    @property
-    def libraries(self) -> list[Library]:
-        """The libraries that it opens."""
-        return [self._name_key(library) for library in self.registered.libraries]
-
-    @property
-    def operators(self) -> list[RegisteredOperator]:
-        """The operators that it defines."""
-        inventory = self.inventory
-        newest = inventory.built_for[-1] if inventory.built_for else None
-        return [
-            msgspec.structs.replace(
-                operator, schema=full_schema(operator, newest), tags=tuple(map(inventory.tags.name, operator.tags))
+    registered, keys, tags = inventory.registrations, inventory.keys, inventory.tags
+    newest = inventory.built_for[-1] if inventory.built_for else None
+    at_load = {posixpath.basename(inventory.path): CpuAtLoad(uses=registered.cpu)}
+    return InventoryJson.of(
+        inventory,
+        libraries=[
+            LibraryBlockJson.of(library, dispatch_key=key_name(library.dispatch_key, keys))
+            for library in registered.libraries
+        ],
+        operators=[
+            OperatorJson.of(operator, schema=full_schema(operator, newest), tags=tuple(map(tags.name, operator.tags)))
+            for operator in registered.operators
+        ],
+        kernels=[
+            KernelJson.of(
+                kernel,
+                dispatch_key=key_name(kernel.dispatch_key, keys),
+                signature=demangle_type(kernel.signature) if kernel.signature else None,
+                gpu_targets=gpu.targets(kernel) if gpu else None,
             )
-            for operator in self.registered.operators
-        ]
+            for kernel in registered.kernels
+        ],
+        fallbacks=[
+            FallbackJson.of(fallback, dispatch_key=key_name(fallback.dispatch_key, keys))
+            for fallback in registered.fallbacks
+        ],
+        classes=[ClassJson.of(item) for item in registered.classes],
+        registries=[RegistryJson.of(entry, registry=entry.what) for entry in registered.registries],
+        lookups=[LookupJson.of(lookup, schema_known=None) for lookup in registered.lookups],
+        gpu=gpu and _gpu_json(gpu),
+        cpu=cpu_json(CpuNeeds(machine=inventory.machine, files=at_load, operators=reaches)),
+        gaps=[gap_json(gap) for gap in inventory.gaps],
+    )
 
-    @property
-    def kernels(self) -> list[_GpuKernel]:
-        """The kernels that it registers."""
-        gpu = self.gpu
-        return [
-            _GpuKernel(kernel=self._name_key(kernel), gpu_targets=gpu.targets(kernel) if gpu else None)
-            for kernel in self.registered.kernels
-        ]
 
-    @property
-    def fallbacks(self) -> list[RegisteredFallback]:
-        """The fallbacks that it registers."""
-        return [self._name_key(fallback) for fallback in self.registered.fallbacks]
-
-    @property
-    def cpu(self) -> CpuNeeds:
-        """What it needs of the processor."""
-        at_load = {posixpath.basename(self.inventory.path): CpuAtLoad(uses=self.registered.cpu)}
-        return CpuNeeds(machine=self.inventory.machine, files=at_load, operators=self.reaches)
-
-    def _name_key(self, record: _Keyed) -> _Keyed:
-        return msgspec.structs.replace(record, dispatch_key=key_name(record.dispatch_key, self.inventory.keys))
+def _gpu_json(gpu: ExtensionGpu) -> GpuCodeJson:
+    return GpuCodeJson.of(
+        gpu,
+        containers=[
+            ContainerJson.of(
+                container,
+                entries=[GpuEntryJson.of(entry, ptx_isa=_find_version(entry.ptx_isa)) for entry in container.entries],
+            )
+            for container in gpu.code.containers
+        ],
+        toolkit=_find_version(gpu.code.toolkit),
+        driver=gpu.driver and str(gpu.driver),
+        gaps=[GpuGapJson(stage="gpu", reason=reason) for reason in gpu.gaps],
+    )
 
 
 def _find_version(numbers: tuple[int, int] | None) -> str | None:
@@ -208,23 +363,3 @@ def _find_version(numbers: tuple[int, int] | None) -> str | None:
 
 def _find_hexadecimal(address: int | None) -> str | None:
     return None if address is None else f"{address:#x}"
-
-
-give_shape("kind namespace dispatch_key file line phase")(Library)
-give_shape("name schema inferred jit_only tags file line phase")(RegisteredOperator)
-give_shape(
-    "operator dispatch_key signature inferred_schema boxed fallthrough file line phase",
-    signature=lambda kernel: demangle_type(kernel.signature) if kernel.signature else None,
-)(RegisteredKernel)
-give_shape("dispatch_key fallthrough file line phase")(RegisteredFallback)
-give_shape("name methods phase")(CustomClass)
-give_shape("registry=what key phase")(Registry)
-give_shape("operator schema_known", schema_known=lambda _: None)(Lookup)
-give_shape(
-    "containers=code.containers toolkit runtime driver gaps",
-    toolkit=lambda gpu: _find_version(gpu.code.toolkit),
-    driver=lambda gpu: gpu.driver and str(gpu.driver),
-    gaps=lambda gpu: [{"stage": "gpu", "reason": reason} for reason in gpu.gaps],
-)(ExtensionGpu)
-give_shape("relocatable entries")(Container)
-give_shape("kind target ptx_isa compression size", ptx_isa=lambda entry: _find_version(entry.ptx_isa))(Entry)

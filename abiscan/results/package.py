@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from abiscan.findings import Effect, Finding
 from abiscan.python.model import HowLoaded, Skipped, Told
 from abiscan.regex import regex
-from abiscan.results.document import give_shape
+from abiscan.results.document import JsonObject
 from abiscan.results.model import ModelResult
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
@@ -32,14 +32,15 @@ class PackageVerdict(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@give_shape("how exception message file line cause exact? of_package?")
-class ImportFailure(Struct, frozen=True, kw_only=True):
+class ImportFailure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What users see when the import fails.
 
-    ``exception`` is None if the process ends instead. ``file`` and ``line`` are where the package raises it; ``cause``
-    is what is behind it, such as the words of ``ld.so`` about a library. ``exact`` is false if a part of the text is
-    unknown; a ``?`` replaces that part. ``of_package`` is the module of another installed package whose import raises
-    it, None if it is the package's own.
+    :ivar exception: the type of the exception; None if the process ends
+    :ivar message: its text, without the folders of the machine; None if it is not known
+    :ivar file: where the package raises it
+    :ivar cause: what is behind it, such as the words of ld.so
+    :ivar exact: if false, a ? in the text stands for something unknown
+    :ivar of_package: the module of another installed package whose import raises it
     """
 
     how: How
@@ -63,16 +64,20 @@ class ImportFailure(Struct, frozen=True, kw_only=True):
         return f"{said} ({self.file}:{self.line})" if self.file else said
 
 
-@give_shape("path loaded_at how used verdict error told told_text skipped operators convention")
-class UsedLibrary(Struct, frozen=True, kw_only=True):
+class UsedLibraryJson(JsonObject, frozen=True, kw_only=True, omit_defaults=False):
     """A library of the package: where and how it is loaded, and whether it is on this torch.
 
-    ``path`` is that in the package, ``file`` that of its own result, None if it has none.
-    ``used`` is None if that depends on something unknown. ``verdict`` is None for a library that has nothing to do with
-    torch and is not loaded by itself. ``error`` is what loading it says here, ``told`` how users learn of it if the
-    package goes on without it, ``told_text`` in which words (None if unknown), ``operators`` those that are then
-    missing. ``skipped`` says why the import does not get to it; ``how`` is then how the torch that it was built for
-    loads it. ``convention`` says why it counts, or does not, if the Python code does not say so but its name does.
+    :ivar path: the library, relative to the folder that the package is installed in
+    :ivar loaded_at: file and line of the package's Python code
+    :ivar used: whether importing the package uses it; None if that depends
+    :ivar verdict: None for a library that has nothing to do with torch and is not loaded by itself
+    :ivar error: what loading it says, in the package
+    :ivar told: how users learn that the package goes on without it; None if it does not
+    :ivar told_text: the words that tell them; None if there are none, or unknown ones
+    :ivar skipped: why the import does not get to it, where it does on the torch that it was built for: the package
+        leaves it out on this torch, or the import fails before
+    :ivar operators: the operators that are then missing
+    :ivar convention: the naming convention that decides, if the code does not
     """
 
     path: str
@@ -80,13 +85,18 @@ class UsedLibrary(Struct, frozen=True, kw_only=True):
     how: HowLoaded
     used: bool | None
     verdict: Verdict | None
-    file: str | None = None
     error: str | None = None
     told: Told | None = None
     told_text: str | None = None
     skipped: Skipped | None = None
     operators: tuple[str, ...] = ()
     convention: str | None = None
+
+
+class UsedLibrary(UsedLibraryJson, frozen=True, kw_only=True):
+    """A library of the package, and the path of its own result: None if it has none."""
+
+    file: str | None = None
 
     @property
     def is_missing(self) -> bool:
@@ -113,23 +123,27 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
     error: ImportFailure | None
 
 
-@give_shape(
-    "target name version torch torch_build module verdict error built_for libraries modules missing_operators lacking"
-    " not_installed conditions gaps *model needs? other_builds? findings=own_findings",
-    gaps=lambda package: (*package.gaps, *([package.unread] if package.unread else [])),
-)
 class PackageResult(Struct, frozen=True, kw_only=True):
     """The result for one package.
 
-    ``module`` is the name it is imported by, None if it cannot be imported by one; ``built_for`` are the releases that
-    the libraries it uses were built for, oldest first, empty if that is unknown or differs; ``lacking`` are
-    external libraries that it needs and this machine does not have, ``needs`` those that must be there for the import
-    to fail as it is said to: without them it goes another way; ``not_installed`` the packages that it requires
-    and that may bring them; ``conditions`` could not be decided ahead; ``gaps`` say what could not be followed.
-    ``own_findings`` are about the package as a whole, such as its metadata; ``findings`` has those of the libraries
-    that it uses, too. ``other_builds`` are the verdicts on other builds of the same release, where a release number was
-    asked for and they differ. ``unread`` says what is not read in files for its system. ``model`` is what else is known
-    of a saved model, None for a package.
+    :ivar target: what the user named
+    :ivar torch: public version of the torch, None if unknown
+    :ivar torch_build: the same with its local version label
+    :ivar module: the name that the package is imported by
+    :ivar built_for: the releases of torch that its libraries may have been built for, oldest first; empty if unknown
+    :ivar modules: public submodules with libraries of their own, which importing the package does not reach
+    :ivar lacking: external libraries that this machine does not have
+    :ivar not_installed: packages that it requires, that are not installed, and that may bring those libraries
+    :ivar conditions: conditions that could not be decided
+    :ivar gaps: what could not be followed in the Python code
+    :ivar needs: external libraries that must be there for the import to fail as it is said to: without them it goes
+        another way
+    :ivar other_builds: the verdicts on other builds of this release, where a release number was asked for and they
+        differ
+    :ivar own_findings: findings about the package as a whole, such as its metadata
+    :ivar findings: these, and those of the libraries that it uses
+    :ivar unread: what is not read in files for its system
+    :ivar model: what else is known of a saved model
     """
 
     target: str

@@ -2,40 +2,103 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from abiscan.extension.counterparts import Counterpart
+from abiscan.extension.counterparts import Means
 from abiscan.extension.stability import Stability, Tie
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.document import Document, give_shape
+from abiscan.results.document import Document, JsonObject
+from abiscan.results.fields import Count, Names, Several, Text
 from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.words import plural
 
-give_shape(
-    "symbol group means counterpart=what since headers",
-    since=lambda symbol: short_name(symbol.since),
-    headers=lambda symbol: short_name(symbol.headers),
-)(Counterpart)
+_Release: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+(\.[0-9]+)?$")]
 
 
-@give_shape(
-    "target path state=stability.state minimum_torch deciding=stability.deciding removed=stability.removed"
-    " deprecated=stability.deprecated compiled_with looked_up=stability.looked_up rebuilt_torch target_version"
-    " promised_until unused_libraries=stability.unused cuda symbols=stability.counterparts after_port port_headers",
-    minimum_torch=lambda row: short_name(row.stability.minimum) if _is_kept(row.stability) else None,
-    rebuilt_torch=lambda row: short_name(row.stability.rebuilt) if _is_kept(row.stability) else None,
-    target_version=lambda row: {
-        "at_least": short_name(row.stability.target_at_least),
-        "at_most": row.compiled_with,
-        "below": short_name(row.stability.target_below),
-    },
-    promised_until=lambda row: (until := row.stability.promised_until) and {"oldest": until[0], "newest": until[1]},
-    cuda=lambda row: row.stability.cuda and {"major": row.stability.cuda, "releases": row.stability.cuda_releases},
-    after_port=lambda row: short_name(row.stability.after_port),
-    port_headers=lambda row: short_name(row.stability.port_headers),
-)
+class CounterpartJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A symbol of C++ that ties an extension, and what replaces it.
+
+    :ivar headers: whose headers have it, where since is older
+    """
+
+    symbol: Text
+    group: Text
+    means: Means | None
+    counterpart: str | None
+    since: _Release | None
+    headers: _Release | None
+
+
+class TargetVersionJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ``TORCH_TARGET_VERSION`` may have been.
+
+    :ivar below: with that one, it would not look for functions at run time
+    """
+
+    at_least: _Release | None
+    at_most: _Release | None
+    below: _Release | None
+
+
+class PromiseJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When torch's promise of two years ends: for its oldest functions, and for its newest."""
+
+    oldest: dt.date
+    newest: dt.date
+
+
+class CudaTieJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The CUDA that it is linked with, and the releases that were built for it."""
+
+    major: str
+    releases: Sequence[_Release]
+
+
+class StableRowJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One extension.
+
+    :ivar path: relative to the target
+    :ivar minimum_torch: None if it is tied, or takes nothing of torch
+    :ivar deciding: the functions that are new in the minimum
+    :ivar removed: functions that the newest release lacks
+    :ivar compiled_with: the torch whose headers it records
+    :ivar looked_up: functions that it looks for at run time and does without
+    :ivar rebuilt_torch: the minimum if it was compiled for that TORCH_TARGET_VERSION, which may be lower
+    :ivar symbols: the symbols of C++ that tie it
+    :ivar after_port: the first release that a port would run on
+    :ivar port_headers: the first release whose headers a port can use
+    """
+
+    target: Text
+    path: Text
+    state: Tie
+    minimum_torch: _Release | None
+    deciding: Names
+    removed: Names
+    deprecated: Names
+    compiled_with: _Release | None
+    looked_up: Names
+    rebuilt_torch: _Release | None
+    target_version: TargetVersionJson
+    promised_until: PromiseJson | None
+    unused_libraries: Names
+    cuda: CudaTieJson | None
+    symbols: Sequence[CounterpartJson]
+    after_port: _Release | None
+    port_headers: _Release | None
+
+
+class StableReportJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """abiscan stable, JSON version 1."""
+
+    results: Sequence[StableRowJson]
+    unchecked: Sequence[Unchecked]
+
+
 class StableRow(Struct, frozen=True, kw_only=True):
     """One extension. ``compiled_with`` is the torch whose headers it was compiled with, if it records that."""
 
@@ -45,12 +108,14 @@ class StableRow(Struct, frozen=True, kw_only=True):
     compiled_with: str | None
 
 
-@give_shape("results unchecked", results=lambda report: report.rows)
 class StableReport(Document, frozen=True, kw_only=True):
     """All extensions of a run, and the targets without any."""
 
     rows: tuple[StableRow, ...]
     unchecked: tuple[Unchecked, ...] = ()
+
+    def _contents(self) -> StableReportJson:
+        return StableReportJson(results=[_row_json(row) for row in self.rows], unchecked=self.unchecked)
 
     @property
     def minimum(self) -> TorchVersion | None:
@@ -66,6 +131,38 @@ class StableReport(Document, frozen=True, kw_only=True):
         return exit_code_of(failed=failed, unknown=False, unchecked=self.unchecked)
 
 
+def _row_json(row: StableRow) -> StableRowJson:
+    result, is_kept = row.stability, _is_kept(row.stability)
+    return StableRowJson.of(
+        result,
+        target=row.target,
+        path=row.path,
+        minimum_torch=short_name(result.minimum) if is_kept else None,
+        compiled_with=row.compiled_with,
+        rebuilt_torch=short_name(result.rebuilt) if is_kept else None,
+        target_version=TargetVersionJson(
+            at_least=short_name(result.target_at_least),
+            at_most=row.compiled_with,
+            below=short_name(result.target_below),
+        ),
+        promised_until=result.promised_until
+        and PromiseJson(oldest=result.promised_until[0], newest=result.promised_until[1]),
+        unused_libraries=result.unused,
+        cuda=CudaTieJson(major=result.cuda, releases=list(map(str, result.cuda_releases))) if result.cuda else None,
+        symbols=[
+            CounterpartJson.of(
+                symbol,
+                counterpart=symbol.what,
+                since=short_name(symbol.since),
+                headers=short_name(symbol.headers),
+            )
+            for symbol in result.counterparts
+        ],
+        after_port=short_name(result.after_port),
+        port_headers=short_name(result.port_headers),
+    )
+
+
 def needs_more_than(stability: Stability, torch: TorchVersion) -> bool:
     """Whether an extension is not stable, or not with this torch."""
     return not _is_kept(stability) or (stability.minimum is not None and stability.minimum > torch)
@@ -76,12 +173,23 @@ def _is_kept(stability: Stability) -> bool:
     return stability.state is Tie.STABLE and not stability.removed
 
 
-@give_shape(
-    "state files tied_files minimum_torch after_port",
-    state=lambda summary: "tied" if summary.tied_files else "stable",
-    minimum_torch=lambda summary: short_name(summary.minimum),
-    after_port=lambda summary: short_name(summary.after_port),
-)
+class StableSummaryJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a target is stable as a whole.
+
+    :ivar target: what the user named
+    :ivar state: tied if one of its files is
+    :ivar minimum_torch: the first release with all functions that it uses; None if it is tied, or uses none
+    :ivar after_port: the first release that a port to the stable ABI would run on; None if it is not tied
+    """
+
+    target: str
+    state: Literal["stable", "tied"]
+    files: Several
+    tied_files: Count
+    minimum_torch: str | None
+    after_port: str | None
+
+
 class StableSummary(Struct, frozen=True, kw_only=True):
     """Whether a target is stable as a whole: since which torch, or what a port would need. As text, it is one line.
 
@@ -113,6 +221,17 @@ class StableSummary(Struct, frozen=True, kw_only=True):
             else f"{self.tied_files} of {plural(self.files, 'file')} {'is' if self.tied_files == 1 else 'are'} tied"
         )
         return f"{which}; a port would run on torch {short_name(self.after_port)} or newer"
+
+
+def summary_json(target: str, summary: StableSummary) -> StableSummaryJson:
+    """Return what the document of a matrix has of a target."""
+    return StableSummaryJson.of(
+        summary,
+        target=target,
+        state="tied" if summary.tied_files else "stable",
+        minimum_torch=short_name(summary.minimum),
+        after_port=short_name(summary.after_port),
+    )
 
 
 def short_name(version: TorchVersion | None) -> str | None:

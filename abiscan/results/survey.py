@@ -14,8 +14,8 @@ import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cpu.needs import summary
 from abiscan.findings import Effect
-from abiscan.results.check import Report
-from abiscan.results.document import give_shape, json_text
+from abiscan.results.check import Report, report_json
+from abiscan.results.document import json_text
 from abiscan.results.verdict import Verdict
 from abiscan.words import first_line
 
@@ -43,12 +43,6 @@ LEGEND: Final = "✓ works, ◐ works without a part, ✗ fails, ? unknown, ! ca
 _WORST_FIRST: Final = (Verdict.FAILS, Verdict.CORRUPTS, Verdict.UNKNOWN, Verdict.LOADS)
 
 
-@give_shape(
-    "target sha256 torch verdict exit_code package results=report.results unchecked",
-    exit_code=lambda result: result.report.exit_code(),
-    package=lambda result: next(iter(result.report.packages), None),
-    unchecked=lambda result: next(iter(result.report.unchecked), None),
-)
 class SurveyResult(Struct, frozen=True, kw_only=True):
     """One target on one torch: a report with at most one package.
 
@@ -62,7 +56,17 @@ class SurveyResult(Struct, frozen=True, kw_only=True):
 
     def to_line(self) -> str:
         """Return the line of JSON, version 1, with its newline."""
-        return json_text(self, indent=0)
+        from abiscan.results.check_document import SurveyJson
+
+        report = report_json(self.report)
+        line = SurveyJson.of(
+            self,
+            exit_code=self.report.exit_code(),
+            package=next(iter(report.packages), None),
+            results=report.results,
+            unchecked=next(iter(report.unchecked), None),
+        )
+        return json_text(line, indent=0)
 
     @property
     def verdict(self) -> str:

@@ -2,38 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec.structs
+from msgspec import UNSET, Meta
 
 from abiscan.binary.mangling import demangle_type
-from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
+from abiscan.dispatch.operators import Operators
 from abiscan.gaps import Gap
+from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import Phase
-from abiscan.results.document import Document, give_shape
-from abiscan.results.operators import CodeGap
+from abiscan.results.document import Document, JsonObject
+from abiscan.results.operators import FallbackJson, InventoryJson, KernelJson, OperatorJson, gap_json
 from abiscan.results.selection import Selection
 from abiscan.torches.api_version import format_schema
 from abiscan.torches.model import TorchRelease
 
 
-@give_shape(
-    "path=release.package built_for libraries operators kernels=operators.kernels fallbacks=operators.fallbacks"
-    " classes registries lookups gaps",
-    built_for=lambda torch: [torch.release.version] if torch.release.version else [],
-    operators=lambda torch: tuple(torch.operators.operators.values()),
-    libraries=lambda _: (),
-    classes=lambda _: (),
-    registries=lambda _: (),
-    lookups=lambda _: (),
-    gaps=lambda torch: [CodeGap(gap=Gap(stage="emulation", reason=reason)) for reason in torch.operators.gaps],
-)
 class TorchOperators(Document, frozen=True, kw_only=True):
     """The operators in a torch's dispatcher."""
 
     release: TorchRelease
     operators: Operators
+
+    def _contents(self) -> InventoryJson:
+        """Return what the document has: the fields of an extension's, where it has no values of its own."""
+        operators, phase = self.operators, Phase.STATIC_INIT  # by when all of a torch is registered
+        return InventoryJson(
+            path=self.release.package,
+            built_for=[TorchVersion(self.release.version)] if self.release.version else [],
+            libraries=(),
+            operators=[
+                OperatorJson.of(
+                    operator, schema=format_schema(operator.schema), inferred=False, jit_only=False, phase=phase
+                )
+                for operator in operators.operators.values()
+            ],
+            kernels=[
+                KernelJson.of(
+                    kernel,
+                    dispatch_key=kernel.key,
+                    signature=kernel.signature and demangle_type(kernel.signature),
+                    inferred_schema=kernel.schema,
+                    boxed=kernel.signature is None,
+                    phase=phase,
+                    gpu_targets=UNSET,
+                )
+                for kernel in operators.kernels
+            ],
+            fallbacks=[
+                FallbackJson.of(fallback, dispatch_key=fallback.key, phase=phase) for fallback in operators.fallbacks
+            ],
+            classes=(),
+            registries=(),
+            lookups=(),
+            gaps=[gap_json(Gap(stage="emulation", reason=reason)) for reason in operators.gaps],
+        )
 
     def only(self, selection: Selection) -> TorchOperators:
         """Return the operators that are selected, with their kernels; gaps are kept."""
@@ -49,34 +74,28 @@ class TorchOperators(Document, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, operators=operators)
 
 
-def _in_static_init(_: Any) -> str:
-    # The document of a torch has the fields of an extension's, where it has no values of its own.
-    return Phase.STATIC_INIT.value  # by when all of a torch is registered
+class TorchApiVersionsJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """abiscan ops --torch SPEC --api-version, JSON version 1.
+
+    :ivar torch: the full version, None if unknown
+    :ivar api_versions: by operator: a fingerprint of its schema and one of its dispatch
+    :ivar gaps: what could not be read of this torch
+    """
+
+    torch: str | None
+    api_versions: Mapping[str, Annotated[str, Meta(pattern="^[0-9a-f]+-[0-9a-f]+$")]]
+    gaps: Sequence[str]
 
 
-give_shape(
-    "name schema inferred jit_only tags file line phase",
-    schema=lambda operator: format_schema(operator.schema),
-    inferred=lambda _: False,
-    jit_only=lambda _: False,
-    phase=_in_static_init,
-)(Operator)
-give_shape(
-    "operator dispatch_key=key signature inferred_schema=schema boxed fallthrough file line phase",
-    signature=lambda kernel: kernel.signature and demangle_type(kernel.signature),
-    boxed=lambda kernel: kernel.signature is None,
-    phase=_in_static_init,
-)(Kernel)
-give_shape("dispatch_key=key fallthrough file line phase", phase=_in_static_init)(Fallback)
-
-
-@give_shape("torch=release.build api_versions=versions gaps")
 class TorchApiVersions(Document, frozen=True, kw_only=True):
     """The interface version of each operator of a torch, by name."""
 
     release: TorchRelease
     versions: Mapping[str, str]
     gaps: tuple[str, ...]
+
+    def _contents(self) -> TorchApiVersionsJson:
+        return TorchApiVersionsJson.of(self, torch=self.release.build, api_versions=self.versions)
 
     def only(self, selection: Selection) -> TorchApiVersions:
         """Return the versions of the operators that are selected."""

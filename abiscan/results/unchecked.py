@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from abiscan.errors import InputError, NoExtensionError, StoppedError
-from abiscan.results.document import give_shape
 
 
-@give_shape("target problem fix readable stopped?")
-class Unchecked(Struct, frozen=True, kw_only=True):
+class Unchecked(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A target without a result, on some torch or at all, and why.
 
-    ``readable`` means that nothing is wrong with it: it contains nothing that uses torch, or that torch does not exist
-    for its machine. ``stopped`` means that reading it was stopped, by a limit or a bug: nothing is known about it.
+    :ivar target: what the user named
+    :ivar readable: true: nothing in it uses torch, or that torch does not exist for its machine; false: it cannot be
+        read, which is exit code 2
+    :ivar stopped: true: reading it was stopped, by a limit or a bug of abiscan's, which is exit code 3
     """
 
     target: str
-    problem: str
+    problem: Annotated[str, Meta(min_length=1)]
     fix: str
     readable: bool
     stopped: bool = False

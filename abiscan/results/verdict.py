@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import enum
 
+from msgspec import Struct
+
+from abiscan.words import first_line
+
 
 class Verdict(enum.Enum):
     """Whether a file loads, and whether it is then safe to use."""
@@ -20,3 +24,28 @@ class How(enum.Enum):
 
     RAISES = "raises"
     ABORTS = "aborts"
+
+
+class PredictedError(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first error of the load.
+
+    :ivar object: base name of the library the text begins with
+    :ivar message: the text after that; empty if the process ends without one
+    :ivar signal: the signal that ends the process, where that is known
+    :ivar exact: if false, a ? in the text stands for something unknown
+    """
+
+    how: How
+    object: str | None
+    message: str
+    signal: int | None = None
+    exact: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.message}" if self.object else self.message
+
+    @property
+    def line(self) -> str:
+        """The error in one line."""
+        first = first_line(self.message)
+        return f"{self.object}: {first}" if self.object else first

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from abiscan.results.document import Document, give_shape
+from abiscan.results.document import Document, JsonObject
 from abiscan.results.matrix import MARKS
 from abiscan.results.package import PackageVerdict
 
@@ -37,13 +37,25 @@ class Span(Struct, frozen=True, kw_only=True):
         return self.first if self.first == self.last else f"{self.first} - {self.last}"
 
 
-@give_shape(
-    "package system releases versions not_judged bytes_read",
-    versions=lambda table: {
-        row.version: dict(zip(table.releases, row.verdicts, strict=True)) for row in table.rows if row.verdicts
-    },
-    not_judged=lambda table: {row.version: row.reason for row in table.rows if not row.verdicts},
-)
+class VersionTableJson(JsonObject, frozen=True, kw_only=True):
+    """abiscan matrix --versions, JSON version 1.
+
+    :ivar system: the Python and the platform that wheels were looked for
+    :ivar releases: the releases of torch, oldest first
+    :ivar versions: by version of the package, newest first: the verdict on each release, that of the best of its
+        builds; None if torch has none for the machine
+    :ivar not_judged: by version: why it was not judged
+    :ivar bytes_read: what was received from servers
+    """
+
+    package: str
+    system: str
+    releases: Sequence[str]
+    versions: Mapping[str, Mapping[str, PackageVerdict | None]]
+    not_judged: Mapping[str, str | None]
+    bytes_read: int
+
+
 class VersionTable(Document, frozen=True, kw_only=True):
     """The versions of a package, newest first, by ``releases`` of torch, oldest first."""
 
@@ -52,6 +64,13 @@ class VersionTable(Document, frozen=True, kw_only=True):
     releases: tuple[str, ...]
     rows: tuple[VersionRow, ...]
     bytes_read: int = 0
+
+    def _contents(self) -> VersionTableJson:
+        return VersionTableJson.of(
+            self,
+            versions={row.version: dict(zip(self.releases, row.verdicts, strict=True)) for row in self._judged},
+            not_judged={row.version: row.reason for row in self.rows if not row.verdicts},
+        )
 
     @property
     def exit_code(self) -> int:

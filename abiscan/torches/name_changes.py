@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.torches import embedded_names
@@ -16,8 +16,12 @@ from abiscan.torches.python_table import Marks
 _IMPORTED: Final = frozenset({*sys.stdlib_module_names, *dir(typing), "annotations", "log", "logger", "np", "torch"})
 """What modules import for themselves: it is theirs, but nobody takes it from them."""
 
+_Names: TypeAlias = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...], Meta(extra_json_schema={"uniqueItems": True})
+]
 
-class SignatureChange(Struct, frozen=True, kw_only=True):
+
+class SignatureChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A function with other parameters, as they are written; ``=`` stands for a default."""
 
     name: str
@@ -25,14 +29,14 @@ class SignatureChange(Struct, frozen=True, kw_only=True):
     new: str
 
 
-class NameChanges(Struct, frozen=True, kw_only=True):
+class NameChanges(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The names that surely came or went, and the functions with other parameters, sorted.
 
     Of a module that came or went, the names in it are left out.
     """
 
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
+    added: _Names = ()
+    removed: _Names = ()
     signatures: tuple[SignatureChange, ...] = ()
 
 

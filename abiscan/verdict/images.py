@@ -16,8 +16,8 @@ from abiscan.inputs.sources import Target
 from abiscan.inputs.version import number_of
 from abiscan.linkage.image_errors import error_text
 from abiscan.linkage.images import ImageLoad, load_image
-from abiscan.results.check import PredictedError, Result
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.check import Result
+from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
 from abiscan.verdict.judge import unread_result

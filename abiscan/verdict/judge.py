@@ -40,8 +40,8 @@ from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.results.causes import in_the_order_met
-from abiscan.results.check import PredictedError, Result
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.check import Result
+from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import LinuxTorch, Torch

@@ -12,8 +12,8 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gaps import Gap
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.linkage import Linkage
-from abiscan.results.check import PredictedError, Result
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.check import Result
+from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches import embedded, string_abi
 
 _RULE: Final = "cxx11-abi-mismatch"

@@ -22,8 +22,8 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.pipelines.matrix import make_matrix
-from abiscan.results.check import PredictedError, Result
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.check import Result
+from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.embedded import SITE
 from abiscan.torches.torch import ReleaseNumber

@@ -17,10 +17,9 @@ from abiscan.extension.built_for import BuiltFor, Clue, Kind
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.version import TorchVersion
 from abiscan.report import matrix_html
-from abiscan.results.check import PredictedError
 from abiscan.results.matrix import Matrix, Row
 from abiscan.results.unchecked import Unchecked
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.verdict import How, PredictedError, Verdict
 from tests.unit.report.reports import failure, result
 
 BROWSER: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -15,7 +15,8 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.pipelines.check import check_targets
-from abiscan.results.check import PredictedError, Result
+from abiscan.results.check import Result
+from abiscan.results.verdict import PredictedError
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchOf
 from abiscan.verdict.bench import CheckRequest

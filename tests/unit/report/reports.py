@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.results.check import PredictedError, Result
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.check import Result
+from abiscan.results.verdict import How, PredictedError, Verdict
 
 
 def result(**changes: Any) -> Result:

@@ -8,9 +8,9 @@ from rich.console import Console
 from abiscan.findings import Effect, Evidence
 from abiscan.gaps import Gap
 from abiscan.report.text import render_report
-from abiscan.results.check import PredictedError, Report, Result
+from abiscan.results.check import Report, Result
 from abiscan.results.unchecked import Unchecked
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.verdict import How, PredictedError, Verdict
 from tests.unit.report.reports import failure, finding, result
 
 

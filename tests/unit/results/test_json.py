@@ -10,9 +10,9 @@ import pytest
 import abiscan
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
-from abiscan.results.check import PredictedError, Report
+from abiscan.results.check import Report
 from abiscan.results.document import read_schema
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.verdict import How, PredictedError, Verdict
 from tests.unit.report.reports import failure, finding, result
 
 FULL = Report(

@@ -1,0 +1,249 @@
+"""The JSON document of ``abiscan check``, and a line of ``abiscan survey``; other documents share parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from abiscan.cpu.needs import CpuNeeds, CpuReach
+from abiscan.findings import Confidence, Effect, Finding
+from abiscan.models.model import ModelFormat
+from abiscan.results.document import JsonObject
+from abiscan.results.fields import Distinct, RuleName, Sha256, Text
+from abiscan.results.model import ModelOperatorJson
+from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibraryJson
+from abiscan.results.rule_page import page_of
+from abiscan.results.unchecked import Unchecked
+from abiscan.results.verdict import PredictedError, Verdict
+
+_Finding = TypeVar("_Finding", bound="FindingJson")
+
+
+class EvidenceJson(JsonObject, frozen=True, kw_only=True):
+    """One piece of evidence for a finding."""
+
+    subject: str
+    readable: str | None
+    object: str | None
+    instead: str | None
+    since: str | None = None
+    until: str | None = None
+
+
+class FindingJson(JsonObject, frozen=True, kw_only=True):
+    """One problem, with all its evidence."""
+
+    rule: RuleName
+    effect: Effect
+    message: Text
+    evidence: Sequence[EvidenceJson]
+    fix: Text
+    says: str | None
+    symptom: str | None
+    confidence: Literal["possible"] | UnsetType = UNSET
+    page: str
+
+
+class SuppressedJson(FindingJson, frozen=True, kw_only=True):
+    """A finding that the user accepts."""
+
+    reason: Text
+    source: str | None
+
+
+class GapJson(JsonObject, frozen=True, kw_only=True):
+    """Something that could not be analysed."""
+
+    stage: str
+    reason: str
+    expected: bool = False
+    rules: Sequence[str] = ()
+
+
+def finding_json(finding: Finding, form: type[_Finding] = FindingJson, **own: Any) -> _Finding:  # type: ignore[assignment]
+    """Return what documents have of a finding.
+
+    :param own: the fields of ``form`` that it has not
+    """
+    evidence = [EvidenceJson.of(evidence) for evidence in finding.evidence]
+    confidence = UNSET if finding.confidence is Confidence.CERTAIN else finding.confidence.value
+    return form.of(finding, evidence=evidence, confidence=confidence, page=page_of(finding.rule), **own)
+
+
+class ReachJson(JsonObject, frozen=True, kw_only=True):
+    """What an operator may use of the processor.
+
+    :ivar needs: features used without asking for them
+    :ivar asks: features used only behind a question to the processor
+    :ivar at: where each needed feature is used
+    """
+
+    needs: Sequence[str]
+    asks: Sequence[str]
+    at: Mapping[str, str]
+
+
+class CpuJson(JsonObject, frozen=True, kw_only=True):
+    """What a load needs of the processor.
+
+    :ivar load: features used at load without asking for them
+    :ivar level: of the x86-64 psABI; null for other architectures
+    :ivar at: where each feature is used first
+    :ivar operators: what operators may use when they are called, as far as that was read; null if it was not asked
+    """
+
+    load: Sequence[str]
+    level: str | None
+    at: Mapping[str, str]
+    operators: Mapping[str, ReachJson] | None
+
+
+def reach_json(reach: CpuReach) -> ReachJson:
+    """Return what documents have of what code may use of the processor."""
+    return ReachJson(
+        needs=[use.feature for use in reach.uses],
+        asks=reach.behind,
+        at={use.feature: use.place for use in reach.uses},
+    )
+
+
+def cpu_json(needs: CpuNeeds) -> CpuJson:
+    """Return what documents have of what a load needs of the processor."""
+    operators = needs.operators
+    return CpuJson(
+        load=needs.features,
+        level=needs.level,
+        at={feature: f"{name}: {use}" for feature, (name, use) in sorted(needs.first_uses().items())},
+        # None is "not read", and differs from no operators that need anything.
+        operators=None if operators is None else {name: reach_json(operators[name]) for name in sorted(operators)},
+    )
+
+
+class CallErrorJson(JsonObject, frozen=True, kw_only=True):
+    """The error of a call that ends a program which starts."""
+
+    how: Literal["aborts"]
+    object: str | None
+    message: Text
+    signal: int | None = None
+    exact: bool = True
+
+
+class ResultJson(JsonObject, frozen=True, kw_only=True):
+    """The result for one extension."""
+
+    target: str
+    path: str
+    sha256: Sha256 | None
+    torch: str | None
+    torch_build: str | None
+    torch_cuda: str | None
+    verdict: Verdict
+    predicted_error: PredictedError | None
+    undefined_symbols: Distinct
+    external: Distinct
+    findings: Sequence[FindingJson]
+    cpu: CpuJson | None
+    gaps: Sequence[GapJson]
+    suppressed: Sequence[SuppressedJson]
+    other_builds: Mapping[str, Verdict] | UnsetType = UNSET
+    call_error: CallErrorJson | UnsetType = UNSET
+    uses_torch: bool = True
+
+
+class PackageResultJson(JsonObject, frozen=True, kw_only=True):
+    """What is known of a package, or of a saved model.
+
+    :ivar kind: there for a saved model, like the fields below, down to the warnings
+    :ivar format: how the model was saved
+    :ivar saved_by: the torch that saved the model, if the file names it
+    :ivar fails_at: the call that fails, null if none does
+    :ivar operators: the operators that the model calls
+    :ivar classes: the custom classes that the model needs
+    :ivar devices: the devices that the file names
+    :ivar warnings: what torch prints as it loads the model, and goes on
+    """
+
+    target: str
+    name: Text
+    version: str | None
+    torch: str | None
+    torch_build: str | None
+    module: str | None
+    verdict: PackageVerdict
+    error: ImportFailure | None
+    built_for: Sequence[str]
+    libraries: Sequence[UsedLibraryJson]
+    modules: Sequence[ModuleResult]
+    missing_operators: Distinct
+    lacking: Sequence[str]
+    not_installed: Sequence[str]
+    conditions: Sequence[str]
+    gaps: Sequence[str]
+    kind: Literal["model"] | UnsetType = UNSET
+    format: ModelFormat | UnsetType = UNSET
+    saved_by: str | UnsetType | None = UNSET
+    fails_at: str | UnsetType | None = UNSET
+    operators: Sequence[ModelOperatorJson] | UnsetType = UNSET
+    classes: Sequence[str] | UnsetType = UNSET
+    devices: Sequence[str] | UnsetType = UNSET
+    warnings: Sequence[str] | UnsetType = UNSET
+    needs: Sequence[str] = ()
+    other_builds: Mapping[str, PackageVerdict] | UnsetType = UNSET
+    findings: Sequence[FindingJson]
+
+
+def package_result_json(package: PackageResult) -> PackageResultJson:
+    """Return what documents have of the result for a package."""
+    model = package.model
+    of_model = {name: getattr(model, name, UNSET) for name in _OF_MODEL}
+    if model is not None:
+        of_model |= {"kind": "model", "operators": [ModelOperatorJson.of(operator) for operator in model.operators]}
+    return PackageResultJson.of(
+        package,
+        libraries=[UsedLibraryJson.of(library) for library in package.libraries],
+        gaps=(*package.gaps, *([package.unread] if package.unread else [])),
+        **of_model,
+        other_builds=package.other_builds or UNSET,
+        findings=[finding_json(finding) for finding in package.own_findings],
+    )
+
+
+_OF_MODEL: Final = ("kind", "format", "saved_by", "fails_at", "operators", "classes", "devices", "warnings")
+
+
+class ReportJson(JsonObject, frozen=True, kw_only=True):
+    """abiscan check, JSON version 1."""
+
+    packages: Sequence[PackageResultJson]
+    results: Sequence[ResultJson]
+    unchecked: Sequence[Unchecked]
+
+
+_Answer: TypeAlias = Literal[
+    "works", "works-without", "corrupts", "import-fails", "unknown", "loads", "fails", "unreadable", "no-extension"
+]
+
+
+class SurveyJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """abiscan survey, one line of the output, JSON version 1.
+
+    :ivar target: as the user, a folder or a list named it
+    :ivar sha256: of the target; null if it is not one file, or was not read
+    :ivar verdict: that on the package, or the worst on the files of a target that is none
+    :ivar exit_code: that of abiscan check for this target and torch
+    :ivar package: as in ``packages`` of abiscan check
+    :ivar results: as in abiscan check
+    :ivar unchecked: why there is no answer
+    """
+
+    target: Text
+    sha256: Sha256 | None
+    torch: Text
+    verdict: _Answer
+    exit_code: Literal[0, 1, 2, 3]
+    package: PackageResultJson | None
+    results: Sequence[ResultJson]
+    unchecked: Unchecked | None
