@@ -11,10 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.report.package_text import format_headline
+from abiscan.report.entries import Entry, entries
 from abiscan.report.sarif import level_of
 from abiscan.report.text import format_verdict
-from abiscan.results.causes import group_causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageVerdict
 from abiscan.results.verdict import Verdict
@@ -41,10 +40,10 @@ class _Annotation(Struct, frozen=True, kw_only=True):
 def render_annotations(report: Report) -> str:
     """Return the annotations, the most severe first, then one line per verdict."""
     # The order matters twice: within a level it is kept, and GitHub drops what comes after the tenth.
-    annotations = [*_of_unread(report), *_of_packages(report), *_of_findings(report), *_of_gaps(report)]
+    answers = list(entries(report))
+    annotations = [*_of_unread(report), *_of_packages(answers), *_of_findings(report), *_of_gaps(report)]
     lines = [str(shown) for command in _COMMANDS.values() for shown in _limit_annotations(annotations, command)]
-    verdicts = [*(format_headline(package).plain for package in report.packages)]
-    verdicts += (format_verdict(result).plain for result in report.alone)
+    verdicts = [format_verdict(entry).plain for entry in answers]
     verdicts += (clean(str(target)) for target in report.unchecked if target.readable)
     # Names come from files, and a line that begins with "::" would be a command to the runner.
     lines += map(without_commands, verdicts)
@@ -75,15 +74,14 @@ def _of_unread(report: Report) -> Iterator[_Annotation]:
             yield _Annotation(command="error", target=target.target, title="cannot read", text=text)
 
 
-def _of_packages(report: Report) -> Iterator[_Annotation]:
+def _of_packages(answers: Iterable[Entry]) -> Iterator[_Annotation]:
     """Yield one for each package that does not simply work, with what is behind that."""
-    for package in report.packages:
+    for entry in answers:
         # By the default of --fail-on: the level of an annotation does not depend on the exit code that a job asked for.
-        fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
-        if package.verdict is not PackageVerdict.WORKS or fails:
-            result = [cause.finding for cause in group_causes(report, package) if cause.harmful or not fails]
-            lines = [package.summary]
-            lines += [package.error.cause] if package.error and package.error.cause else []
+        fails, package = entry.fails(), entry.package
+        if package and (package.verdict is not PackageVerdict.WORKS or fails):
+            result = [cause.finding for cause in entry.causes if cause.harmful or not fails]
+            lines = [package.summary, *([entry.cause] if entry.cause else [])]
             lines += _shorten_texts(f"{finding.rule}: {finding.message}" for finding in result)
             lines += [f"fix: {finding.fix}" for finding in result[:1]]
             command = "error" if fails else "warning"

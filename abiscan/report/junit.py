@@ -8,11 +8,10 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.results.causes import group_causes
-from abiscan.results.check import Report, Result
-from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.report.entries import Entry, entries
+from abiscan.results.check import Report
+from abiscan.results.package import PackageResult
 from abiscan.results.unchecked import Unchecked
-from abiscan.results.verdict import Verdict
 from abiscan.words import clean
 
 
@@ -22,12 +21,10 @@ def render_junit(report: Report, fail_on: Effect, *, strict: bool) -> str:
     A test case is a failure if it alone would make the exit code 1, and an error if its verdict is unknown.
     """
     suites: dict[str, list[_Case]] = {}
-    for package in report.packages:
-        case = _of_package(report, package, fail_on, strict=strict)
+    for entry in entries(report):
         # By the build, not the release: a run may check a CPU and a CUDA build of one release.
-        suites.setdefault(_suite_name(package.torch_build), []).append(case)
-    for result in report.alone:
-        suites.setdefault(_suite_name(result.torch_build), []).append(_of_result(result, fail_on, strict=strict))
+        name = f"torch {entry.judged.torch_build or '(unknown version)'}"
+        suites.setdefault(name, []).append(_make_case(entry, fail_on, strict=strict))
     # The schema is a convention of Ant and Jenkins: testsuites, testsuite, testcase with failure, error or skipped.
     root = ET.Element("testsuites", {"name": "abiscan"})
     for name, cases in suites.items():
@@ -49,51 +46,38 @@ class _Case(Struct, frozen=True, kw_only=True):
     lines: Sequence[str]
 
 
-def _suite_name(build: str | None) -> str:
-    return f"torch {build or '(unknown version)'}"
-
-
-def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, strict: bool) -> _Case:
-    outcome = "error" if package.verdict is PackageVerdict.UNKNOWN else None
-    causes = group_causes(report, package)
-    # A package is one case, whatever the number of its files: servers count cases, and users install packages.
-    lines = [*_list_elsewhere(package), *(_format_finding(cause.finding, cause.files) for cause in causes)]
-    lines += [line for _, result in report.files(package) for line in _list_suppressed(result)]
-    lines += [f"gap[python]: {gap}" for gap in package.gaps]
-    if package.error and package.error.cause:
-        lines.insert(0, f"cause: {package.error.cause}")
-    return _Case(
-        name=f"{package.name} {package.version}" if package.version else package.name,
-        target=package.target,
-        outcome="failure" if report.is_failure(package, fail_on, strict=strict) else outcome,
-        kind=next((cause.finding.rule for cause in causes), package.verdict.value),
-        message=package.summary,
-        lines=lines,
-    )
-
-
-def _of_result(result: Result, fail_on: Effect, *, strict: bool) -> _Case:
+def _make_case(entry: Entry, fail_on: Effect, *, strict: bool) -> _Case:
+    """Return the case of a package, whatever the number of its files: servers count cases, and users install
+    packages.
+    """
     # A case has one outcome: a certain one takes precedence.
-    outcome = "error" if result.verdict is Verdict.UNKNOWN else None
-    failing = result.is_failure(fail_on, strict=strict)
-    # Gaps explain an error or a failure; under a case that passes, they would be noise.
-    gaps = [f"gap[{gap.stage}]: {gap.reason}" for gap in result.gaps] if failing or outcome else []
-    if result.predicted_error:
-        message = str(result.predicted_error)
+    outcome = "failure" if entry.fails(fail_on, strict=strict) else "error" if entry.verdict == "unknown" else None
+    causes = entry.causes
+    gaps = [f"gap[{gap.stage}]: {gap.reason}" for gap in entry.gaps]
+    if isinstance(entry.judged, PackageResult):
+        message, kind = entry.judged.summary, entry.verdict
     else:
-        message = next((finding.message for finding in result.findings), next(iter(gaps), "could not be checked"))
+        # Gaps explain an error or a failure; under a file that passes, they would be noise.
+        gaps, kind = gaps if outcome else [], "gap"
+        messages = (cause.finding.message for cause in causes)
+        message = str(entry.judged.predicted_error or next(messages, next(iter(gaps), "could not be checked")))
     return _Case(
-        name=result.path,
-        target=result.target,
-        outcome="failure" if failing else outcome,
-        kind=next((finding.rule for finding in result.findings), "gap"),
+        name=entry.name,
+        target=entry.judged.target,
+        outcome=outcome,
+        kind=next((cause.finding.rule for cause in causes), kind),
         message=message,
-        lines=[*_list_elsewhere(result), *map(_format_finding, result.findings), *_list_suppressed(result), *gaps],
+        lines=[
+            *([f"cause: {entry.cause}"] if entry.cause else []),
+            *([f"other builds: {entry.judged.elsewhere}"] if entry.judged.elsewhere else []),
+            *(_format_finding(cause.finding, cause.files) for cause in causes),
+            *(
+                f"suppressed[{suppressed.finding.rule}]: {suppressed.finding.message} ({suppressed.reason})"
+                for _, suppressed in entry.suppressed
+            ),
+            *gaps,
+        ],
     )
-
-
-def _list_elsewhere(judged: PackageResult | Result) -> list[str]:
-    return [f"other builds: {judged.elsewhere}"] if judged.elsewhere else []
 
 
 def _add_suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
@@ -130,18 +114,11 @@ def _add_unchecked(root: ET.Element, targets: Sequence[Unchecked]) -> None:
             outcome.text = _format_text(target.fix)
 
 
-def _format_finding(finding: Finding, files: Sequence[str] = ()) -> str:
+def _format_finding(finding: Finding, files: Sequence[str]) -> str:
     proofs = [f"  {evidence.readable or evidence.subject}" for evidence in finding.evidence]
     places = [f"  in {', '.join(files)}"] if files else []
     lines = [f"{finding.effect.value}[{finding.rule}]: {finding.message}", *proofs, *places, f"  fix: {finding.fix}"]
     return "\n".join(lines)
-
-
-def _list_suppressed(result: Result) -> list[str]:
-    return [
-        f"suppressed[{suppressed.finding.rule}]: {suppressed.finding.message} ({suppressed.reason})"
-        for suppressed in result.suppressed
-    ]
 
 
 def _format_text(text: str) -> str:

@@ -8,19 +8,18 @@ from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.regex import regex
-from abiscan.results.causes import group_causes
+from abiscan.report.entries import Entry, entries
 from abiscan.results.check import Report, Result
-from abiscan.results.package import PackageResult, PackageVerdict
-from abiscan.results.verdict import Verdict
 from abiscan.words import clean, first_line
 
-_SIGNS: Final = {Verdict.LOADS: "✅", Verdict.CORRUPTS: "❌", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
-_PACKAGE_SIGNS: Final = {
-    PackageVerdict.WORKS: "✅",
-    PackageVerdict.WORKS_WITHOUT: "⚠️",
-    PackageVerdict.CORRUPTS: "❌",
-    PackageVerdict.IMPORT_FAILS: "❌",
-    PackageVerdict.UNKNOWN: "❔",
+_SIGNS: Final = {
+    "works": "✅",
+    "loads": "✅",
+    "works-without": "⚠️",
+    "corrupts": "❌",
+    "import-fails": "❌",
+    "fails": "❌",
+    "unknown": "❔",
 }
 _SPECIAL: Final = regex(r"([\\`*_{}\[\]<>()#+!|~&])")
 _EVIDENCE_SHOWN: Final = 10
@@ -32,65 +31,44 @@ def render_markdown(report: Report) -> str:
 
 
 def _list_lines(report: Report) -> Iterator[str]:
+    answers = list(entries(report))
     # A table and a list, the two forms that comments, summaries and READMEs on all forges render.
     yield f"| {'target' if report.packages else 'extension'} | torch | verdict | first error |"
     yield "|---|---|---|---|"
-    for package in report.packages:
-        error = as_code(first_line(str(package.error))) if package.error else ""
-        verdict = f"{_PACKAGE_SIGNS[package.verdict]} {package.verdict.value}{_format_elsewhere(package)}"
-        yield f"| {as_code(_format_title(package))} | {plain(package.torch_build or '?')} | {verdict} | {error} |"
-    for result in report.alone:
-        message = result.predicted_error.line if result.predicted_error else ""
-        if not result.uses_torch:
-            message = message or "does not use torch"
-        verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}{_format_elsewhere(result)}"
-        yield f"| {as_code(_name_of(result))} | {plain(result.torch_build or '?')} | {verdict} | {as_code(message)} |"
+    for entry in answers:
+        elsewhere = f" ({plain(entry.judged.elsewhere)})" if entry.judged.elsewhere else ""
+        verdict = f"{_SIGNS[entry.verdict]} {entry.verdict}{elsewhere}"
+        error = as_code(entry.error or _note_on(entry))
+        yield f"| {as_code(entry.title)} | {plain(entry.judged.torch_build or '?')} | {verdict} | {error} |"
     for target in report.unchecked:
         verdict = "nothing to check" if target.readable else "❔ not checked"
         yield f"| {as_code(target.target)} | | {verdict} | {plain(target.problem)} |"
-    for package in report.packages:
-        yield from _list_package(report, package)
-    for result in report.alone:
-        if result.findings or result.suppressed or result.gaps:
-            yield ""
-            yield f"#### {as_code(_name_of(result))}"
-            yield ""
-            for finding in result.findings:
-                yield from _list_finding(finding)
-            yield from _list_suppressed(result)
-            for gap in result.gaps:
-                yield f"- *gap, {plain(gap.stage)}*: {plain(gap.reason)}"
+    for entry in answers:
+        yield from _list_details(entry)
 
 
-def _list_package(report: Report, package: PackageResult) -> Iterator[str]:
-    causes = group_causes(report, package)
-    suppressed = [line for _, result in report.files(package) for line in _list_suppressed(result)]
-    if not causes and not suppressed and not package.without:
+def _note_on(entry: Entry) -> str:
+    return "does not use torch" if isinstance(entry.judged, Result) and not entry.judged.uses_torch else ""
+
+
+def _list_details(entry: Entry) -> Iterator[str]:
+    gaps = () if entry.package else entry.gaps
+    causes, suppressed = entry.causes, list(entry.suppressed)
+    without = entry.package.without if entry.package else ()
+    if not (causes or suppressed or without or gaps):
         return
-    yield ""
-    yield f"#### {as_code(package.subject)}"
-    yield ""
-    if package.error and package.error.cause:
-        yield f"- *cause*: {as_code(first_line(package.error.cause))}"
-    for library in package.without:
+    yield from ("", f"#### {as_code(entry.package.subject if entry.package else entry.title)}", "")
+    if entry.cause:
+        yield f"- *cause*: {as_code(first_line(entry.cause))}"
+    for library in without:
         error = f": {as_code(first_line(library.error))}" if library.error else ""
         yield f"- *without* {as_code(library.path)}{error}"
     for cause in causes:
         yield from _list_finding(cause.finding, cause.files if len(cause.files) > 1 else ())
-    yield from suppressed
-
-
-def _format_elsewhere(judged: PackageResult | Result) -> str:
-    return f" ({plain(judged.elsewhere)})" if judged.elsewhere else ""
-
-
-def _format_title(package: PackageResult) -> str:
-    return f"{package.name} {package.version}" if package.version else package.name
-
-
-def _list_suppressed(result: Result) -> Iterator[str]:
-    for suppressed in result.suppressed:
-        yield f"- *suppressed*: {plain(suppressed.finding.message)} ({plain(suppressed.reason)})"
+    for _, item in suppressed:
+        yield f"- *suppressed*: {plain(item.finding.message)} ({plain(item.reason)})"
+    for gap in gaps:
+        yield f"- *gap, {plain(gap.stage)}*: {plain(gap.reason)}"
 
 
 def _list_finding(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
@@ -104,10 +82,6 @@ def _list_finding(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
     if files:
         yield f"  - in {len(files)} files: {', '.join(map(as_code, files[:_EVIDENCE_SHOWN]))}"
     yield f"  - fix: {plain(finding.fix)}"
-
-
-def _name_of(result: Result) -> str:
-    return result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
 
 
 def plain(text: str) -> str:

@@ -1,24 +1,20 @@
-"""The matrix as one self-contained HTML page, made from ``page.html``: it needs no other file and no network.
+"""The matrix as a page of HTML.
 
 The newest releases come first, and adjacent ones with the same answer share a column. Each cell with a problem links to
-its findings. Names come from files that
-may be hostile: everything is escaped, and the page forbids itself to load anything.
+its findings.
 """
 
 from __future__ import annotations
 
-import html
 import itertools
-import string
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from typing import Final
 
-import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Confidence, Finding
 from abiscan.report.marks import CLASSES
 from abiscan.report.matrix_text import group_adjacent
+from abiscan.report.page import escaped, fill_page
 from abiscan.report.sarif import level_of
 from abiscan.results.check import Result
 from abiscan.results.gpus import LEGEND as GPU_LEGEND
@@ -38,7 +34,7 @@ from abiscan.results.matrix import (
 from abiscan.results.package import PackageResult
 from abiscan.results.rule_page import is_address, page_of
 from abiscan.results.unchecked import Unchecked
-from abiscan.words import clean, first_line
+from abiscan.words import first_line
 
 _EVIDENCE_SHOWN: Final = 25
 _GPU_CLASSES: Final = {
@@ -52,19 +48,17 @@ _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", 
 
 def render_page(matrix: Matrix) -> str:
     """Return the page. Its findings should be explained: see ``Judge.judge``."""
-    template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     # The order of the command line: anchors are numbers, since names may have any character.
     names = list(dict.fromkeys(row.target for row in matrix.rows))
     targets = []
     for number, target in enumerate(names):
         rows = [row for row in matrix.rows if row.target == target]
         targets.append("\n".join(_list_target(f"t{number}", rows, matrix)))
-    return string.Template(template).substitute(
-        title="Which torch releases does it load on?",
-        answers="\n".join(_list_answers(names, matrix)),
-        targets="\n".join((*targets, *_list_unchecked(matrix.unchecked))),
-        legend=_format_text(format_legend(matrix)),
-        version=_format_text(abiscan.__version__),
+    return fill_page(
+        "Which torch releases does it load on?",
+        _list_answers(names, matrix),
+        (*targets, *_list_unchecked(matrix.unchecked)),
+        format_legend(matrix),
     )
 
 
@@ -73,28 +67,28 @@ def _list_answers(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
     if len(targets) > 1:
         yield '<ul class="answers">'
         for number, target in enumerate(targets):
-            yield f'<li><a href="#t{number}">{_format_text(target)}</a> {_format_badge(target, matrix)}</li>'
+            yield f'<li><a href="#t{number}">{escaped(target)}</a> {_format_badge(target, matrix)}</li>'
         yield "</ul>"
 
 
 def _format_badge(target: str, matrix: Matrix) -> str:
     releases = format_working(matrix, target)
     words = f"torch {releases}" if releases else "no torch"
-    return f'<span class="badge {"loads" if releases else "fails"}">{_format_text(words)}</span>'
+    return f'<span class="badge {"loads" if releases else "fails"}">{escaped(words)}</span>'
 
 
 def _list_unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
     if targets:
         yield "<h2>Not checked</h2><ul>"
-        yield from (f"<li>{_format_text(str(target))}</li>" for target in targets)
+        yield from (f"<li>{escaped(str(target))}</li>" for target in targets)
         yield "</ul>"
 
 
 def _list_target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
     target, package = rows[0].target, matrix.package(rows[0].target)
     shown: list[Row | PackageRow] = [*([package] if package else []), *rows]
-    yield f'<h2 id="{anchor}">{_format_text(target)} {_format_badge(target, matrix)}</h2>'
-    yield f"<p>{_format_text(format_advice(matrix, target, rows[0].declared))}</p>"
+    yield f'<h2 id="{anchor}">{escaped(target)} {_format_badge(target, matrix)}</h2>'
+    yield f"<p>{escaped(format_advice(matrix, target, rows[0].declared))}</p>"
     anchors = [_list_anchors(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
 
     # Columns are merged only if they link to the same details, not just if their signs are equal.
@@ -109,18 +103,18 @@ def _list_target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[s
     # Newest first on the page, but a span reads from old to new.
     spans = {_format_span([column.release for column in run[::-1]]): run[0] for run in group_adjacent(columns, answer)}
     yield '<div class="scroll" tabindex="0" role="region" aria-label="files by releases"><table>'
-    heads = "".join(f'<th scope="col" class="release"><button>{_format_text(name)}</button></th>' for name in spans)
+    heads = "".join(f'<th scope="col" class="release"><button>{escaped(name)}</button></th>' for name in spans)
     yield f'<thead><tr><th scope="col"><button>file</button></th>{heads}</tr></thead><tbody>'
     for row, item in zip(shown, anchors, strict=True):
         cells = "".join(_format_cell(row, column, _find_anchor(column, item), name) for name, column in spans.items())
-        yield f'<tr><th scope="row">{_format_text(name_of_row(row))}</th>{cells}</tr>'
+        yield f'<tr><th scope="row">{escaped(name_of_row(row))}</th>{cells}</tr>'
     yield "</tbody></table></div>"
     for gpu_row in matrix.gpus or ():
         if gpu_row.target == target:
             yield from _list_gpus(gpu_row)
     for row in matrix.rows:
         if row.target == target and row.cpu:
-            yield f"<p><code>{_format_text(row.path)}</code> needs {_format_text(row.cpu)} to load</p>"
+            yield f"<p><code>{escaped(row.path)}</code> needs {escaped(row.cpu)} to load</p>"
     for row, item in zip(shown, anchors, strict=True):
         if isinstance(row, Row):
             yield _format_origin(row)
@@ -129,10 +123,10 @@ def _list_target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[s
 
 def _list_gpus(row: GpuRow) -> Iterator[str]:
     """Yield the operators of one file by GPUs; those with the same marks together."""
-    yield f"<h3><code>{_format_text(row.path)}</code> by GPU</h3>"
+    yield f"<h3><code>{escaped(row.path)}</code> by GPU</h3>"
     yield '<div class="scroll" tabindex="0" role="region" aria-label="operators by GPUs"><table>'
     names = (gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in row.gpus)
-    heads = "".join(f'<th scope="col" class="release">{_format_text(name)}</th>' for name in names)
+    heads = "".join(f'<th scope="col" class="release">{escaped(name)}</th>' for name in names)
     yield f'<thead><tr><th scope="col">operators</th>{heads}</tr></thead><tbody>'
     # A file whose launches could not be attributed to operators still has a line of its own.
     for marks, operators in row.groups.items() if row.operators else [(row.file, ["the whole file"])]:
@@ -141,10 +135,10 @@ def _list_gpus(row: GpuRow) -> Iterator[str]:
             f"{SYMBOLS[mark]}</span></td>"
             for mark in marks
         )
-        yield f'<tr><th scope="row">{_format_text(", ".join(operators))}</th>{cells}</tr>'
-    yield f"</tbody></table></div><p class='faint'>{_format_text(GPU_LEGEND)}</p>"
+        yield f'<tr><th scope="row">{escaped(", ".join(operators))}</th>{cells}</tr>'
+    yield f"</tbody></table></div><p class='faint'>{escaped(GPU_LEGEND)}</p>"
     if row.gaps:
-        yield f"<ul>{''.join(f'<li>gap (gpu): {_format_text(reason)}</li>' for reason in row.gaps)}</ul>"
+        yield f"<ul>{''.join(f'<li>gap (gpu): {escaped(reason)}</li>' for reason in row.gaps)}</ul>"
 
 
 def _format_span(releases: Sequence[str]) -> str:
@@ -179,9 +173,7 @@ def _format_cell(row: Row | PackageRow, column: Column, anchor: str | None, rele
     # A cell is a sign, and after a space the builds that it is for.
     sign, builds = text[0], text[2:]
     label = f"{_WORDS[sign]} on torch {releases}{f', {builds} build' if builds else ''}"
-    shown = (
-        f'<span role="img" aria-label="{_format_text(label)}" title="{_format_text(label)}">{_format_text(text)}</span>'
-    )
+    shown = f'<span role="img" aria-label="{escaped(label)}" title="{escaped(label)}">{escaped(text)}</span>'
     if anchor:
         shown = f'<a href="#{anchor}">{shown}</a>'
     return f'<td class="{CLASSES[sign]}" data-verdict="{CLASSES[sign]}">{shown}</td>'
@@ -190,11 +182,9 @@ def _format_cell(row: Row | PackageRow, column: Column, anchor: str | None, rele
 def _format_origin(row: Row) -> str:
     built_for = row.built_for
     if not built_for.releases:
-        return f"<p><code>{_format_text(row.path)}</code>: the torch it was built for is unknown</p>"
-    clues = "".join(
-        f"<li>{_format_text(clue.seen)}: {_format_text(span(clue.releases))}</li>" for clue in built_for.clues
-    )
-    summary = f"<code>{_format_text(row.path)}</code> was built for {_format_text(span(built_for.releases))}"
+        return f"<p><code>{escaped(row.path)}</code>: the torch it was built for is unknown</p>"
+    clues = "".join(f"<li>{escaped(clue.seen)}: {escaped(span(clue.releases))}</li>" for clue in built_for.clues)
+    summary = f"<code>{escaped(row.path)}</code> was built for {escaped(span(built_for.releases))}"
     return f"<details><summary>{summary}</summary><ul>{clues}</ul></details>"
 
 
@@ -205,22 +195,20 @@ def _list_details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[st
         result = row.results[releases[0]]
         versions = _format_span(releases)
         problem = first_line(describe_trouble(result, versions if len(releases) > 1 else None) or "notes")
-        summary = (
-            f"<code>{_format_text(name_of_row(row))}</code> on torch {_format_text(versions)}: {_format_text(problem)}"
-        )
+        summary = f"<code>{escaped(name_of_row(row))}</code> on torch {escaped(versions)}: {escaped(problem)}"
         findings = "".join(map(_format_finding, result.findings))
         reasons = (f": {gap}" if isinstance(gap, str) else f" ({gap.stage}): {gap.reason}" for gap in result.gaps)
-        gaps = "".join(f"<li>gap{_format_text(reason)}</li>" for reason in reasons)
-        first = f"<p class='faint'>Details are from torch {_format_text(releases[0])}.</p>" if len(releases) > 1 else ""
+        gaps = "".join(f"<li>gap{escaped(reason)}</li>" for reason in reasons)
+        first = f"<p class='faint'>Details are from torch {escaped(releases[0])}.</p>" if len(releases) > 1 else ""
         yield f'<details id="{anchor}"><summary>{summary}</summary>{first}<ul>{findings}{gaps}</ul></details>'
 
 
 def _format_finding(finding: Finding) -> str:
     shown_evidence = finding.evidence[:_EVIDENCE_SHOWN]
     proofs = "".join(
-        f"<li><code>{_format_text(evidence.readable or evidence.subject)}</code>"
-        + (f" <span class='faint'>({_format_text(evidence.object)})</span>" if evidence.object else "")
-        + (f"<br>found: <code>{_format_text(evidence.instead)}</code>" if evidence.instead else "")
+        f"<li><code>{escaped(evidence.readable or evidence.subject)}</code>"
+        + (f" <span class='faint'>({escaped(evidence.object)})</span>" if evidence.object else "")
+        + (f"<br>found: <code>{escaped(evidence.instead)}</code>" if evidence.instead else "")
         + "</li>"
         for evidence in shown_evidence
     )
@@ -229,16 +217,11 @@ def _format_finding(finding: Finding) -> str:
     sure = (
         "" if finding.confidence is Confidence.CERTAIN else f" <span class='faint'>({finding.confidence.value})</span>"
     )
-    page = _format_text(page_of(finding.rule))
+    page = escaped(page_of(finding.rule))
     link = f'<a href="{page}">{page}</a>' if is_address(page) else page
     return (
-        f"<li><strong>{level_of(finding.effect)}[{_format_text(finding.rule)}]</strong>{sure} "
-        f"{_format_text(finding.message)}"
+        f"<li><strong>{level_of(finding.effect)}[{escaped(finding.rule)}]</strong>{sure} "
+        f"{escaped(finding.message)}"
         f"<ul>{proofs}</ul>"
-        f'<p>Fix: {_format_text(finding.fix)}</p><p class="faint">{link}</p></li>'
+        f'<p>Fix: {escaped(finding.fix)}</p><p class="faint">{link}</p></li>'
     )
-
-
-def _format_text(text: str) -> str:
-    # Everything that comes from a file goes through here; the template has a Content-Security-Policy besides.
-    return html.escape(clean(text))

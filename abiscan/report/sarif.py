@@ -16,8 +16,8 @@ from typing import Any, Final
 import abiscan
 from abiscan.findings import Confidence, Documented, Effect, Finding
 from abiscan.inputs.kinds import TargetKind
-from abiscan.results.causes import group_causes
-from abiscan.results.check import Report, Result, Suppressed
+from abiscan.report.entries import Entry, entries
+from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.rule_page import is_address, locate_page, page_of
 
@@ -34,6 +34,7 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
     # ``ruleIndex`` is the place of the rule in the array of the driver ("ruleIndex property"); that of packages comes
     # last.
     indices = {rule.name: index for index, rule in enumerate(rules)}
+    answers = list(entries(report))
     run = {
         "tool": {
             "driver": {
@@ -52,44 +53,34 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
                 # False if the run did not do what it was asked for ("executionSuccessful property"): a gap is not that.
                 "executionSuccessful": all(target.readable for target in report.unchecked),
                 "toolExecutionNotifications": [
-                    {
-                        "level": "warning",
-                        "message": {"text": f"{gap.stage}: {gap.reason}"},
-                        "locations": [_locate_result(result)],
-                    }
-                    for result in report.alone
-                    for gap in result.gaps
-                ]
-                + [
-                    _make_notification(
-                        package, package.subject, _make_location(package.target, package.module or package.name)
-                    )
-                    for package in report.packages
-                    if package.elsewhere
-                ]
-                + [
-                    _make_notification(result, f"{result.path} on torch {result.torch_build}", _locate_result(result))
-                    for result in report.alone
-                    if result.elsewhere
-                ]
-                + [
-                    {"level": "note" if target.readable else "error", "message": {"text": str(target)}}
-                    for target in report.unchecked
+                    *(
+                        _make_notification(entry, f"{gap.stage}: {gap.reason}")
+                        for entry in answers
+                        for gap in entry.gaps
+                        if not entry.package
+                    ),
+                    *(
+                        # There may be no result that could say so.
+                        _make_notification(
+                            entry, f"{entry.name} on {entry.torch}: {entry.verdict}, but {entry.judged.elsewhere}"
+                        )
+                        for entry in answers
+                        if entry.judged.elsewhere
+                    ),
+                    *(
+                        {"level": "note" if target.readable else "error", "message": {"text": str(target)}}
+                        for target in report.unchecked
+                    ),
                 ],
             }
         ],
-        "results": [
-            *(entry for package in report.packages for entry in _of_package(report, package, indices)),
-            *(entry for result in report.alone for entry in _list_results(result, indices)),
-        ],
+        "results": [result for entry in answers for result in _list_results(entry, indices)],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _make_notification(judged: PackageResult | Result, subject: str, place: dict[str, Any]) -> dict[str, Any]:
-    """Return that other builds of the release have other verdicts: there may be no result that could say so."""
-    text = f"{subject}: {judged.verdict.value}, but {judged.elsewhere}"
-    return {"level": "warning", "message": {"text": text}, "locations": [place]}
+def _make_notification(entry: Entry, text: str) -> dict[str, Any]:
+    return {"level": "warning", "message": {"text": text}, "locations": [_locate_entry(entry)]}
 
 
 def level_of(effect: Effect) -> str:
@@ -115,8 +106,9 @@ def _hash_parts(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _list_proofs(finding: Finding) -> list[str]:
-    return [evidence.readable or evidence.subject for evidence in finding.evidence]
+def _format_message(finding: Finding, text: str) -> str:
+    proofs = (evidence.readable or evidence.subject for evidence in finding.evidence)
+    return "\n".join((text, *proofs, f"Fix: {finding.fix}"))
 
 
 def _describe_rule(rule: Documented) -> dict[str, Any]:
@@ -135,37 +127,44 @@ def _name_page(page: str) -> dict[str, Any]:
     return {**({"helpUri": page} if is_address(page) else {}), "properties": {"page": page}}
 
 
-def _of_package(report: Report, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _list_results(entry: Entry, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
+    if isinstance(entry.judged, PackageResult):
+        yield from _of_package(entry, entry.judged, indices)
+    else:
+        yield from (_make_entry(entry.judged, finding, indices) for finding in entry.judged.findings)
+    for result, suppressed in entry.suppressed:
+        # Not ``inSource``: the acceptance stands in pyproject.toml or a baseline ("kind property" of suppression).
+        suppression = {"kind": "external", "status": "accepted", "justification": suppressed.reason}
+        yield {**_make_entry(result, suppressed.finding, indices), "suppressions": [suppression]}
+
+
+def _of_package(entry: Entry, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
     """Yield a result for the import, and one for each cause; what does no harm to the import is a note."""
-    fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
-    files = report.files(package)
     if package.verdict is not PackageVerdict.WORKS:
-        lines = [f"{package.subject}: {package.summary}"]
-        lines += [package.error.cause] if package.error and package.error.cause else []
+        lines = [f"{package.subject}: {package.summary}", *([entry.cause] if entry.cause else [])]
+        mild = "note" if package.verdict is PackageVerdict.WORKS_WITHOUT else "warning"
         yield {
             "ruleId": _OF_PACKAGES["id"],
             "ruleIndex": len(indices),
-            "level": "error" if fails else "note" if package.verdict is PackageVerdict.WORKS_WITHOUT else "warning",
+            "level": "error" if entry.fails() else mild,
             "message": {"text": "\n".join(lines)},
-            "locations": [_make_location(package.target, package.module or package.name)],
+            "locations": [_locate_entry(entry)],
             "partialFingerprints": {_FINGERPRINT: _hash_parts(_OF_PACKAGES["id"], package.name, package.torch or "")},
             "properties": {"effect": package.effect.value if package.effect else None, "torch": package.torch_build},
         }
-    for cause in group_causes(report, package):
-        of_cause = [result for _, result in files if result.path in cause.files]
-        lines = [cause.finding.message, *_list_proofs(cause.finding), f"Fix: {cause.finding.fix}"]
+    for cause in entry.causes:
+        of_cause = [result for _, result in entry.report.files(package) if result.path in cause.files]
+        subjects = _list_subjects(cause.finding)
         yield {
             "ruleId": cause.finding.rule,
             "ruleIndex": indices[cause.finding.rule],
             "level": level_of(cause.finding.effect) if cause.harmful else "note",
-            "message": {"text": "\n".join(lines)},
+            "message": {"text": _format_message(cause.finding, cause.finding.message)},
             "locations": [*map(_locate_result, of_cause[:1])] or [_make_location(package.target, package.name)],
             # GitHub shows a result at its first location only; the other files of a cause are related.
             "relatedLocations": [*map(_locate_result, of_cause[1:])],
             "partialFingerprints": {
-                _FINGERPRINT: _hash_parts(
-                    cause.finding.rule, package.name, package.torch or "", *_list_subjects(cause.finding)
-                )
+                _FINGERPRINT: _hash_parts(cause.finding.rule, package.name, package.torch or "", *subjects)
             },
             "properties": {
                 "effect": cause.finding.effect.value,
@@ -173,8 +172,6 @@ def _of_package(report: Report, package: PackageResult, indices: dict[str, int])
                 **_state_confidence(cause.finding),
             },
         }
-    for _, result in files:
-        yield from (_make_suppressed(result, suppressed, indices) for suppressed in result.suppressed)
 
 
 _OF_PACKAGES: Final[dict[str, Any]] = {
@@ -186,27 +183,14 @@ _OF_PACKAGES: Final[dict[str, Any]] = {
 }
 
 
-def _list_results(result: Result, indices: dict[str, int]) -> list[dict[str, Any]]:
-    return [
-        *(_make_entry(result, finding, indices) for finding in result.findings),
-        *(_make_suppressed(result, suppressed, indices) for suppressed in result.suppressed),
-    ]
-
-
-def _make_suppressed(result: Result, suppressed: Suppressed, indices: dict[str, int]) -> dict[str, Any]:
-    # Not ``inSource``: the acceptance stands in pyproject.toml or a baseline ("kind property" of suppression).
-    suppression = {"kind": "external", "status": "accepted", "justification": suppressed.reason}
-    return {**_make_entry(result, suppressed.finding, indices), "suppressions": [suppression]}
-
-
 def _make_entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
-    lines = [f"{finding.message} ({result.path} on {torch})", *_list_proofs(finding), f"Fix: {finding.fix}"]
+    text = f"{finding.message} ({result.path} on {torch})"
     return {
         "ruleId": finding.rule,
         "ruleIndex": indices[finding.rule],
         "level": level_of(finding.effect),
-        "message": {"text": "\n".join(lines)},
+        "message": {"text": _format_message(finding, text)},
         "locations": [_locate_result(result)],
         "partialFingerprints": {_FINGERPRINT: fingerprint_result(result, finding)},
         "properties": {
@@ -220,6 +204,12 @@ def _make_entry(result: Result, finding: Finding, indices: dict[str, int]) -> di
 
 def _state_confidence(finding: Finding) -> dict[str, str]:
     return {} if finding.confidence is Confidence.CERTAIN else {"confidence": finding.confidence.value}
+
+
+def _locate_entry(entry: Entry) -> dict[str, Any]:
+    if isinstance(entry.judged, PackageResult):
+        return _make_location(entry.judged.target, entry.judged.module or entry.judged.name)
+    return _locate_result(entry.judged)
 
 
 def _locate_result(result: Result) -> dict[str, Any]:

@@ -1,55 +1,44 @@
-"""The summary of a survey as one self-contained HTML page, made from ``page.html``: targets by torches, and causes.
-
-Names and texts come from files that may be hostile: everything is escaped, and the page forbids itself to load
-anything.
-"""
+"""The summary of a survey as a page of HTML: targets by torches, and causes."""
 
 from __future__ import annotations
 
-import html
-import string
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from pathlib import PurePath
 from typing import Final
 
-import abiscan
 from abiscan.report.marks import CLASSES
+from abiscan.report.page import escaped, fill_page
 from abiscan.results.rule_page import is_address, page_of
 from abiscan.results.survey import LEGEND, SIGNS, SurveyEntry, SurveySummary
-from abiscan.words import clean
 
 _CAUSES_SHOWN: Final = 100
 
 
 def render_page(summary: SurveySummary) -> str:
     """Return the page."""
-    template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
-    # ``substitute`` does not look at what it has put in, so a "$" in a name means nothing.
-    return string.Template(template).substitute(
-        title="Which packages work on which torch?",
-        answers="\n".join(_list_counts(summary)),
-        targets="\n".join((*_list_table(summary), *_list_causes(summary))),
-        legend=_format_text(LEGEND),
-        version=_format_text(abiscan.__version__),
+    return fill_page(
+        "Which packages work on which torch?",
+        _list_counts(summary),
+        (*_list_table(summary), *_list_causes(summary)),
+        LEGEND,
     )
 
 
 def _list_counts(summary: SurveySummary) -> Iterator[str]:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in summary.counts.items())
-    yield f"<p>{_format_text(counts)}</p>"
+    yield f"<p>{escaped(counts)}</p>"
 
 
 def _list_table(summary: SurveySummary) -> Iterator[str]:
     yield '<div class="scroll" tabindex="0" role="region" aria-label="targets by torches"><table>'
     heads = "".join(
-        f'<th scope="col" class="release"><button>{_format_text(torch)}</button></th>' for torch in summary.torches
+        f'<th scope="col" class="release"><button>{escaped(torch)}</button></th>' for torch in summary.torches
     )
     yield f'<thead><tr><th scope="col"><button>target</button></th>{heads}</tr></thead><tbody>'
     for title, row in summary.titled:
         target = next(iter(row.values())).target
         cells = "".join(_format_cell(row, torch) for torch in summary.torches)
-        yield f'<tr><th scope="row" title="{_format_text(target)}">{_format_text(title)}</th>{cells}</tr>'
+        yield f'<tr><th scope="row" title="{escaped(target)}">{escaped(title)}</th>{cells}</tr>'
     yield "</tbody></table></div>"
 
 
@@ -58,7 +47,7 @@ def _format_cell(row: Mapping[str, SurveyEntry], torch: str) -> str:
         return '<td class="none" data-verdict="none"></td>'
     entry = row[torch]
     sign = SIGNS[entry.verdict]
-    label = _format_text(f"{entry.verdict} on torch {torch}{f': {entry.says}' if entry.says else ''}")
+    label = escaped(f"{entry.verdict} on torch {torch}{f': {entry.says}' if entry.says else ''}")
     shown = f'<span role="img" aria-label="{label}" title="{label}">{sign}</span>'
     return f'<td class="{CLASSES[sign]}" data-verdict="{CLASSES[sign]}">{shown}</td>'
 
@@ -75,16 +64,12 @@ def _list_causes(summary: SurveySummary) -> Iterator[str]:
     for cause in summary.causes[:_CAUSES_SHOWN]:
         # The name of the example without its folder: the column is narrow, and the page may be published.
         texts = (cause.says, PurePath(cause.example).name)
-        cells = (str(cause.count), _format_rule(cause.rule), *map(_format_text, texts))
+        cells = (str(cause.count), _format_rule(cause.rule), *map(escaped, texts))
         yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     yield "</tbody></table></div>"
 
 
 def _format_rule(rule: str | None) -> str:
     """Return a rule, with a link to its page where that has an address."""
-    name, page = _format_text(rule or ""), page_of(rule or "")
-    return f'<a href="{_format_text(page)}">{name}</a>' if rule and is_address(page) else name
-
-
-def _format_text(text: str) -> str:
-    return html.escape(clean(text))
+    name, page = escaped(rule or ""), page_of(rule or "")
+    return f'<a href="{escaped(page)}">{name}</a>' if rule and is_address(page) else name

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from abiscan.report.entries import entries
 from abiscan.report.line import StyledLine
 from abiscan.report.marks import STYLES
 from abiscan.results.check import Report
@@ -47,20 +48,8 @@ def _spell_verdict(verdict: str) -> str:
 
 def _list_rows(report: Report) -> Iterator[tuple[str, str, str]]:
     """Return the verdict, the subject and the reason of each answer."""
-    for package in report.packages:
-        error = f": {package.error}" if package.error else ""
-        yield package.verdict.value, clean(package.subject), clean(f"{_spell_verdict(package.verdict.value)}{error}")
-    for result in report.alone:
-        error = f": {result.predicted_error.line}" if result.predicted_error else ""
-        yield (
-            result.verdict.value,
-            clean(_format_subject(result.target, result.path, result.torch_build)),
-            clean(f"{result.verdict.value}{error}"),
-        )
+    for entry in entries(report):
+        error = f": {entry.error}" if entry.error else ""
+        yield entry.verdict, clean(f"{entry.title} on {entry.torch}"), clean(f"{_spell_verdict(entry.verdict)}{error}")
     for target in report.unchecked:
         yield _NOT_CHECKED, clean(target.target), clean(target.problem)
-
-
-def _format_subject(target: str, path: str, torch: str | None) -> str:
-    name = target if target.endswith(path) else f"{target}: {path}"
-    return f"{name} on {f'torch {torch}' if torch else 'this torch'}"

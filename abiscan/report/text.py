@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import package_text
+from abiscan.report.entries import Entry, entries
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import Page, StyledLine
-from abiscan.results.check import Report, Result
+from abiscan.results.check import Report
+from abiscan.results.package import PackageResult
 from abiscan.results.verdict import Verdict
 from abiscan.words import clean, plural
 
@@ -37,10 +39,7 @@ def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: s
     :param accepted: which file changed which verdict, in one line; empty if none did
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
-    blocks: list[Iterator[StyledLine | Text]] = [
-        *(package_text.list_lines(report, package, verbosity) for package in report.packages),
-        *(_list_result(result, verbosity) for result in report.alone),
-    ]
+    blocks: list[Iterator[StyledLine | Text]] = [_list_entry(entry, verbosity) for entry in entries(report)]
     # Of several answers, the last lines on the screen are the overview.
     if verbosity >= 0 and len(blocks) > 1:
         from abiscan.report import tally
@@ -58,8 +57,12 @@ def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: s
         page.print(StyledLine(clean(accepted), style="yellow"), soft_wrap=True)
 
 
-def _list_result(result: Result, verbosity: int) -> Iterator[StyledLine]:
-    yield format_verdict(result)
+def _list_entry(entry: Entry, verbosity: int) -> Iterator[StyledLine]:
+    result = entry.judged
+    if isinstance(result, PackageResult):
+        yield from package_text.list_lines(entry.report, result, verbosity)
+        return
+    yield format_verdict(entry)
     if verbosity < 0:
         return
     shared = shared_fixes(result.findings)
@@ -115,16 +118,17 @@ def _list_evidence(evidence: Evidence) -> Iterator[StyledLine]:
         yield StyledLine(("      found: ", "dim"), clean(evidence.instead))
 
 
-def format_verdict(result: Result) -> StyledLine:
-    """Return the verdict on an extension, in one line."""
-    torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
-    path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
+def format_verdict(entry: Entry) -> StyledLine:
+    """Return the verdict, in one line."""
+    result = entry.judged
+    if isinstance(result, PackageResult):
+        return package_text.format_headline(result)
     word = "loads, then corrupts memory" if result.verdict is Verdict.CORRUPTS else result.verdict.value
-    line = StyledLine(clean(path), ": ", (word, _VERDICT_STYLES[result.verdict]), f" on {torch}")
+    line = StyledLine(clean(entry.title), ": ", (word, _VERDICT_STYLES[result.verdict]), f" on {entry.torch}")
     if result.elsewhere:
         line.append(f" ({result.elsewhere})")
-    if result.predicted_error:
-        line.append(f" - {clean(result.predicted_error.line)}")
+    if entry.error:
+        line.append(f" - {clean(entry.error)}")
     elif result.call_error:
         line.append(f", until a call fails - {clean(result.call_error.line)}")
     elif result.external:

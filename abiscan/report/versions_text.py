@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import html
-import string
 from collections.abc import Iterator
-from importlib import resources
 from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
-import abiscan
 from abiscan.report.marks import CLASSES, STYLES
+from abiscan.report.page import escaped, fill_page
 from abiscan.results.versions import VersionTable
 from abiscan.words import clean
 
@@ -81,28 +78,20 @@ def _format_cell(text: str) -> str:
 def render_page(table: VersionTable) -> str:
     """Return the table as one HTML page that needs no other file."""
     heads = "".join(
-        f'<th scope="col" class="release"><button>{_escape_text(str(span))}</button></th>' for span, _ in table.columns
+        f'<th scope="col" class="release"><button>{escaped(str(span))}</button></th>' for span, _ in table.columns
     )
     rows = "".join(
-        f'<tr><th scope="row">{_escape_text(str(span))}</th>{"".join(map(_html_cell, marks))}</tr>'
+        f'<tr><th scope="row">{escaped(str(span))}</th>{"".join(map(_html_cell, marks))}</tr>'
         for span, marks in table.merged()
     )
-    unjudged = "".join(f"<li>{_escape_text(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
-    template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
-    return string.Template(template).substitute(
-        title=_escape_text(f"{table.package} by releases of torch"),
-        answers="",
-        targets='<div class="scroll" tabindex="0" role="region" aria-label="versions by releases"><table><thead><tr>'
+    unjudged = "".join(f"<li>{escaped(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
+    parts = (
+        '<div class="scroll" tabindex="0" role="region" aria-label="versions by releases"><table><thead><tr>'
         f'<th scope="col"><button>version</button></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-        + (f"<h2>Not judged</h2><ul>{unjudged}</ul>" if unjudged else ""),
-        legend=_escape_text(LEGEND),
-        version=_escape_text(abiscan.__version__),
+        + (f"<h2>Not judged</h2><ul>{unjudged}</ul>" if unjudged else "")
     )
+    return fill_page(f"{table.package} by releases of torch", (), [parts], LEGEND)
 
 
 def _html_cell(mark: str) -> str:
     return f'<td class="{CLASSES[mark]}" data-verdict="{CLASSES[mark]}">{mark}</td>'
-
-
-def _escape_text(text: str) -> str:
-    return html.escape(clean(text))

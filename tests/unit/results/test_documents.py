@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, get_args, get_type_hints
+from typing import Final
 
 import click
 import click.testing
 import jsonschema
 import pytest
+from msgspec import field
 
 import abiscan
-import abiscan.results
 from abiscan.cli import main
-from abiscan.registrations import RegisteredKernel
-from abiscan.results.check import Suppressed
 from abiscan.results.doctor import Diagnosis
-from abiscan.results.document import SHAPES, Document, read_schema
+from abiscan.results.document import Document, JsonObject, read_schema
 from abiscan.results.fit import FitReport, Fitting, Rejected
-from abiscan.results.matrix import PackageCell
-from abiscan.results.model import ModelResult
-from abiscan.results.operators import ExtensionOperators
-from abiscan.results.stable import StableReport, StableSummary
+from abiscan.results.stable import StableReport
 from abiscan.results.unchecked import Unchecked
 from tests.fakes import SAMPLES
+from tools import schemas
+from tools.schemas import schema_files
 
 LOADS: Final = str(SAMPLES / "loads" / "loads.so")
 WHEEL: Final = str(SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl")
@@ -53,47 +48,41 @@ DOCUMENTS: Final = [
 ]
 
 
-# Types with only some fields of an object, which those of a finding, a package or an extension complete.
-PARTS: Final = {Suppressed, ModelResult, ExtensionOperators, PackageCell, RegisteredKernel, StableSummary}
-BESIDE: Final = {
-    "Kernel": {"gpu_targets"},
-    "TorchOperators": {"gpu", "cpu"},
-}
-"""The fields that come to those of a type where it is used, or that it does without."""
+@pytest.mark.parametrize("file", schema_files(), ids=lambda file: file.name)
+def test_the_published_schemas_are_those_of_the_types(file: Path) -> None:
+    assert file.read_text("utf-8") == schema_files()[file], "run `make gen`"
 
 
-def objects(part: Any) -> Iterator[frozenset[str]]:
-    """Yield the names of the fields of each object in a schema, without those that every document has."""
-    if isinstance(part, dict):
-        if part.get("type") == "object" and "properties" in part:
-            yield frozenset(part["properties"]) - ({"version", "tool"} if "tool" in part["properties"] else set())
-        part = list(part.values())
-    if isinstance(part, list):
-        for inner in part:
-            yield from objects(inner)
+class Described(Document, frozen=True, kw_only=True):
+    """A document.
+
+    :ivar plain: what it is,
+        None if it is ``nothing``
+    """
+
+    plain: str | None
+    part: Part
+    always: int = 1
 
 
-def names(cls: type) -> Iterator[str]:
-    """Yield the names of the fields that a shape has, with those of the values that stand for theirs."""
-    for name, _, _ in SHAPES[cls]:
-        yield from names(shaped(get_type_hints(cls)[name[1:]])) if name.startswith("*") else [name]
+class Part(JsonObject, frozen=True, kw_only=True):
+    """A part of it."""
+
+    name: str = field(name="class")
+    since: str | None = None
 
 
-def shaped(hint: Any) -> type:
-    """The type with a shape in a type that may be optional."""
-    (cls,) = (cls for cls in (hint, *get_args(hint)) if cls in SHAPES)
-    return cls  # type: ignore[no-any-return]
-
-
-def test_the_shapes_of_the_types_are_those_of_the_schemas() -> None:
-    for module in pkgutil.iter_modules(abiscan.results.__path__):
-        importlib.import_module(f"abiscan.results.{module.name}")
-    files = Path(abiscan.__file__).parent.glob("results/schema/*")
-    published = {fields for file in files for fields in objects(json.loads(file.read_text("utf-8")))}
-    for cls in set(SHAPES) - PARTS:
-        fields = set(names(cls)) | BESIDE.get(cls.__name__, set())
-        assert fields in published, f"{cls.__name__}: {sorted(fields)}"
-    assert all(cls in SHAPES or frozenset(cls.__struct_fields__) in published for cls in Document.__subclasses__())
+def test_a_field_of_a_type_is_one_of_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(schemas.DOCUMENTS, "some", ("some", (Described,)))
+    made = schemas.schema("some")
+    assert made["required"] == ["version", "tool", "plain", "part", "always"]  # what has a default is written, too
+    assert made["properties"]["plain"]["description"] == "what it is, null if it is `nothing`"
+    part = made["$defs"]["Part"]
+    assert part["required"] == ["class"]
+    assert part["properties"]["since"] == {"type": "string"}  # left out, and so never null
+    text = Described(plain=None, part=Part(name="a")).to_json()
+    jsonschema.validate(json.loads(text), made, cls=jsonschema.Draft202012Validator)
+    assert list(json.loads(text)) == made["required"]
 
 
 @pytest.mark.parametrize(("name", "words"), DOCUMENTS, ids=lambda value: value if isinstance(value, str) else "")

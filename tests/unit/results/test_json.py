@@ -114,7 +114,10 @@ def test_the_schema_is_a_schema() -> None:
     [
         FULL,
         Report(results=()),
-        Report(results=(failure(predicted_error=PredictedError(how=How.ABORTS, object=None, message="x")),)),
+        *(
+            Report(results=(failure(predicted_error=PredictedError(how=How.ABORTS, object=None, message=text)),))
+            for text in ("x", "")
+        ),
         *(Report(results=(result(findings=(finding(effect),)),)) for effect in Effect),
     ],
 )
@@ -134,7 +137,6 @@ def test_what_is_rendered_satisfies_the_schema(report: Report) -> None:
         (("results", 1, "verdict"), "fails"),  # without one
         (("results", 0, "predicted_error"), None),
         (("results", 0, "predicted_error", "how"), "dies"),
-        (("results", 0, "predicted_error", "message"), ""),
         (("results", 0, "predicted_error", "object"), 1),
         (("results", 0, "sha256"), "abc"),
         (("results", 0, "undefined_symbols"), ["f", "f"]),

@@ -1,0 +1,83 @@
+"""What a report is about, one entry for each answer: a package, or a file that belongs to none. Views format them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from abiscan.findings import Effect
+from abiscan.gaps import Gap
+from abiscan.results.causes import Cause, group_causes
+from abiscan.results.check import Report, Result, Suppressed
+from abiscan.results.package import PackageResult
+from abiscan.words import first_line
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One answer of a report: for a package, or, where that is None, for a file alone.
+
+    :ivar name: the package and its version, or the path of the file in its target
+    :ivar title: the same, with the target of a file
+    :ivar error: what users see, in one line; empty if nothing fails
+    :ivar cause: what is behind that; empty if that is not known
+    """
+
+    report: Report
+    judged: PackageResult | Result
+    package: PackageResult | None = None
+    name: str
+    title: str
+    error: str
+    cause: str = ""
+    gaps: Sequence[Gap]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, in its own word."""
+        return str(self.judged.verdict.value)
+
+    @property
+    def torch(self) -> str:
+        """The torch, in words."""
+        return f"torch {self.judged.torch_build}" if self.judged.torch_build else "this torch"
+
+    @property
+    def causes(self) -> Sequence[Cause]:
+        """What is wrong, the worst first."""
+        if isinstance(self.judged, PackageResult):
+            return group_causes(self.report, self.judged)
+        return [Cause(finding=finding, files=(), harmful=True) for finding in self.judged.findings]
+
+    @property
+    def suppressed(self) -> Iterator[tuple[Result, Suppressed]]:
+        """The findings that the user accepts, each with the file that it is about."""
+        judged = self.judged
+        files = [file for _, file in self.report.files(judged)] if isinstance(judged, PackageResult) else [judged]
+        return ((file, item) for file in files for item in file.suppressed)
+
+    def fails(self, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> bool:
+        """Return whether it makes the exit code 1."""
+        if isinstance(self.judged, PackageResult):
+            return self.report.is_failure(self.judged, fail_on, strict=strict)
+        return self.judged.is_failure(fail_on, strict=strict)
+
+
+def entries(report: Report) -> Iterator[Entry]:
+    """Yield the answers of a report: those for packages, then those for files that belong to none."""
+    for package in report.packages:
+        name = f"{package.name} {package.version}" if package.version else package.name
+        yield Entry(
+            report=report,
+            judged=package,
+            package=package,
+            name=name,
+            title=name,
+            error=first_line(str(package.error)) if package.error else "",
+            cause=(package.error.cause if package.error else None) or "",
+            gaps=[Gap(stage="python", reason=reason) for reason in package.gaps],
+        )
+    for result in report.alone:
+        title = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
+        error = result.predicted_error.line if result.predicted_error else ""
+        yield Entry(report=report, judged=result, name=result.path, title=title, error=error, gaps=result.gaps)
