@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec.structs
 from msgspec import UNSET, Meta, UnsetType
@@ -37,6 +37,10 @@ from abiscan.results.selection import Selection
 _Key: TypeAlias = Annotated[str | None, Meta(description="by its name in the torch that the extension was built for")]
 _File: TypeAlias = Annotated[str | None, Meta(description="the source file, as the compiler recorded it")]
 _Address: TypeAlias = Annotated[str, Meta(pattern="^0x[0-9a-f]+$")]
+
+
+_KINDS: Final = ("library", "class", "method", "operator", "kernel", "fallback", "registry")
+_Registered: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": _KINDS})]
 
 
 class LibraryBlockJson(JsonObject, frozen=True, kw_only=True):
@@ -179,7 +183,7 @@ class CodeGapJson(JsonObject, frozen=True, kw_only=True):
     symbol: str | None
     started: _Address | None
     called: str | None
-    lost: Mapping[Literal["library", "class", "method", "operator", "kernel", "fallback", "registry"], Several]
+    lost: Mapping[_Registered, Several]
 
 
 class InventoryJson(JsonObject, frozen=True, kw_only=True):

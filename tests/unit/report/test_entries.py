@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from abiscan.findings import Effect
+from abiscan.gaps import Gap
+from abiscan.python.model import HowLoaded
+from abiscan.report.entries import entries
+from abiscan.results.check import Report, Suppressed
+from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
+from abiscan.results.verdict import How, Verdict
+from tests.unit.report.reports import failure, finding, result
+
+KNOWN = Suppressed(finding=finding(rule="b-rule"), reason="known")
+OF_PACKAGE = failure(findings=(finding(),), suppressed=(KNOWN,))
+PACKAGE = PackageResult(
+    target="pkg.whl",
+    name="pkg",
+    version="1.0",
+    torch="2.9.1",
+    torch_build="2.9.1+cpu",
+    module="pkg",
+    verdict=PackageVerdict.IMPORT_FAILS,
+    error=ImportFailure(how=How.RAISES, exception="ImportError", message="no\nmore", file=None, line=None, cause="why"),
+    libraries=(
+        UsedLibrary(
+            path="pkg/_C.so",
+            file="pkg/_C.so",
+            loaded_at=None,
+            how=HowLoaded.IMPORT,
+            used=True,
+            verdict=Verdict.FAILS,
+        ),
+    ),
+    gaps=("a loop",),
+)
+ALONE = failure(target="folder", path="_D.so", torch_build=None, gaps=(Gap(stage="elf", reason="cut"),))
+
+
+def test_a_package_is_one_entry_and_a_file_that_belongs_to_none_is_another() -> None:
+    package, file = entries(Report(results=(OF_PACKAGE, ALONE), packages=(PACKAGE,)))
+    assert (package.package, package.judged) == (PACKAGE, PACKAGE)
+    assert (package.name, package.title, package.torch) == ("pkg 1.0", "pkg 1.0", "torch 2.9.1+cpu")
+    assert (package.verdict, package.error, package.cause) == ("import-fails", "ImportError: no", "why")
+    assert [(cause.finding, cause.files) for cause in package.causes] == [(finding(), ("pkg/_C.so",))]
+    assert list(package.suppressed) == [(OF_PACKAGE, KNOWN)]
+    assert package.gaps == [Gap(stage="python", reason="a loop")]
+    assert (file.package, file.judged) == (None, ALONE)
+    assert (file.name, file.title, file.torch) == ("_D.so", "folder: _D.so", "this torch")
+    assert (file.verdict, file.error, file.cause) == ("fails", "_C.so: undefined symbol: f", "")
+    assert file.gaps == ALONE.gaps
+
+
+def test_an_entry_fails_as_the_report_does() -> None:
+    (gone,) = entries(Report(results=(failure(findings=(finding(),)),)))
+    assert gone.fails()
+    (noted,) = entries(Report(results=(result(findings=(finding(Effect.NOTE),)),)))
+    assert (noted.fails(), noted.fails(Effect.NOTE)) == (False, True)
+    (gap,) = entries(Report(results=(result(gaps=(Gap(stage="elf", reason="cut"),)),)))
+    assert (gap.fails(), gap.fails(strict=True)) == (False, True)
+    (package,) = entries(Report(results=(OF_PACKAGE,), packages=(PACKAGE,)))
+    assert package.fails()
