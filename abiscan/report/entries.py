@@ -19,7 +19,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     :ivar name: the package and its version, or the path of the file in its target
     :ivar title: the same, with the target of a file
-    :ivar error: what users see, in one line; empty if nothing fails
+    :ivar error: what users see, in one line, which may be empty; None if nothing fails
     :ivar cause: what is behind that; empty if that is not known
     """
 
@@ -28,7 +28,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     package: PackageResult | None = None
     name: str
     title: str
-    error: str
+    error: str | None
     cause: str = ""
     gaps: Sequence[Gap]
 
@@ -73,11 +73,11 @@ def entries(report: Report) -> Iterator[Entry]:
             package=package,
             name=name,
             title=name,
-            error=first_line(str(package.error)) if package.error else "",
+            error=first_line(str(package.error)) if package.error else None,
             cause=(package.error.cause if package.error else None) or "",
             gaps=[Gap(stage="python", reason=reason) for reason in package.gaps],
         )
     for result in report.alone:
         title = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
-        error = result.predicted_error.line if result.predicted_error else ""
+        error = result.predicted_error.line if result.predicted_error else None
         yield Entry(report=report, judged=result, name=result.path, title=title, error=error, gaps=result.gaps)

@@ -49,7 +49,7 @@ def _spell_verdict(verdict: str) -> str:
 def _list_rows(report: Report) -> Iterator[tuple[str, str, str]]:
     """Return the verdict, the subject and the reason of each answer."""
     for entry in entries(report):
-        error = f": {entry.error}" if entry.error else ""
+        error = "" if entry.error is None else f": {entry.error}"
         yield entry.verdict, clean(f"{entry.title} on {entry.torch}"), clean(f"{_spell_verdict(entry.verdict)}{error}")
     for target in report.unchecked:
         yield _NOT_CHECKED, clean(target.target), clean(target.problem)

@@ -127,7 +127,7 @@ def format_verdict(entry: Entry) -> StyledLine:
     line = StyledLine(clean(entry.title), ": ", (word, _VERDICT_STYLES[result.verdict]), f" on {entry.torch}")
     if result.elsewhere:
         line.append(f" ({result.elsewhere})")
-    if entry.error:
+    if entry.error is not None:
         line.append(f" - {clean(entry.error)}")
     elif result.call_error:
         line.append(f", until a call fails - {clean(result.call_error.line)}")

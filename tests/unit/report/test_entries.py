@@ -6,7 +6,7 @@ from abiscan.python.model import HowLoaded
 from abiscan.report.entries import entries
 from abiscan.results.check import Report, Suppressed
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.verdict import How, PredictedError, Verdict
 from tests.unit.report.reports import failure, finding, result
 
 KNOWN = Suppressed(finding=finding(rule="b-rule"), reason="known")
@@ -58,3 +58,9 @@ def test_an_entry_fails_as_the_report_does() -> None:
     assert (gap.fails(), gap.fails(strict=True)) == (False, True)
     (package,) = entries(Report(results=(OF_PACKAGE,), packages=(PACKAGE,)))
     assert package.fails()
+
+
+def test_an_error_without_words_is_one() -> None:
+    silent = PredictedError(how=How.ABORTS, object=None, message="")
+    report = Report(results=(failure(predicted_error=silent), result()))
+    assert [entry.error for entry in entries(report)] == ["", None]
