@@ -14,7 +14,7 @@ from abiscan.results.package import PackageResult
 from abiscan.words import first_line
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class ReportEntry(Struct, frozen=True, kw_only=True):
     """One answer of a report: for a package, or, where that is None, for a file alone.
 
     :ivar name: the package and its version, or the path of the file in its target
@@ -63,11 +63,11 @@ class Entry(Struct, frozen=True, kw_only=True):
         return self.judged.is_failure(fail_on, strict=strict)
 
 
-def entries(report: Report) -> Iterator[Entry]:
+def entries(report: Report) -> Iterator[ReportEntry]:
     """Yield the answers of a report: those for packages, then those for files that belong to none."""
     for package in report.packages:
         name = f"{package.name} {package.version}" if package.version else package.name
-        yield Entry(
+        yield ReportEntry(
             report=report,
             judged=package,
             package=package,
@@ -80,4 +80,4 @@ def entries(report: Report) -> Iterator[Entry]:
     for result in report.alone:
         title = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
         error = result.predicted_error.line if result.predicted_error else None
-        yield Entry(report=report, judged=result, name=result.path, title=title, error=error, gaps=result.gaps)
+        yield ReportEntry(report=report, judged=result, name=result.path, title=title, error=error, gaps=result.gaps)

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.report.entries import Entry, entries
+from abiscan.report.entries import ReportEntry, entries
 from abiscan.report.sarif import level_of
 from abiscan.report.text import format_verdict
 from abiscan.results.check import Report, Result
@@ -74,7 +74,7 @@ def _of_unread(report: Report) -> Iterator[_Annotation]:
             yield _Annotation(command="error", target=target.target, title="cannot read", text=text)
 
 
-def _of_packages(answers: Iterable[Entry]) -> Iterator[_Annotation]:
+def _of_packages(answers: Iterable[ReportEntry]) -> Iterator[_Annotation]:
     """Yield one for each package that does not simply work, with what is behind that."""
     for entry in answers:
         # By the default of --fail-on: the level of an annotation does not depend on the exit code that a job asked for.

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.report.entries import Entry, entries
+from abiscan.report.entries import ReportEntry, entries
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult
 from abiscan.results.unchecked import Unchecked
@@ -46,7 +46,7 @@ class _Case(Struct, frozen=True, kw_only=True):
     lines: Sequence[str]
 
 
-def _make_case(entry: Entry, fail_on: Effect, *, strict: bool) -> _Case:
+def _make_case(entry: ReportEntry, fail_on: Effect, *, strict: bool) -> _Case:
     """Return the case of a package, whatever the number of its files: servers count cases, and users install
     packages.
     """

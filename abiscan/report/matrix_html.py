@@ -125,8 +125,7 @@ def _list_gpus(row: GpuRow) -> Iterator[str]:
     """Yield the operators of one file by GPUs; those with the same marks together."""
     yield f"<h3><code>{escaped(row.path)}</code> by GPU</h3>"
     yield '<div class="scroll" tabindex="0" role="region" aria-label="operators by GPUs"><table>'
-    names = (gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in row.gpus)
-    heads = "".join(f'<th scope="col" class="release">{escaped(name)}</th>' for name in names)
+    heads = "".join(f'<th scope="col" class="release">{escaped(name)}</th>' for name in row.names)
     yield f'<thead><tr><th scope="col">operators</th>{heads}</tr></thead><tbody>'
     # A file whose launches could not be attributed to operators still has a line of its own.
     for marks, operators in row.groups.items() if row.operators else [(row.file, ["the whole file"])]:

@@ -131,13 +131,12 @@ def _all_gpus(matrix: Matrix, target: str, *, verbose: bool) -> Iterator[Text]:
 
 def _list_gpus(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
     """Yield the operators of one file by GPUs; those with the same marks together."""
-    names = [gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in row.gpus]
     yield Text(f"  {clean(row.path)} by GPU:")
-    yield Text.assemble("  ", *(f"{name:>{len(name) + 2}}" for name in names))
+    yield Text.assemble("  ", *(f"{name:>{len(name) + 2}}" for name in row.names))
     groups = row.groups if row.operators else {row.file: ["the whole file"]}
     for marks, operators in groups.items():
         for shown in operators if verbose else [listed(operators)]:
-            yield Text.assemble("  ", *_list_signs(names, marks), f"   {clean(shown)}")
+            yield Text.assemble("  ", *_list_signs(row.names, marks), f"   {clean(shown)}")
     yield Text(f"  {GPU_LEGEND}", style="dim")
     yield from (Text(f"  gap[gpu]: {clean(reason)}", style="yellow") for reason in row.gaps)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import abiscan
 from abiscan.findings import Confidence, Documented, Effect, Finding
 from abiscan.inputs.kinds import TargetKind
-from abiscan.report.entries import Entry, entries
+from abiscan.report.entries import ReportEntry, entries
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.rule_page import is_address, locate_page, page_of
@@ -79,7 +79,7 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _make_notification(entry: Entry, text: str) -> dict[str, Any]:
+def _make_notification(entry: ReportEntry, text: str) -> dict[str, Any]:
     return {"level": "warning", "message": {"text": text}, "locations": [_locate_entry(entry)]}
 
 
@@ -127,7 +127,7 @@ def _name_page(page: str) -> dict[str, Any]:
     return {**({"helpUri": page} if is_address(page) else {}), "properties": {"page": page}}
 
 
-def _list_results(entry: Entry, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _list_results(entry: ReportEntry, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
     if isinstance(entry.judged, PackageResult):
         yield from _of_package(entry, entry.judged, indices)
     else:
@@ -138,7 +138,7 @@ def _list_results(entry: Entry, indices: dict[str, int]) -> Iterator[dict[str, A
         yield {**_make_entry(result, suppressed.finding, indices), "suppressions": [suppression]}
 
 
-def _of_package(entry: Entry, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _of_package(entry: ReportEntry, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
     """Yield a result for the import, and one for each cause; what does no harm to the import is a note."""
     if package.verdict is not PackageVerdict.WORKS:
         lines = [f"{package.subject}: {package.summary}", *([entry.cause] if entry.cause else [])]
@@ -206,7 +206,7 @@ def _state_confidence(finding: Finding) -> dict[str, str]:
     return {} if finding.confidence is Confidence.CERTAIN else {"confidence": finding.confidence.value}
 
 
-def _locate_entry(entry: Entry) -> dict[str, Any]:
+def _locate_entry(entry: ReportEntry) -> dict[str, Any]:
     if isinstance(entry.judged, PackageResult):
         return _make_location(entry.judged.target, entry.judged.module or entry.judged.name)
     return _locate_result(entry.judged)

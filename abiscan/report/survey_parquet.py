@@ -25,24 +25,12 @@ def write_table(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> N
         fix = "pip install 'abiscan[parquet]'"
         raise InputError(name, "Parquet needs pyarrow, which is not installed", fix) from error
     text = pa.string()
-    columns = {
-        "target": text,
-        "sha256": text,
-        "torch": text,
-        "name": text,
-        "release": text,
-        "verdict": text,
-        "exit_code": pa.int8(),
-        "exception": text,
-        "says": text,
-        "rules": pa.list_(text),
-        "cpu": text,
-    }
+    others = {"exit_code": pa.int8(), "rules": pa.list_(text)}
     # A fixed schema: inferred from the rows, a column that is empty in this survey would have another type.
-    schema = pa.schema(list(columns.items()))
+    schema = pa.schema([(name, others.get(name, text)) for name in SurveyEntry.__struct_fields__])
     with parquet.ParquetWriter(file, schema) as table:
         for rows in _list_chunks(entries):
-            values = {name: [getattr(row, name) for row in rows] for name in columns}
+            values = {name: [getattr(row, name) for row in rows] for name in schema.names}
             table.write_batch(pa.record_batch(values, schema=schema))
 
 

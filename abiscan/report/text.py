@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import package_text
-from abiscan.report.entries import Entry, entries
+from abiscan.report.entries import ReportEntry, entries
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import Page, StyledLine
 from abiscan.results.check import Report
@@ -57,7 +57,7 @@ def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: s
         page.print(StyledLine(clean(accepted), style="yellow"), soft_wrap=True)
 
 
-def _list_entry(entry: Entry, verbosity: int) -> Iterator[StyledLine]:
+def _list_entry(entry: ReportEntry, verbosity: int) -> Iterator[StyledLine]:
     result = entry.judged
     if isinstance(result, PackageResult):
         yield from package_text.list_lines(entry.report, result, verbosity)
@@ -118,7 +118,7 @@ def _list_evidence(evidence: Evidence) -> Iterator[StyledLine]:
         yield StyledLine(("      found: ", "dim"), clean(evidence.instead))
 
 
-def format_verdict(entry: Entry) -> StyledLine:
+def format_verdict(entry: ReportEntry) -> StyledLine:
     """Return the verdict, in one line."""
     result = entry.judged
     if isinstance(result, PackageResult):

@@ -76,6 +76,11 @@ class GpuRow(Struct, frozen=True, kw_only=True):
     gaps: tuple[str, ...]
 
     @property
+    def names(self) -> list[str]:
+        """The GPUs, as they are called in short: ``9.0``, ``gfx942``."""
+        return [gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in self.gpus]
+
+    @property
     def groups(self) -> dict[tuple[GpuMark, ...], list[str]]:
         """The operators by their marks, those that run on most GPUs last."""
         groups: dict[tuple[GpuMark, ...], list[str]] = {}

@@ -142,10 +142,7 @@ class GpuEntryJson(JsonObject, frozen=True, kw_only=True):
 
 
 class ContainerJson(JsonObject, frozen=True, kw_only=True):
-    """A container of code for GPUs.
-
-    :ivar relocatable: input of the device linker, which no GPU runs
-    """
+    """A container of code for GPUs."""
 
     relocatable: bool
     entries: Sequence[GpuEntryJson]

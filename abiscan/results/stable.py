@@ -20,10 +20,7 @@ _Release: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+(\.[0-9]+)?$"
 
 
 class CounterpartJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A symbol of C++ that ties an extension, and what replaces it.
-
-    :ivar headers: whose headers have it, where since is older
-    """
+    """A symbol of C++ that ties an extension, and what replaces it."""
 
     symbol: Text
     group: Text

@@ -52,7 +52,7 @@ class VersionTableJson(JsonObject, frozen=True, kw_only=True):
     system: str
     releases: Sequence[str]
     versions: Mapping[str, Mapping[str, PackageVerdict | None]]
-    not_judged: Mapping[str, str | None]
+    not_judged: Mapping[str, str]
     bytes_read: int
 
 
