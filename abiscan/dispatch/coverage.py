@@ -58,8 +58,8 @@ class MissingKernel(Struct, frozen=True, kw_only=True):
     :ivar key: the key without a kernel
     :ivar message: torch's message, without the table that it appends from 1.7 on
     :ivar exact: false if a part of the message is unknown
-    :ivar essential: whether a backend can do nothing without it
-    :ivar core: whether it is in torch's core set
+    :ivar essential: whether no tensor can be created, moved, viewed or read without it
+    :ivar core: whether it is in torch's core set, or an operator in it calls it
     :ivar general: whether the CPU has a kernel, so that it is not specific to one kind of device or layout
     :ivar reached_from: operators for which torch has a kernel for every backend that calls this one: they raise the
         same error

@@ -34,7 +34,7 @@ class ReleaseApi(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ApiHistory(Document, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """abiscan ops TARGET --api-version, JSON version 1: an extension across several releases.
+    """An extension across several releases.
 
     :ivar operators: the operators of torch that the target uses, sorted
     """

@@ -22,7 +22,11 @@ _Finding = TypeVar("_Finding", bound="FindingJson")
 
 
 class EvidenceJson(JsonObject, frozen=True, kw_only=True):
-    """One piece of evidence for a finding."""
+    """One piece of evidence for a finding.
+
+    :ivar since: the first release of torch that has the name; left out where it is in the oldest one
+    :ivar until: the last release of torch that has the name; left out where it is in the newest one
+    """
 
     subject: str
     readable: str | None
@@ -33,7 +37,10 @@ class EvidenceJson(JsonObject, frozen=True, kw_only=True):
 
 
 class FindingJson(JsonObject, frozen=True, kw_only=True):
-    """One problem, with all its evidence."""
+    """One problem, with all its evidence.
+
+    :ivar page: the page of the rule in the documentation of abiscan
+    """
 
     rule: RuleName
     effect: Effect
@@ -164,6 +171,7 @@ class PackageResultJson(JsonObject, frozen=True, kw_only=True):
     :ivar classes: the custom classes that the model needs
     :ivar devices: the devices that the file names
     :ivar warnings: what torch prints as it loads the model, and goes on
+    :ivar findings: findings about the package as a whole, such as its metadata
     """
 
     target: str
@@ -215,7 +223,7 @@ _OF_MODEL: Final = ("kind", "format", "saved_by", "fails_at", "operators", "clas
 
 
 class ReportJson(JsonObject, frozen=True, kw_only=True):
-    """abiscan check, JSON version 1."""
+    """The document of ``abiscan check``."""
 
     packages: Sequence[PackageResultJson]
     results: Sequence[ResultJson]
@@ -228,7 +236,7 @@ _Answer: TypeAlias = Literal[
 
 
 class SurveyJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """abiscan survey, one line of the output, JSON version 1.
+    """A line of what ``abiscan survey`` writes.
 
     :ivar target: as the user, a folder or a list named it
     :ivar sha256: of the target; null if it is not one file, or was not read

@@ -29,7 +29,7 @@ class MissingKernelJson(JsonObject, frozen=True, kw_only=True):
 
 
 class BackendReportJson(JsonObject, frozen=True, kw_only=True):
-    """abiscan coverage, JSON version 1."""
+    """The document of ``abiscan coverage``."""
 
     target: str
     paths: Sequence[str]

@@ -78,7 +78,7 @@ class LayoutChangeJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ComparisonJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """abiscan diff, JSON version 1."""
+    """The document of ``abiscan diff``."""
 
     old: str
     new: str

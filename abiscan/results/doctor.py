@@ -59,7 +59,7 @@ class Ailment(Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(Document, frozen=True, kw_only=True):
-    """abiscan doctor, JSON version 1: the state of an environment.
+    """The state of an environment.
 
     :ivar environment: its folder or interpreter, and why it was chosen
     :ivar torch: version of the torch with its local version label, None if unknown

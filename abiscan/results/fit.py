@@ -36,7 +36,7 @@ class Fitting(Struct, frozen=True, kw_only=True):
 
 
 class FitReportJson(JsonObject, frozen=True, kw_only=True):
-    """abiscan fit, JSON version 1."""
+    """The document of ``abiscan fit``."""
 
     torch: str | None
     packages: Sequence[Fitting]

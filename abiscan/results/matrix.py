@@ -98,7 +98,7 @@ class SuggestionJson(JsonObject, frozen=True, kw_only=True):
 
 
 class MatrixJson(JsonObject, frozen=True, kw_only=True):
-    """abiscan matrix, JSON version 1."""
+    """The document of ``abiscan matrix``."""
 
     suggestions: Sequence[SuggestionJson]
     stable_abi: Sequence[StableSummaryJson]

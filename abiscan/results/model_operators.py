@@ -27,7 +27,7 @@ class NeededOperator(Struct, frozen=True, kw_only=True):
 
 
 class ModelOperatorsJson(JsonObject, frozen=True, kw_only=True):
-    """abiscan ops MODEL, JSON version 1."""
+    """The document of ``abiscan ops MODEL``."""
 
     target: str
     kind: Literal["model"]

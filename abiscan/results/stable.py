@@ -90,7 +90,7 @@ class StableRowJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class StableReportJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """abiscan stable, JSON version 1."""
+    """The document of ``abiscan stable``."""
 
     results: Sequence[StableRowJson]
     unchecked: Sequence[Unchecked]

@@ -75,7 +75,7 @@ class TorchOperators(Document, frozen=True, kw_only=True):
 
 
 class TorchApiVersionsJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """abiscan ops --torch SPEC --api-version, JSON version 1.
+    """The document of ``abiscan ops --torch SPEC --api-version``.
 
     :ivar torch: the full version, None if unknown
     :ivar api_versions: by operator: a fingerprint of its schema and one of its dispatch

@@ -38,7 +38,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 class VersionTableJson(JsonObject, frozen=True, kw_only=True):
-    """abiscan matrix --versions, JSON version 1.
+    """The document of ``abiscan matrix --versions``.
 
     :ivar system: the Python and the platform that wheels were looked for
     :ivar releases: the releases of torch, oldest first

@@ -33,6 +33,9 @@ class NameChanges(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The names that surely came or went, and the functions with other parameters, sorted.
 
     Of a module that came or went, the names in it are left out.
+
+    :ivar added: modules, and names in them
+    :ivar signatures: the functions with other parameters
     """
 
     added: _Names = ()
