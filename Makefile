@@ -77,7 +77,7 @@ truth:  ## slow: every recorded pair of extension and torch (downloads 5 GB, unp
 bench:  ## ratios against auditwheel, abi3audit and importing torch; BENCH=--compare fails if one is 20 % worse
 	$(BIN)/python -m benchmarks.run --large --npu --twelve --environment $(BENCH)
 
-gen:  ## regenerate the generated parts of the documentation
+gen:  ## regenerate the schemas of the JSON documents, and the generated parts of the documentation
 	$(BIN)/python -m tools.gen_docs
 
 release:  ## slow: put a release of torch into the package, and test; VERSION=2.16.0, or several; INDEX=where pip looks, too
