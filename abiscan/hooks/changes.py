@@ -110,7 +110,8 @@ def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int 
 
 
 def _size_of_file(url: str) -> int | None:
-    status = observed_fs.stat_file(Path(packages.path_of_url(url)))
+    path = Path(packages.path_of_url(url))
+    status = observed_fs.stat_file(path) if observed_fs.is_file(path) else None  # a folder is built from
     return status.st_size if status is not None else None
 
 

@@ -7,6 +7,7 @@ understood, and a number that is not that of the lines, is an error: what is not
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -224,10 +225,13 @@ def _merge_versions(changes: Sequence[_Change], text: str) -> tuple[_Change, ...
     :raises UnclearPlanError: it is other JSON, or has other changes
     """
     try:
+        # What is built (a folder, a repository, source code) has no version before it is built.
         entries = [
-            (_ACTIONS[entry["action"]], canonicalize_name(entry["name"]), str(entry["version"]))
+            (_ACTIONS[entry["action"]], canonicalize_name(entry["name"]), entry.get("version"))
             for entry in json.loads(text)["changes"]
         ]
+        if not all(isinstance(version, str | None) for _, _, version in entries):
+            raise TypeError("a version is no text")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"its JSON of what it would do is not understood: {type(error).__name__}: {error}"
         raise UnclearPlanError("uv", problem) from error
@@ -268,8 +272,6 @@ def _asked_for(arguments: Sequence[str]) -> Iterator[str]:
             yield argument.package or wheel.partition("-")[0]
     yield from arguments_of.option_values(arguments, *_NAMING)
     for file in arguments_of.files_of_requirements(arguments):
-        try:
-            lines = read_requirements(file)
-        except InputError:  # one that only uv can read; what it has in it counts as not asked for
-            continue
-        yield from (line.requirement.name for line in lines if not line.constraint)
+        with contextlib.suppress(InputError):  # one that only uv can read; what is in it counts as not asked for
+            lines = read_requirements(file, by_name_only=False)
+            yield from (line.requirement.name for line in lines if not line.constraint)
