@@ -12,11 +12,11 @@ from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
-from abiscan.inputs.packages import Distribution, FetchedWheel
+from abiscan.inputs.files import Wheel
+from abiscan.inputs.packages import Distribution, FetchedWheel, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
-from abiscan.inputs.wheel_tag import is_pure
 from abiscan.pipelines.check import check_targets
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -112,7 +112,7 @@ def judge_package(
     :param beside: packages that will be installed with it
     :raises InputError: it cannot be read
     """
-    if _may_be_python(source):
+    if is_python_alone(source):
         return _judge_python(source, choice, session)
     report = check_targets([source], [choice], RULES, session, beside=beside)
     if not report.results:
@@ -121,11 +121,14 @@ def judge_package(
     return Judgement(results=results, package=next(iter(report.packages), None))
 
 
-def _may_be_python(source: Source) -> bool:
-    """Whether a package is Python code alone, by the names of its files, or by its own."""
+def is_python_alone(source: Source) -> bool:
+    """Whether a package is Python code alone, by the names of its files; what its own name says does not count.
+
+    :raises InputError: it cannot be read
+    """
     if isinstance(source, Distribution):
         return not source.objects and not source.images
-    return isinstance(source, FetchedWheel) and is_pure(source.path.name)
+    return isinstance(source, FetchedWheel) and not any(map(is_library, Wheel(source.path).list_members()))
 
 
 def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
@@ -224,5 +227,5 @@ def list_fitting(source: Source, session: Session) -> tuple[str, ...]:
 def _fits_build(source: Source, build: str, session: Session) -> bool:
     judgement = judge_package(source, ReleaseNumber(build), session)
     if judgement is None:  # Python code that does not fail
-        return _may_be_python(source)
+        return is_python_alone(source)
     return judgement.fitness is Fitness.WORKS

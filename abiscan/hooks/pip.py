@@ -137,4 +137,5 @@ def _parse_entry(entry: Any) -> Planned:
         wheel=wheel,
         requires=tuple(metadata.get("requires_dist", ())),
         requested=bool(entry.get("requested")),
+        direct=bool(entry.get("is_direct")),
     )

@@ -227,11 +227,13 @@ def _merge_versions(changes: Sequence[_Change], text: str) -> tuple[_Change, ...
     try:
         # What is built (a folder, a repository, source code) has no version before it is built.
         entries = [
-            (_ACTIONS[entry["action"]], canonicalize_name(entry["name"]), entry.get("version"))
+            (
+                _ACTIONS[entry["action"]],
+                canonicalize_name(entry["name"]),
+                str(entry["version"]) if "version" in entry else None,
+            )
             for entry in json.loads(text)["changes"]
         ]
-        if not all(isinstance(version, str | None) for _, _, version in entries):
-            raise TypeError("a version is no text")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"its JSON of what it would do is not understood: {type(error).__name__}: {error}"
         raise UnclearPlanError("uv", problem) from error
@@ -261,6 +263,7 @@ def _make_planned(change: _Change, *, requested: bool) -> Planned:
         wheel=change.url is None or is_wheel_name(path),
         requires=(),
         requested=requested,
+        direct=change.url is not None,
     )
 
 

@@ -227,34 +227,46 @@ def fetch_wheel(requirement: str, folder: Path, python: str | None, options: Seq
     :param options: further options of ``pip download``
     :raises InputError: there is no such wheel; with pip's error
     """
+    return fetch_wheels([requirement], folder, python, options)[0]
+
+
+def fetch_wheels(
+    requirements: Sequence[str], folder: Path, python: str | None, options: Sequence[str] = ()
+) -> tuple[Path, ...]:
+    """Download wheels with one run of pip, all of them or none; in the order of their names.
+
+    :param requirements: as for ``fetch_wheel``
+    :raises InputError: one of them cannot be had; with pip's error
+    """
     import subprocess
 
     observed_fs.look_once()
+    subject = ", ".join(requirements)
     log = folder / "pip.log"
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "--log", str(log)]
     before = set(folder.iterdir())
     try:
         # ``-qq`` leaves errors only, for ``pip_error``; what a page of the index failed of is in the log alone.
-        command = [*pip_command(python), *words, "--retries", _RETRIES, *options, requirement]
+        command = [*pip_command(python), *words, "--retries", _RETRIES, *options, *requirements]
         process = programs.run_program(command, capture_output=True, timeout=_FETCH_SECONDS)
     except subprocess.TimeoutExpired as error:
         problem = f"could not download a wheel: pip was not done after {_FETCH_SECONDS} s, and was stopped"
-        raise InputError(requirement, problem, "check the network and the index settings") from error
-    fetched = next((path for path in folder.iterdir() if path not in before and is_wheel_name(path.name)), None)
+        raise InputError(subject, problem, "check the network and the index settings") from error
+    fetched = sorted(path for path in folder.iterdir() if path not in before and is_wheel_name(path.name))
     if process.returncode < 0:
         # subprocess: a negative code is the number of the signal that ended it.
         end = signal.Signals(-process.returncode).name
         memory = ": the system has no more memory for what it reads" if end == "SIGKILL" else ""
         problem = f"could not download a wheel: pip was ended by {end}{memory}"
-        raise InputError(requirement, problem, "check the index settings, and what the index sends")
-    if process.returncode or fetched is None:
+        raise InputError(subject, problem, "check the index settings, and what the index sends")
+    if process.returncode or len(fetched) < len(requirements):
         if failed := _explain_unfetched(log, process.stderr):
             problem = f"could not download a wheel: {failed}"
-            raise InputError(requirement, problem, "check the network and the index settings, or run it again")
+            raise InputError(subject, problem, "check the network and the index settings, or run it again")
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
         fix = f"free some space in {folder}, or set TMPDIR" if _FULL in process.stderr else _NO_WHEEL
-        raise InputError(requirement, problem, fix)
-    return fetched
+        raise InputError(subject, problem, fix)
+    return tuple(fetched)
 
 
 def _explain_unfetched(log: Path, stderr: str) -> str | None:
