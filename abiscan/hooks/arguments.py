@@ -106,6 +106,16 @@ def files_of_requirements(words: Sequence[str]) -> list[Path]:
     return list(map(Path, option_values(words, *_REQUIREMENTS)))
 
 
+def files(words: Sequence[str]) -> list[Path]:
+    """Return the files of requirements and of constraints."""
+    return list(map(Path, option_values(words, *_FILE_VALUES)))
+
+
+def upgrades(words: Sequence[str]) -> bool:
+    """Whether packages may be replaced that satisfy what is asked for."""
+    return has_option(words, *_REINSTALL, "-P", "--upgrade-package", "--reinstall-package")
+
+
 def free_versions(words: Sequence[str], free: Collection[str], urls: Mapping[str, str]) -> list[str]:
     """Return the arguments with which to ask what an installer could choose.
 

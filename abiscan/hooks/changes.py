@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
 from abiscan.hooks.fitting import settings_of
-from abiscan.hooks.install import Plan, Planned
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.index.client import Index, System
 from abiscan.inputs import interpreter, observed_fs, packages
 from abiscan.inputs.requirement import parse_applying

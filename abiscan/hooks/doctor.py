@@ -274,7 +274,7 @@ class Broken(Struct, frozen=True, kw_only=True):
 def _solve_broken(
     broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector, session: Session
 ) -> Solution | None:
-    from abiscan.hooks.install import Plan
+    from abiscan.hooks.plan import Plan
     from abiscan.hooks.solution import Task, solve
 
     task = Task(

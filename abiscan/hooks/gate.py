@@ -11,8 +11,10 @@ from msgspec import Struct
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.changes import list_changes
-from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
+from abiscan.hooks.install import Inspection, Inspector, Installer, Problem
 from abiscan.hooks.judgement import MainCause, find_main_cause, list_fitting
+from abiscan.hooks.pins import Pins
+from abiscan.hooks.plan import Plan
 from abiscan.hooks.solution import Task, solve
 from abiscan.hooks.torch_change import TorchChange, torch_change
 from abiscan.inputs.session import Session
@@ -25,17 +27,22 @@ class InstallCheck(Struct, frozen=True, kw_only=True):
     """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not.
 
     ``change`` is what becomes of the installed torch; None if it stays as it is. ``plan`` says what would change.
+    ``words`` are the command line with which the installer installs what was checked.
     """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     change: TorchChange | None = None
     plan: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
-def check_install(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
+def check_install(
+    installer: Installer, words: Sequence[str], arguments: Sequence[str], session: Session
+) -> InstallCheck:
     """Check what would be installed, before it is installed.
 
+    :param words: the command line of the installer, as the user typed it
     :param arguments: the arguments of ``install``, in the form of ``CommandLine.arguments``
     :raises InstallerError: the installer itself fails
     :raises UnclearPlanError: the installer does not say clearly what it would install
@@ -54,9 +61,34 @@ def check_install(installer: Installer, arguments: Sequence[str], session: Sessi
         shown: tuple[PackageChange, ...] = ()
         if not lines and not arguments_of.has_option(arguments, "-q", "--quiet"):
             shown = list_changes(plan, inspection.torch, installer.index_options(arguments), session)
+        notes = list(inspection.notes)
         return InstallCheck(
-            problems=tuple(lines), notes=inspection.notes, change=change, plan=tuple(change_lines(shown))
+            problems=tuple(lines),
+            change=change,
+            plan=tuple(change_lines(shown)),
+            words=tuple(words if lines else _pin_files(installer, words, arguments, plan, inspection, session, notes)),
+            notes=tuple(notes),
         )
+
+
+def _pin_files(
+    installer: Installer,
+    words: Sequence[str],
+    arguments: Sequence[str],
+    plan: Plan,
+    inspection: Inspection,
+    session: Session,
+    notes: list[str],
+) -> Sequence[str]:
+    """Return the command line with which the installer installs what was checked, if anything was, and it installs."""
+    if not inspection.files or arguments_of.has_option(arguments, "--dry-run"):
+        return words
+    try:
+        return installer.pin_files(words, arguments, Pins(plan, inspection.files, session))
+    except OSError as error:
+        problem = f"{error.filename}: {error.strerror or error}"
+        notes.append(f"the index could answer otherwise now, since what was checked cannot be written down: {problem}")
+        return words
 
 
 def _explain_refusal(

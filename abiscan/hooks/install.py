@@ -16,6 +16,8 @@ from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
 from abiscan.hooks.judgement import Fitness, Judgement, is_python_alone, judge_package
+from abiscan.hooks.pins import Pins
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import Distribution, FetchedWheel
@@ -34,42 +36,6 @@ _OF_TORCH: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$")
 _METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
 # From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
 _CUDA_BESIDE: Final = TorchVersion("2.0")
-
-
-class Planned(Struct, frozen=True, kw_only=True):
-    """One package that would be installed.
-
-    ``url`` is the address of its file, with the hash as the fragment; None if only the name is known. ``direct`` says
-    that the user named the address, and no index. ``wheel`` says whether the file is a wheel; otherwise, it has to be
-    built first. ``requires`` has the requirements in its metadata, if they are known. ``requested`` says whether the
-    user asked for it, and not only another package.
-    """
-
-    name: str
-    version: str
-    url: str | None
-    wheel: bool
-    requires: tuple[str, ...]
-    requested: bool = False
-    direct: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.version}"
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What an installer would install, and for which interpreter.
-
-    ``removed`` are the canonical names of the packages that it would remove, and not replace.
-    """
-
-    python: str | None
-    packages: tuple[Planned, ...]
-    removed: frozenset[str] = frozenset()
-
-    def find_planned(self, name: str) -> Planned | None:
-        """Return the package of that name that would be installed; None if there is none."""
-        return next((planned for planned in self.packages if canonicalize_name(planned.name) == name), None)
 
 
 class Installer(Protocol):
@@ -99,6 +65,14 @@ class Installer(Protocol):
 
     def upgrade_options(self, names: Iterable[str]) -> list[str]:
         """Return the options that make it replace these packages, and others only if they require it."""
+
+    def pin_files(self, words: Sequence[str], arguments: Sequence[str], pins: Pins) -> list[str]:
+        """Return the command line with which it installs the files that were checked.
+
+        :param words: its command line as the user typed it
+        :param arguments: the same, without the command
+        :raises OSError: what it is told cannot be written
+        """
 
     def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type.

@@ -23,8 +23,9 @@ from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
 from abiscan.hooks.changes import list_changes
 from abiscan.hooks.fitting import newest_fitting
-from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Planned, Problem
+from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Problem
 from abiscan.hooks.judgement import list_fitting
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source

@@ -26,8 +26,10 @@ from packaging.version import InvalidVersion
 
 from abiscan.errors import InputError, UnclearPlanError
 from abiscan.hooks import arguments as arguments_of
-from abiscan.hooks.install import InstallerError, Plan, Planned
+from abiscan.hooks.install import InstallerError
+from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.pip import list_versions
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import observed_fs, programs
 from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.requirements_file import read_requirements
@@ -58,6 +60,8 @@ _INDEX_VARIABLES: Final = {
     "UV_FIND_LINKS": "--find-links",
 }
 _NAMED_INDEX: Final = regex(r"^[\w-]+=(?=\S)")
+_BUILDING: Final = ("--no-binary",)
+_BUILDING_VARIABLES: Final = ("UV_NO_BINARY", "UV_NO_BINARY_PACKAGE")
 # They name a package whose replacement the user wants.
 _NAMING: Final = ("-P", "--upgrade-package", "--reinstall-package")
 
@@ -144,6 +148,17 @@ class Uv(Struct, frozen=True):
     def upgrade_options(self, names: Iterable[str]) -> list[str]:
         """Return the options that make it replace these packages."""
         return [word for name in names for word in ("--upgrade-package", name)]
+
+    def pin_files(self, words: Sequence[str], arguments: Sequence[str], pins: Pins) -> list[str]:
+        """Return the command line with which it installs the files that were checked."""
+        # What it builds although there is a wheel has another hash.
+        built = arguments_of.has_option(arguments, *_BUILDING) or any(map(os.environ.get, _BUILDING_VARIABLES))
+        versions = pins.versions(hashes=not built, others=arguments_of.upgrades(arguments))
+        options = ["--constraint", str(pins.write_file(versions))]
+        # The option wins over the variable, of which uv would not know any more.
+        if not arguments_of.has_option(arguments, "-c", "--constraint", "--constraints"):
+            options += [word for file in os.environ.get("UV_CONSTRAINT", "").split() for word in ("--constraint", file)]
+        return add_options(pins.hash_addresses(words), options)
 
     def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type."""

@@ -18,6 +18,7 @@ from abiscan.regex import regex
 _COMMENT: Final = regex(r"(^|\s)#.*$")
 _NESTED: Final = regex(r"(?:-r|--requirement|(?P<constraint>-c|--constraint))(?:\s+|\s*=\s*)(?P<file>\S+)")
 _HASHES: Final = regex(r"\s+--[a-z-]+[= ].*$")
+_PASSWORD: Final = regex(r"^\s*(?:-i|--index-url|--extra-index-url|--pypi-url)[\s=]*\S*(?:@|\$\{)", re.MULTILINE)
 _FIX: Final = "abiscan fit takes requirements by name: NAME, NAME>=VERSION"
 
 
@@ -69,3 +70,17 @@ def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool, by_nam
                 raise InputError(f"{path}:{number}", f"is not a requirement by name: {content}", _FIX) from error
             if applies:
                 yield Line(requirement=requirement, constraint=constraint)
+
+
+def has_password(path: Path, above: tuple[Path, ...] = ()) -> bool:
+    """Whether a file of requirements, or one that it includes, names an index with credentials.
+
+    :param above: the files that include it
+    """
+    if path.resolve() in above or not observed_fs.is_file(path):
+        return False
+    text = observed_fs.read_file(path).decode("utf-8", "replace")
+    nested = (
+        path.parent / match["file"] for match in map(_NESTED.fullmatch, map(str.strip, text.splitlines())) if match
+    )
+    return _PASSWORD.search(text) is not None or any(has_password(file, (*above, path.resolve())) for file in nested)
