@@ -18,7 +18,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.fitting import settings_of
+from abiscan.hooks.fitting import FOLDER, settings_of
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.index.client import Index, System
 from abiscan.inputs import interpreter, observed_fs, packages
@@ -28,8 +28,6 @@ from abiscan.results.changes import PackageChange
 
 _SECONDS: Final = 8.0
 """How long the index may take to say how large everything is."""
-
-_FOLDER: Final = "wheels"
 
 
 def list_changes(
@@ -84,7 +82,7 @@ def _describe_packages(
                 planned_and_size = planned, _size_of_file(planned.url)
             elif time.monotonic() < end:
                 if index is None:
-                    folder = session.folder / _FOLDER
+                    folder = session.folder / FOLDER
                     # The interpreter of the plan, which need not be the one that runs abiscan, decides which files fit.
                     index = Index(settings_of(plan.python, options), _make_system(plan.python), folder)
                     stack.enter_context(contextlib.closing(index))

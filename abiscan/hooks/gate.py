@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
@@ -15,7 +16,7 @@ from abiscan.hooks.install import Inspection, Inspector, Installer, Problem
 from abiscan.hooks.judgement import MainCause, find_main_cause, list_fitting
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan
-from abiscan.hooks.solution import Task, solve
+from abiscan.hooks.solution import Task, explain_stays, solve
 from abiscan.hooks.torch_change import TorchChange, torch_change
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
@@ -105,23 +106,27 @@ def _explain_refusal(
     ]
     for problem, main_cause in zip(inspection.problems, causes, strict=True):
         yield _format_line(problem, main_cause, inspection.torch)
-    names = listed(dict.fromkeys(problem.name for problem in inspection.problems))
     # Without a torch there is nothing that other versions could work with.
     if inspection.torch is None:
         return
-    task = Task(
-        words=arguments,
-        plan=plan,
-        broken=inspection.problems,
-        torch=inspection.torch,
-    )
     try:
+        stays = explain_stays(inspection.problems, plan, installer, arguments, session)
+        task = Task(
+            words=arguments,
+            plan=plan,
+            broken=inspection.problems,
+            torch=inspection.torch,
+            stays=frozenset(stays),
+        )
         solution = solve(task, installer, inspector, session)
     except UnreachableError as error:
         yield f"did not look for versions that work, since an index cannot be read: {error.subject}: {error.problem}"
         return
+    yield from (f"did not look for other versions of {name}: {reason}" for name, reason in stays.items())
     if solution is None:
-        yield f"found no versions on the index that work together: looked for {names}, and for other releases of torch"
+        names = listed(dict.fromkeys(item.name for item in task.broken if canonicalize_name(item.name) not in stays))
+        looked_for = f"{names}, and for other releases of torch" if names else "other releases of torch"
+        yield f"found no versions on the index that work together: looked for {looked_for}"
         for problem in inspection.problems:
             if fits := list(dict.fromkeys(map(number_of, list_fitting(problem.source, session)))):
                 yield f"{problem} works with torch {', '.join(fits)}"

@@ -10,7 +10,7 @@ import sys
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -39,6 +39,7 @@ _FULL: Final = "[Errno 28]"
 _NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
+_USER: Final = regex(r"(?<=:)//[^/@]*@")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
 
 
@@ -47,8 +48,9 @@ class Distribution(Struct, frozen=True, kw_only=True):
 
     ``site`` is the folder it is installed in, ``objects`` the paths of its files that are named like shared objects;
     for an editable install, those in the packages below its ``source``. ``requires`` has the requirements in its
-    metadata. ``images`` are those that are named like libraries of Windows and macOS. ``variant`` is the text of its
-    ``variant.json``, None if it has none.
+    metadata. ``origin`` is the address that it was installed from, editable or not; None if an index had it, or nobody
+    recorded where it is from. ``images`` are those that are named like libraries of Windows and macOS. ``variant`` is
+    the text of its ``variant.json``, None if it has none.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Distribution(Struct, frozen=True, kw_only=True):
     objects: tuple[str, ...]
     requires: tuple[str, ...]
     source: str | None
+    origin: str | None = None
     images: tuple[str, ...] = ()
     variant: str | None = None
 
@@ -153,6 +156,7 @@ def _make_distribution(name: str, distribution: importlib.metadata.Distribution,
         objects=tuple(filter(SHARED_OBJECT.search, libraries)),
         images=tuple(filter(IMAGE_NAME.search, libraries)),
         source=_find_editable(distribution),
+        origin=_find_origin(distribution),
         requires=tuple(requires or ()),
         variant=distribution.read_text("variant.json"),
     )
@@ -189,14 +193,32 @@ def _path_of(line: str) -> str:
 
 
 def _find_editable(distribution: importlib.metadata.Distribution) -> str | None:
-    """Return the source folder of an editable install (PEP 610)."""
+    """Return the source folder of an editable install."""
+    origin = _read_origin(distribution)
+    details = origin.get("dir_info")
+    return path_of_url(origin["url"]) if isinstance(details, dict) and details.get("editable") else None
+
+
+def _find_origin(distribution: importlib.metadata.Distribution) -> str | None:
+    """Return the address that a package was installed from, as one to install it from again, without credentials."""
+    origin = _read_origin(distribution)
+    if not origin:
+        return None
+    address, repository, inside = _USER.sub("//", origin["url"]), origin.get("vcs_info"), origin.get("subdirectory")
+    if isinstance(repository, dict):
+        address = f"{repository.get('vcs')}+{address}@{repository.get('commit_id')}"
+    return f"{address}#subdirectory={inside}" if inside else address
+
+
+def _read_origin(distribution: importlib.metadata.Distribution) -> dict[str, Any]:
+    """Return what ``direct_url.json`` has (packaging specifications, "Recording the Direct URL Origin"); it is empty
+    if there is none.
+    """
     try:
         origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-        if origin.get("dir_info", {}).get("editable"):
-            return path_of_url(origin["url"])
-    except (ValueError, KeyError, AttributeError, TypeError):
-        pass  # damaged metadata are treated as missing
-    return None
+    except (ValueError, RecursionError):
+        return {}  # damaged metadata are treated as missing
+    return origin if isinstance(origin, dict) and isinstance(origin.get("url"), str) else {}
 
 
 def path_of_url(url: str) -> str:

@@ -33,13 +33,14 @@ class Trouble(enum.Enum):
     """It could not be checked."""
 
 
-@give_shape("subject trouble effect cause message extensions commands")
+@give_shape("subject trouble effect cause message extensions commands stays?")
 class Ailment(Struct, frozen=True, kw_only=True):
     """One problem.
 
     ``subject`` is ``NAME==VERSION``, a folder, or a setting; ``message`` is the loader's error, or what is wrong;
     ``cause`` is what lies behind that error, if it is known: ``was built for torch 2.5.1``; ``commands`` are
-    alternative fixes, ready to type, the most reliable first; ``effect`` is None if unknown.
+    alternative fixes, ready to type, the most reliable first; ``effect`` is None if unknown. ``stays`` says why no
+    version of it from an index is proposed, if one may be a stranger's.
     """
 
     subject: str
@@ -49,6 +50,7 @@ class Ailment(Struct, frozen=True, kw_only=True):
     extensions: tuple[str, ...]
     commands: tuple[str, ...]
     cause: str | None = None
+    stays: str | None = None
 
     @property
     def severity(self) -> int:
