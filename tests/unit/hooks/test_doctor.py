@@ -231,26 +231,21 @@ def test_an_editable_install_is_to_be_built_again(site: Path, tmp_path: Path) ->
             "git+https://host/mine.git@abc",
         ),
         ({"url": "https://host/mine-1.0-py3-none-any.whl", "archive_info": {}}, None),
-        (None, None),
     ],
 )
-def test_a_private_package_is_not_replaced_by_a_stranger(
-    site: Path, wheel_index: Path, origin: dict[str, Any] | None, address: str | None
+def test_what_an_address_had_is_not_replaced_from_an_index(
+    site: Path, wheel_index: Path, origin: dict[str, Any], address: str | None
 ) -> None:
     info = install(site, "mine", {"mine/_C.so": extension(undefined=GONE)}, requires="")
-    if origin is not None:
-        (info / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
-    package_wheel(wheel_index, "mine", {"mine/_C.so": extension()}, version="9.0")
+    (info / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+    for version, undefined in (("1.0", GONE), ("9.0", ())):
+        package_wheel(wheel_index, "mine", {"mine/_C.so": extension(undefined=undefined)}, version=version)
     (found,) = ailments(site, 1)
     again = f"{pip(site)} install --no-build-isolation --force-reinstall --no-deps '{address}'"
     assert [shlex.split(command) for command in found["commands"]] == ([shlex.split(again)] if address else [])
-    assert ("no index has mine 1.0" if origin is None else "it was installed from ") in found["stays"]
+    assert found["stays"].startswith("it was installed from ")
     assert "key" not in json.dumps(found)
     assert f"did not look for other versions of mine==1.0: {found['stays']}" in run(site).stdout
-    # What the index has in this version, too, is the same package.
-    package_wheel(wheel_index, "mine", {"mine/_C.so": extension(undefined=GONE)})
-    (found,) = ailments(site, 1)
-    assert any("mine==9.0" in command for command in found["commands"]) == (origin is None)
 
 
 def test_a_torch_for_cpus_beside_extensions_for_cuda(site: Path) -> None:
