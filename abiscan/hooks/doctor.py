@@ -20,7 +20,15 @@ from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Hardware
-from abiscan.hooks.judgement import Fitness, Judgement, MainCause, find_main_cause, judge_package, worst_finding
+from abiscan.hooks.judgement import (
+    Fitness,
+    Judgement,
+    MainCause,
+    Problem,
+    find_main_cause,
+    judge_package,
+    worst_finding,
+)
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
 from abiscan.inputs import interpreter, observed_fs, packages, system
@@ -41,7 +49,7 @@ from abiscan.verdict.systems import system_of_torch
 from abiscan.words import first_line
 
 if TYPE_CHECKING:
-    from abiscan.hooks.install import Inspector, Problem
+    from abiscan.hooks.install import Inspector
     from abiscan.hooks.solution import Solution
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
@@ -282,8 +290,6 @@ class Broken(Struct, frozen=True, kw_only=True):
     @property
     def problem(self) -> Problem:
         """It as a problem to be solved."""
-        from abiscan.hooks.install import Problem
-
         distribution = self.distribution
         return Problem(
             name=distribution.name, version=distribution.version, source=distribution, judgement=self.judgement

@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.changes import list_changes
-from abiscan.hooks.install import Inspection, Inspector, Installer, Problem
-from abiscan.hooks.judgement import MainCause, find_main_cause, list_fitting
+from abiscan.hooks.install import Inspection, Inspector, Installer
+from abiscan.hooks.judgement import MainCause, Problem, find_main_cause, list_fitting
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.solution import Task, explain_stays, solve
@@ -106,8 +106,9 @@ def _explain_refusal(
     ]
     for problem, main_cause in zip(inspection.problems, causes, strict=True):
         yield _format_line(problem, main_cause, inspection.torch)
-    # Without a torch there is nothing that other versions could work with.
-    if inspection.torch is None:
+    # Without a torch there is nothing that other versions could work with; nor are other versions of what fails for
+    # another package what the user asked for.
+    if inspection.torch is None or all(problem.beside for problem in inspection.problems):
         return
     try:
         stays = explain_stays(inspection.problems, plan, installer, arguments, session)
@@ -143,4 +144,4 @@ def _explain_refusal(
 def _format_line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:
     error = problem.judgement.error
     because = f"it {main_cause.text} ({error})" if main_cause else error
-    return f"{problem} will not work with torch {torch}: {because}"
+    return f"{problem} will not work with {problem.beside or f'torch {torch}'}: {because}"

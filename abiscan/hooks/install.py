@@ -15,13 +15,13 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.judgement import Fitness, Judgement, is_python_alone, judge_package
+from abiscan.hooks.judgement import Fitness, Judgement, Problem, is_python_alone, judge_package
+from abiscan.hooks.neighbours import Neighbourhood, requirements_in
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, packages
-from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import Distribution, FetchedWheel
-from abiscan.inputs.requirement import parse_applying, required_by
+from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, is_python_for_torch
 from abiscan.inputs.version import TorchVersion
@@ -33,7 +33,6 @@ from abiscan.verdict.systems import own_system
 _OF_CUDA: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
 _OF_TORCH: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$")
-_METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
 # From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
 _CUDA_BESIDE: Final = TorchVersion("2.0")
 
@@ -92,22 +91,6 @@ class InstallerError(Exception):
         self.code = code
 
 
-class Problem(Struct, frozen=True, kw_only=True):
-    """A package that will not work with the torch that will be there.
-
-    ``source`` is the wheel that would be installed, or what is installed already.
-    """
-
-    name: str
-    version: str
-    source: Source
-    judgement: Judgement
-
-    def __str__(self) -> str:
-        installed = "the installed " if isinstance(self.source, Distribution) else ""
-        return f"{installed}{self.name} {self.version}"
-
-
 class Inspection(Struct, frozen=True, kw_only=True):
     """What would become of a plan: its problems, and remarks for the user, one line each.
 
@@ -159,7 +142,8 @@ class Inspector:
         wheels = self._download_wheels(plan, suspects, notes)
         files = {planned: wheel.path for planned, wheel in wheels.items()}
         wheels = {planned: wheel for planned, wheel in wheels.items() if _may_concern_torch(planned, wheel, notes)}
-        if not wheels and torch is None and not requested:
+        around = Neighbourhood(plan, files, Path(tempfile.mkdtemp(dir=self._folder)), self._session)
+        if not wheels and torch is None and not requested and not around.is_touched:
             return Inspection(torch=None, problems=(), notes=tuple(notes), files=files)
         choice = self._find_torch(plan, torch)
         if choice is None:
@@ -171,6 +155,10 @@ class Inspector:
             *self._of_wheels(wheels, choice, notes),
             *self._of_installed(plan, choice, build, requested, notes),
         ]
+        if isinstance(choice, TorchOf):  # of another torch, it is not known what would be found beside it
+            broken = {canonicalize_name(problem.name) for problem in problems}
+            others = (*around.find_lacking(notes), *around.find_broken(notes))
+            problems += [problem for problem in others if canonicalize_name(problem.name) not in broken]
         return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes), files=files)
 
     def list_installed(self, python: str | None) -> tuple[Distribution, ...]:
@@ -372,20 +360,10 @@ def _may_concern_torch(planned: Planned, wheel: FetchedWheel, notes: list[str]) 
         if not is_python_alone(wheel):
             return True
         # uv does not say what a package requires.
-        return any(map(_names_torch, planned.requires or _requirements_in(wheel)))
+        return any(map(_names_torch, planned.requires or requirements_in(wheel)))
     except InputError as error:
         notes.append(f"{planned} is not checked: {error.problem}")
         return False
-
-
-def _requirements_in(wheel: FetchedWheel) -> tuple[str, ...]:
-    """Return what the metadata in a wheel require.
-
-    :raises InputError: it cannot be read
-    """
-    archive = Wheel(wheel.path)
-    name = next(filter(_METADATA.fullmatch, archive.list_members()), None)
-    return required_by(archive.read_text(name), wheel.path.name) if name is not None else ()
 
 
 def _below_torch(plan: Plan) -> set[str]:

@@ -104,6 +104,24 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return finding.message if finding else next((gap.reason for gap in worst.gaps), "could not be checked")
 
 
+class Problem(Struct, frozen=True, kw_only=True):
+    """A package that will not work with the torch that will be there.
+
+    ``source`` is the wheel that would be installed, or what is installed already. ``beside`` is what else would change,
+    if the package fails for that and not for the torch.
+    """
+
+    name: str
+    version: str
+    source: Source
+    judgement: Judgement
+    beside: str | None = None
+
+    def __str__(self) -> str:
+        installed = "the installed " if isinstance(self.source, Distribution) else ""
+        return f"{installed}{self.name} {self.version}"
+
+
 def judge_package(
     source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()
 ) -> Judgement | None:
@@ -119,6 +137,22 @@ def judge_package(
         return None
     results = tuple(sorted(report.results, key=_rank_result, reverse=True))
     return Judgement(results=results, package=next(iter(report.packages), None))
+
+
+def judge_neighbour(
+    distribution: Distribution, choice: TorchChoice, session: Session, *, compared: bool
+) -> Judgement | None:
+    """Check an installed package, whatever its import fails for; None if it is Python code that says nothing of that.
+
+    :param compared: whether the judgement is compared with another one, which has the same mistakes of the reading
+    :raises InputError: it cannot be read, or has nothing to do with torch
+    """
+    if not is_python_alone(distribution):
+        return judge_package(distribution, choice, session)
+    torches = TorchSet([choice], session, [distribution], packages=True)
+    (torch,) = torches.names
+    package = torches.package(distribution, torch, (), compared=compared)
+    return Judgement(results=(), package=package) if package is not None else None
 
 
 def is_python_alone(source: Source) -> bool:

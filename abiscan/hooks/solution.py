@@ -23,8 +23,8 @@ from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
 from abiscan.hooks.changes import list_changes
 from abiscan.hooks.fitting import newest_fitting
-from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Problem
-from abiscan.hooks.judgement import list_fitting
+from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError
+from abiscan.hooks.judgement import Problem, list_fitting
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.inputs import interpreter, packages
