@@ -192,7 +192,7 @@ def _fill_index(index: LocalIndex) -> None:
     newest = {"torch/version.py": "__version__ = '2.15.0+cu132'\n", "torch/__init__.py": ""}
     package_wheel(folder, "torch", libraries, version="2.15.0", files=newest)
     vision = {"torchvision/__init__.py": "from . import _C\n"}
-    for version, torch in {"0.28.0": "2.13.0", "0.29.2": "2.15.0"}.items():
+    for version, torch in {"0.20.1": "2.5.1", "0.28.0": "2.13.0", "0.29.2": "2.15.0"}.items():
         metadata = {"Requires-Dist": f"torch=={torch}\nRequires-Dist: numpy"}
         package_wheel(
             folder, "torchvision", {"torchvision/_C.so": NEEDS_CUDA}, version=version, files=vision, metadata=metadata

@@ -23,7 +23,17 @@ DEFAULT_LIMIT: Final = 10**9
 """Bytes, unless the user sets another limit."""
 
 _LIMIT: Final = "limit"  # the name of the file that has the user's
-_KINDS: Final = ("*.operators", "*.headers", "*.layouts", "*.sources", "*.answer", "*.content", "*.part")
+_KINDS: Final = (
+    "*.operators",
+    "*.headers",
+    "*.layouts",
+    "*.sources",
+    "*.answer",
+    "*.content",
+    "*.plan",
+    "*.plan.html",
+    "*.part",
+)
 _DIGEST_SIZE: Final = 32
 _WHEELS: Final = "wheels/*"  # which have a limit of their own
 _DAY: Final = 24 * 3600  # the time of the last use need not be exact, and writing it takes time, too

@@ -341,6 +341,7 @@ def install_checked(
             cpu_question(cpus)  # this processor can be read only before the check is confined
     # They may stand anywhere, like the installer's own options.
     own = [word for word in words if word in OWN_OPTIONS]
+    command = tuple(word for word in words if word not in OWN_OPTIONS)
     if line.command[-1:] == ("install",) and not arguments.has_option(
         line.arguments, "-h", "--help", "-V", "--version"
     ):
@@ -352,38 +353,43 @@ def install_checked(
             line = msgspec.structs.replace(line, arguments=again)
             words = (*line.command, *again, *own)
 
-        def check() -> None:
-            _check_install(installer, environment_for(line.arguments), line.arguments, own, cpus)
+        def check() -> tuple[str, ...]:
+            return _check_install(installer, environment_for(line.arguments), command, line.arguments, own, cpus)
 
         with errors_reported():
             from abiscan.cli import process, supervisor
+            from abiscan.inputs.isolation import Confinement
 
             if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:
-                supervisor.run_first(check)
+                # The check runs the installer itself, which writes and connects, so only time and memory are limited.
+                command = supervisor.result_of(check, Confinement.NONE)
             else:
                 # The folder is gone before the installer takes the place of this process: nobody would remove it later.
                 with process.scratch_folder():
-                    check()
+                    command = check()
     # Rather refuse than let an installation through unchecked because an option is newer than this version of abiscan.
     elif line.doubt is not None and "install" in line.arguments and FORCE not in own:
         problem = f"abiscan does not know the option {line.doubt}, and cannot tell which command this is"
         print_notice(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)")
         sys.exit(2)
-    command = [*program, *(word for word in words if word not in OWN_OPTIONS)]
     sys.stdout.flush()
     temporary.adopt_orphans(orphans=False)  # it would not know that they are its own
-    programs.replace_process(command)
+    programs.replace_process([*program, *command])
 
 
 def _check_install(
     installer: Installer,
     environment: PythonEnvironment,
+    words: tuple[str, ...],
     arguments: Sequence[str],
     own: Collection[str],
     cpus: tuple[str, ...],
-) -> None:
+) -> tuple[str, ...]:
     """Say what an install would break; end the process if it would, unless the user insists.
 
+    Returns the command line with which the installer installs what was checked.
+
+    :param words: the command line as the user typed it
     :param own: the options for abiscan itself
     :param cpus: as for ``install_checked``
     """
@@ -397,7 +403,7 @@ def _check_install(
         refuse_tool_environment(environment)
         with show_progress("") as progress:
             try:
-                outcome = check_install(installer, arguments, Session.of_user(progress, cpus=cpus))
+                outcome = check_install(installer, words, arguments, Session.of_user(progress, cpus=cpus))
             except InstallerError as error:
                 print_notice(str(error), nl=False)
                 sys.exit(error.code)
@@ -405,7 +411,7 @@ def _check_install(
                 if FORCE not in own:
                     raise
                 print_notice(f"abiscan: {error.subject}: {error.problem}; it is installed without a check")
-                return
+                return words
         for line in (*filter(None, [outcome.change]), *outcome.plan, *outcome.notes, *outcome.problems):
             print_notice(f"abiscan: {line}")
         # Problems first: there is no point in asking about a change of torch that would not work.
@@ -414,6 +420,7 @@ def _check_install(
             sys.exit(1)
         if outcome.change is not None and not outcome.change.requested and not {FORCE, ALLOW_TORCH_CHANGE} & set(own):
             _confirm_torch_change(arguments)
+        return outcome.words
 
 
 def _confirm_torch_change(arguments: Sequence[str]) -> None:

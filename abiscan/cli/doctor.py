@@ -81,7 +81,7 @@ def doctor(
         # Two processes with different rights: the one that reads strangers' files cannot connect to anything, and the
         # one that asks the index gets what the first one found as plain data.
         examination = _run_apart(examine_installed, Confinement.OFFLINE)
-        match = _run_apart(search_way_out, Confinement.ONLINE) if examination.to_solve else None
+        match = _run_apart(search_way_out, Confinement.ONLINE) if examination.to_look_up else None
         from abiscan.hooks.doctor import WayOut, conclude_diagnosis
 
         diagnosis = conclude_diagnosis(examination, match or WayOut(), chosen.python, python)

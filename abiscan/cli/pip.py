@@ -21,10 +21,10 @@ def pip(*, python: str | None, cpus: tuple[str, ...], words: tuple[str, ...]) ->
     """Run pip install, unless it would break an extension of torch.
 
     abiscan asks pip what it would install. It checks every wheel with compiled extensions against the torch that will
-    then be installed, and the extensions that are already installed if torch changes. If something
-    would not work then, nothing is installed, and it prints a command that works, if there is one. Otherwise pip runs
-    as usual. What does not work already is no reason to refuse. Nothing is installed either if it is unclear what pip
-    would install.
+    then be installed, the extensions that are already installed if torch changes, and the packages that import what is
+    replaced. If something would not work then, nothing is installed, and it prints a command that works, if there is
+    one. Otherwise pip runs as usual, and installs the files that were checked. What does not work already is no reason
+    to refuse. Nothing is installed either if it is unclear what pip would install.
 
     If torch itself would change, and no requirement, file of requirements or wheel names torch, abiscan asks on a
     terminal, and refuses elsewhere.

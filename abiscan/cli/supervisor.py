@@ -37,19 +37,6 @@ def run_isolated(run: Callable[[], object], confinement: Confinement) -> object:
     os._exit(code)  # it has nothing to clean up, and doing so takes time
 
 
-def run_first(run: Callable[[], object]) -> None:
-    """Call a function in a process of its own, and go on here if it returns; if it ends, so does this process."""
-    # The check runs the installer itself, which writes and connects, so only time and memory are limited.
-    code = _split_process(Confinement.NONE)
-    if code is None:
-        run()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
-    if code:
-        os._exit(code)
-
-
 def result_of(run: Callable[[], _Result], confinement: Confinement) -> _Result:
     """Call a function in a process of its own, and return its result; if that process fails, so does this one.
 

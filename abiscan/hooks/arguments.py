@@ -144,6 +144,16 @@ def keep_contents(words: Sequence[str], *, stdin: bool) -> list[str]:
     ]
 
 
+def files(words: Sequence[str]) -> list[Path]:
+    """Return the files of requirements and of constraints."""
+    return list(map(Path, option_values(words, *_FILE_VALUES)))
+
+
+def upgrades(words: Sequence[str]) -> bool:
+    """Whether packages may be replaced that satisfy what is asked for."""
+    return has_option(words, *_REINSTALL, "-P", "--upgrade-package", "--reinstall-package")
+
+
 def free_versions(words: Sequence[str], free: Collection[str], urls: Mapping[str, str]) -> list[str]:
     """Return the arguments with which to ask what an installer could choose.
 

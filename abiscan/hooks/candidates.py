@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec.structs
 
-from abiscan.hooks.install import Plan, Planned
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import system
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded

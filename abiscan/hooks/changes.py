@@ -18,8 +18,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.fitting import settings_of
-from abiscan.hooks.install import Plan, Planned
+from abiscan.hooks.fitting import FOLDER, settings_of
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.index.client import Index, System
 from abiscan.inputs import interpreter, observed_fs, packages
 from abiscan.inputs.requirement import parse_applying
@@ -28,8 +28,6 @@ from abiscan.results.changes import PackageChange
 
 _SECONDS: Final = 8.0
 """How long the index may take to say how large everything is."""
-
-_FOLDER: Final = "wheels"
 
 
 def list_changes(
@@ -84,7 +82,7 @@ def _describe_packages(
                 planned_and_size = planned, _size_of_file(planned.url)
             elif time.monotonic() < end:
                 if index is None:
-                    folder = session.folder / _FOLDER
+                    folder = session.folder / FOLDER
                     # The interpreter of the plan, which need not be the one that runs abiscan, decides which files fit.
                     index = Index(settings_of(plan.python, options), _make_system(plan.python), folder)
                     stack.enter_context(contextlib.closing(index))
@@ -110,7 +108,8 @@ def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int 
 
 
 def _size_of_file(url: str) -> int | None:
-    status = observed_fs.stat_file(Path(packages.path_of_url(url)))
+    path = Path(packages.path_of_url(url))
+    status = observed_fs.stat_file(path) if observed_fs.is_file(path) else None  # a folder is built from
     return status.st_size if status is not None else None
 
 

@@ -7,7 +7,7 @@ import posixpath
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,12 +20,22 @@ from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Hardware
-from abiscan.hooks.judgement import Fitness, Judgement, MainCause, find_main_cause, judge_package, worst_finding
+from abiscan.hooks.judgement import (
+    Fitness,
+    Judgement,
+    MainCause,
+    Problem,
+    find_main_cause,
+    judge_package,
+    worst_finding,
+)
 from abiscan.hooks.pip import Pip
+from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
 from abiscan.inputs import interpreter, observed_fs, packages, system
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.isolation import turn_of
+from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import is_python_for_torch
@@ -40,7 +50,7 @@ from abiscan.verdict.systems import system_of_torch
 from abiscan.words import first_line
 
 if TYPE_CHECKING:
-    from abiscan.hooks.install import Inspector, Problem
+    from abiscan.hooks.install import Inspector
     from abiscan.hooks.solution import Solution
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
@@ -48,30 +58,36 @@ _COPY: Final = regex(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
 class Examination(Struct, frozen=True, kw_only=True):
-    """What the files of an environment show: the diagnosis without what an index could add, and the broken packages."""
+    """What the files of an environment show: the diagnosis without what an index could add, and the broken packages.
+
+    ``without_gpu`` are the packages that have no code for a GPU that is here.
+    """
 
     diagnosis: Diagnosis
     broken: tuple[Broken, ...]
+    without_gpu: tuple[Distribution, ...] = ()
 
     @property
-    def to_solve(self) -> tuple[Broken, ...]:
-        """The packages for which an index may have versions that work."""
-        has_torch = self.diagnosis.torch is not None
-        return tuple(item for item in self.broken if has_torch and item.is_from_index)
+    def to_look_up(self) -> tuple[Distribution, ...]:
+        """The packages for which an index may have other versions."""
+        broken = (item.distribution for item in self.broken if not item.for_another_python)
+        return tuple(item for item in (*broken, *self.without_gpu) if item.origin is None)
 
 
 class WayOut(Struct, frozen=True, kw_only=True):
     """The one installation after which packages work together.
 
     ``command`` is None if there is none; ``solved`` are the names of the packages that it mends, ``advice`` says what
-    it installs, and ``changes`` what that changes. ``unreachable`` says which index cannot be read, so that nothing is
-    known of what is there.
+    it installs, and ``changes`` what that changes. ``stays`` says which packages an index is not to replace, and why;
+    it is None if no index was asked. ``unreachable`` says which index cannot be read, so that nothing is known of what
+    is there.
     """
 
     command: str | None = None
     solved: tuple[str, ...] = ()
     advice: str | None = None
     changes: tuple[PackageChange, ...] = ()
+    stays: Mapping[str, str] | None = None
     unreachable: str | None = None
 
 
@@ -109,6 +125,7 @@ def examine_environment(
     healthy: list[str] = []
     incomplete: list[str] = []
     broken: list[Broken] = []
+    without_gpu: list[Distribution] = []
     installed = list(packages.list_installed(interpreter.search_path(python)))
     # The order of the questions: a second libtorch makes every other answer about a package worthless; without an
     # extension of torch there is nothing to ask; GPUs matter only for what loads.
@@ -137,8 +154,9 @@ def examine_environment(
                     broken.append(Broken(distribution=distribution, judgement=judgement, cause=main_cause))
                 elif judgement.fitness is Fitness.UNKNOWN:
                     ailments.append(_unknown_ailment(str(distribution), judgement.error))
-                elif problem := _gpu_ailment(distribution, hardware, pip, session):
+                elif problem := _gpu_ailment(distribution, hardware, session):
                     ailments.append(problem)
+                    without_gpu.append(distribution)
                 else:
                     healthy.append(str(distribution))
                     incomplete += [f"{distribution} {lost}" for lost in _describe_loss(judgement)]
@@ -164,6 +182,7 @@ def examine_environment(
             incomplete=tuple(incomplete),
         ),
         broken=tuple(broken),
+        without_gpu=tuple(without_gpu),
     )
 
 
@@ -173,8 +192,8 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     :param python: the interpreter of the environment, None for the running one
     :param named: how the user named it, None if it was found without
     """
-    broken, torch = examination.to_solve, examination.diagnosis.torch
-    if not broken or torch is None:
+    asked, torch = examination.to_look_up, examination.diagnosis.torch
+    if not asked or torch is None:
         return WayOut()
     # What asks an index takes longer to import than an environment takes to look at.
     from abiscan.index.client import settings_of_pip
@@ -185,23 +204,25 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
 
     observed_fs.look_once()  # another day, the index has other versions
     pip = Pip(python, named=named)
+    known = {str(item): Known(name=item.name, version=item.version) for item in asked}
     try:
+        reasons = explain_strangers(known.values(), python, session.index.words, session)
+        stays = {name: reasons[package] for name, package in known.items() if package in reasons}
+        broken = tuple(
+            item for item in examination.broken if item.distribution in asked and str(item.distribution) not in stays
+        )
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), (), session)
-            # First all of them together. If that has no solution, those that the index knows at all: a package that was
-            # built by hand would otherwise leave the rest without one.
-            solution = _solve_broken(broken, torch, pip, inspector, session)
-            if solution is None:
-                on_index = tuple(item for item in broken if pip.list_versions(item.distribution.name, ()))
-                if on_index and on_index != broken:
-                    broken, solution = on_index, _solve_broken(on_index, torch, pip, inspector, session)
+            solution = _solve_broken(broken, torch, pip, inspector, session) if broken else None
     except UnreachableError as error:
         return WayOut(unreachable=f"{error.subject}: {error.problem}")
     except InputError:  # there is no pip to ask
         return WayOut()
+    result = WayOut(stays=stays)
     if solution is None:
-        return WayOut()
-    return WayOut(
+        return result
+    return msgspec.structs.replace(
+        result,
         command=pip.format_command(["install", *solution.words]),
         solved=tuple(str(item.distribution) for item in broken),
         advice=solution.newest,
@@ -220,7 +241,18 @@ def conclude_diagnosis(examination: Examination, result: WayOut, python: str | N
         _make_ailment(item, result.command if str(item.distribution) in result.solved else None, pip)
         for item in examination.broken
     ]
-    ailments = sorted((*examination.diagnosis.ailments, *broken), key=lambda ailment: ailment.severity, reverse=True)
+    upgrades = {
+        str(item): (pip.format_command(["install", "--upgrade", item.name]),)
+        for item in examination.without_gpu
+        if result.stays is not None and item.origin is None and str(item) not in result.stays
+    }
+    suspects = (*(item.distribution for item in examination.broken), *examination.without_gpu)
+    stays = {str(item): explain_origin(item.origin) for item in suspects} | dict(result.stays or {})
+    ailments = [
+        msgspec.structs.replace(item, commands=upgrades.get(item.subject, item.commands), stays=stays.get(item.subject))
+        for item in (*examination.diagnosis.ailments, *broken)
+    ]
+    ailments.sort(key=lambda ailment: ailment.severity, reverse=True)
     return msgspec.structs.replace(
         examination.diagnosis,
         ailments=tuple(ailments),
@@ -260,15 +292,8 @@ class Broken(Struct, frozen=True, kw_only=True):
         return self.judgement.failing_rules == {"python-abi-mismatch"}
 
     @property
-    def is_from_index(self) -> bool:
-        """Whether another version of it may be all that it takes."""
-        return self.distribution.source is None and not self.for_another_python
-
-    @property
     def problem(self) -> Problem:
         """It as a problem to be solved."""
-        from abiscan.hooks.install import Problem
-
         distribution = self.distribution
         return Problem(
             name=distribution.name, version=distribution.version, source=distribution, judgement=self.judgement
@@ -278,7 +303,7 @@ class Broken(Struct, frozen=True, kw_only=True):
 def _solve_broken(
     broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector, session: Session
 ) -> Solution | None:
-    from abiscan.hooks.install import Plan
+    from abiscan.hooks.plan import Plan
     from abiscan.hooks.solution import Task, solve
 
     task = Task(
@@ -297,6 +322,10 @@ def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
     # then look for other versions.
     if distribution.source:
         commands = [pip.format_command(["install", "--no-build-isolation", "-e", distribution.source])]
+    elif distribution.origin:
+        # Built again, it is for the torch that is here; a wheel would be the same as before.
+        words = ["install", "--no-build-isolation", "--force-reinstall", "--no-deps", distribution.origin]
+        commands = [] if is_wheel_name(distribution.origin) else [pip.format_command(words)]
     elif broken.for_another_python:
         commands = [pip.format_command(["install", "--force-reinstall", "--no-deps", str(distribution)])]
     else:
@@ -312,7 +341,7 @@ def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
     )
 
 
-def _gpu_ailment(distribution: Distribution, hardware: Hardware, pip: Pip, session: Session) -> Ailment | None:
+def _gpu_ailment(distribution: Distribution, hardware: Hardware, session: Session) -> Ailment | None:
     """Return a package none of whose kernels run on a GPU of this machine; a part of them may be for other GPUs."""
     if not hardware.gpus:
         return None
@@ -327,7 +356,7 @@ def _gpu_ailment(distribution: Distribution, hardware: Hardware, pip: Pip, sessi
                 effect=Effect.CALL_FAILS,
                 message=f"it has no code that {gpu} runs",
                 extensions=(),
-                commands=(pip.format_command(["install", "--upgrade", distribution.name]),),
+                commands=(),
             )
     return None
 

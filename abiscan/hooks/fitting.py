@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec.structs
 from packaging.utils import canonicalize_name
@@ -14,6 +15,9 @@ from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit_request import Request, answer_request
 from abiscan.torches.torch import TorchChoice
+
+FOLDER: Final = "wheels"
+"""Where in the cache what was read of indexes is."""
 
 
 def newest_fitting(

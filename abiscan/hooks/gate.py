@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.changes import list_changes
-from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
-from abiscan.hooks.judgement import MainCause, find_main_cause, list_fitting
-from abiscan.hooks.solution import Task, solve
+from abiscan.hooks.install import Inspection, Inspector, Installer
+from abiscan.hooks.judgement import MainCause, Problem, find_main_cause, list_fitting
+from abiscan.hooks.pins import Pins
+from abiscan.hooks.plan import Plan
+from abiscan.hooks.solution import Task, explain_stays, solve
 from abiscan.hooks.torch_change import TorchChange, torch_change
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
@@ -25,17 +28,22 @@ class InstallCheck(Struct, frozen=True, kw_only=True):
     """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not.
 
     ``change`` is what becomes of the installed torch; None if it stays as it is. ``plan`` says what would change.
+    ``words`` are the command line with which the installer installs what was checked.
     """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     change: TorchChange | None = None
     plan: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
-def check_install(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
+def check_install(
+    installer: Installer, words: Sequence[str], arguments: Sequence[str], session: Session
+) -> InstallCheck:
     """Check what would be installed, before it is installed.
 
+    :param words: the command line of the installer, as the user typed it
     :param arguments: the arguments of ``install``, in the form of ``CommandLine.arguments``
     :raises InstallerError: the installer itself fails
     :raises UnclearPlanError: the installer does not say clearly what it would install
@@ -54,9 +62,34 @@ def check_install(installer: Installer, arguments: Sequence[str], session: Sessi
         shown: tuple[PackageChange, ...] = ()
         if not lines and not arguments_of.has_option(arguments, "-q", "--quiet"):
             shown = list_changes(plan, inspection.torch, installer.index_options(arguments), session)
+        notes = list(inspection.notes)
         return InstallCheck(
-            problems=tuple(lines), notes=inspection.notes, change=change, plan=tuple(change_lines(shown))
+            problems=tuple(lines),
+            change=change,
+            plan=tuple(change_lines(shown)),
+            words=tuple(words if lines else _pin_files(installer, words, arguments, plan, inspection, session, notes)),
+            notes=tuple(notes),
         )
+
+
+def _pin_files(
+    installer: Installer,
+    words: Sequence[str],
+    arguments: Sequence[str],
+    plan: Plan,
+    inspection: Inspection,
+    session: Session,
+    notes: list[str],
+) -> Sequence[str]:
+    """Return the command line with which the installer installs what was checked, if anything was, and it installs."""
+    if not inspection.files or arguments_of.has_option(arguments, "--dry-run"):
+        return words
+    try:
+        return installer.pin_files(words, arguments, Pins(plan, inspection.files, session))
+    except OSError as error:
+        problem = f"{error.filename}: {error.strerror or error}"
+        notes.append(f"the index could answer otherwise now, since what was checked cannot be written down: {problem}")
+        return words
 
 
 def _explain_refusal(
@@ -73,23 +106,28 @@ def _explain_refusal(
     ]
     for problem, main_cause in zip(inspection.problems, causes, strict=True):
         yield _format_line(problem, main_cause, inspection.torch)
-    names = listed(dict.fromkeys(problem.name for problem in inspection.problems))
-    # Without a torch there is nothing that other versions could work with.
-    if inspection.torch is None:
+    # Without a torch there is nothing that other versions could work with; nor are other versions of what fails for
+    # another package what the user asked for.
+    if inspection.torch is None or all(problem.beside for problem in inspection.problems):
         return
-    task = Task(
-        words=arguments,
-        plan=plan,
-        broken=inspection.problems,
-        torch=inspection.torch,
-    )
     try:
+        stays = explain_stays(inspection.problems, plan, installer, arguments, session)
+        task = Task(
+            words=arguments,
+            plan=plan,
+            broken=inspection.problems,
+            torch=inspection.torch,
+            stays=frozenset(stays),
+        )
         solution = solve(task, installer, inspector, session)
     except UnreachableError as error:
         yield f"did not look for versions that work, since an index cannot be read: {error.subject}: {error.problem}"
         return
+    yield from (f"did not look for other versions of {name}: {reason}" for name, reason in stays.items())
     if solution is None:
-        yield f"found no versions on the index that work together: looked for {names}, and for other releases of torch"
+        names = listed(dict.fromkeys(item.name for item in task.broken if canonicalize_name(item.name) not in stays))
+        looked_for = f"{names}, and for other releases of torch" if names else "other releases of torch"
+        yield f"found no versions on the index that work together: looked for {looked_for}"
         for problem in inspection.problems:
             if fits := list(dict.fromkeys(map(number_of, list_fitting(problem.source, session)))):
                 yield f"{problem} works with torch {', '.join(fits)}"
@@ -106,4 +144,4 @@ def _explain_refusal(
 def _format_line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:
     error = problem.judgement.error
     because = f"it {main_cause.text} ({error})" if main_cause else error
-    return f"{problem} will not work with torch {torch}: {because}"
+    return f"{problem} will not work with {problem.beside or f'torch {torch}'}: {because}"

@@ -7,9 +7,7 @@ compiled extensions is checked against it before anything is installed.
 from __future__ import annotations
 
 import tempfile
-import urllib.parse
-import urllib.request
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -17,7 +15,10 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.judgement import Fitness, Judgement, judge_package
+from abiscan.hooks.judgement import Fitness, Judgement, Problem, is_python_alone, judge_package
+from abiscan.hooks.neighbours import Neighbourhood, requirements_in
+from abiscan.hooks.pins import Pins
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.isolation import turn_of
@@ -26,7 +27,6 @@ from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, is_python_for_torch, name_of
 from abiscan.inputs.version import TorchVersion
-from abiscan.inputs.wheel_tag import is_pure
 from abiscan.regex import regex
 from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
@@ -37,40 +37,6 @@ _OF_CUDA: Final = regex(r"(nvidia|cuda)-")
 _OF_TORCH: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$")
 # From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
 _CUDA_BESIDE: Final = TorchVersion("2.0")
-
-
-class Planned(Struct, frozen=True, kw_only=True):
-    """One package that would be installed.
-
-    ``url`` is the address of its file, with the hash as the fragment; None if only the name is known. ``wheel`` says
-    whether the file is a wheel; otherwise, it has to be built first. ``requires`` has the requirements in its metadata,
-    if they are known. ``requested`` says whether the user asked for it, and not only another package.
-    """
-
-    name: str
-    version: str
-    url: str | None
-    wheel: bool
-    requires: tuple[str, ...]
-    requested: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.version}"
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What an installer would install, and for which interpreter.
-
-    ``removed`` are the canonical names of the packages that it would remove, and not replace.
-    """
-
-    python: str | None
-    packages: tuple[Planned, ...]
-    removed: frozenset[str] = frozenset()
-
-    def find_planned(self, name: str) -> Planned | None:
-        """Return the package of that name that would be installed; None if there is none."""
-        return next((planned for planned in self.packages if canonicalize_name(planned.name) == name), None)
 
 
 class Installer(Protocol):
@@ -101,6 +67,14 @@ class Installer(Protocol):
     def upgrade_options(self, names: Iterable[str]) -> list[str]:
         """Return the options that make it replace these packages, and others only if they require it."""
 
+    def pin_files(self, words: Sequence[str], arguments: Sequence[str], pins: Pins) -> list[str]:
+        """Return the command line with which it installs the files that were checked.
+
+        :param words: its command line as the user typed it
+        :param arguments: the same, without the command
+        :raises OSError: what it is told cannot be written
+        """
+
     def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type.
 
@@ -119,31 +93,17 @@ class InstallerError(Exception):
         self.code = code
 
 
-class Problem(Struct, frozen=True, kw_only=True):
-    """A package that will not work with the torch that will be there.
-
-    ``source`` is the wheel that would be installed, or what is installed already.
-    """
-
-    name: str
-    version: str
-    source: Source
-    judgement: Judgement
-
-    def __str__(self) -> str:
-        installed = "the installed " if isinstance(self.source, Distribution) else ""
-        return f"{installed}{self.name} {self.version}"
-
-
 class Inspection(Struct, frozen=True, kw_only=True):
     """What would become of a plan: its problems, and remarks for the user, one line each.
 
     ``torch`` is the full version of the torch that will be there, None if there will be none or it is unknown.
+    ``files`` are the wheels that were looked at, by the packages of the plan.
     """
 
     torch: str | None
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+    files: Mapping[Planned, Path] = {}
 
 
 class Inspector:
@@ -175,22 +135,33 @@ class Inspector:
         notes = [
             f"{planned} is not checked: it will be built from source" for planned in plan.packages if not planned.wheel
         ]
-        # Only what may be compiled is downloaded: of most plans, that is nothing.
-        suspects = [planned for planned in plan.packages if _may_depend_on_build(plan, planned)]
+        suspects = _list_suspects(plan)
         torch = plan.find_planned("torch")
-        if not suspects and torch is None and not requested:
-            return Inspection(torch=None, problems=(), notes=tuple(notes))
+        if torch is None and ("torch" in plan.removed or not _has_torch(plan.python)):
+            return _without_torch(suspects, notes)
+        # What the name of a wheel says of its contents is only a name, so all of them are downloaded. The installer
+        # finds them in the cache of pip afterwards, or would have to download them anyway.
+        wheels = self._download_wheels(plan, suspects, notes)
+        files = {planned: wheel.path for planned, wheel in wheels.items()}
+        wheels = {planned: wheel for planned, wheel in wheels.items() if _may_concern_torch(planned, wheel, notes)}
+        around = Neighbourhood(plan, files, Path(tempfile.mkdtemp(dir=self._folder)), self._session)
+        if not wheels and torch is None and not requested and not around.is_touched:
+            return Inspection(torch=None, problems=(), notes=tuple(notes), files=files)
         choice = self._find_torch(plan, torch)
         if choice is None:
-            without = [planned for planned in suspects if any(map(_names_torch, planned.requires))]
-            notes += [f"{planned} is not checked: torch will not be installed" for planned in without]
-            return Inspection(torch=None, problems=(), notes=tuple(notes))
+            return _without_torch(suspects, notes)
+        if torch is not None and isinstance(choice, TorchAt):
+            files[torch] = choice.path
         build = choice.open(self._session.files(), self._session).build
         problems = [
-            *self._of_wheels(plan, suspects, choice, notes),
+            *self._of_wheels(wheels, choice, notes),
             *self._of_installed(plan, choice, build, requested, notes),
         ]
-        return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes))
+        if isinstance(choice, TorchOf):  # of another torch, it is not known what would be found beside it
+            broken = {canonicalize_name(problem.name) for problem in problems}
+            others = (*around.find_lacking(notes), *around.find_broken(notes))
+            problems += [problem for problem in others if canonicalize_name(problem.name) not in broken]
+        return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes), files=files)
 
     def list_installed(self, python: str | None) -> tuple[Distribution, ...]:
         """Return the installed packages with extensions of torch, and those of Python code that requires it."""
@@ -226,36 +197,55 @@ class Inspector:
 
         :raises InputError: it cannot be downloaded
         """
-        # Errors are remembered, too: a solution is searched in several rounds, each of which would try again.
-        key = (str(planned), planned.url)
-        if key not in self._wheels:
-            try:
-                with turn_of(str(planned)):
-                    self._wheels[key] = self._fetch_wheel(plan, planned)
-            except InputError as error:
-                self._wheels[key] = error
-        wheel = self._wheels[key]
+        self._fetch_wheels(plan, [planned])
+        wheel = self._wheels[_key_of(planned)]
         if isinstance(wheel, InputError):
             raise wheel
         return wheel
 
-    def _fetch_wheel(self, plan: Plan, planned: Planned) -> FetchedWheel:
-        if planned.url is not None and planned.url.startswith("file:"):
-            return FetchedWheel(path=Path(packages.path_of_url(planned.url)))
-        self._session.progress(f"downloading {planned}")
-        at = f"=={planned.version}" if planned.url is None else f" @ {planned.url}"
-        folder = Path(tempfile.mkdtemp(dir=self._folder))  # two indexes may have files of one name
-        path = packages.fetch_wheel(f"{planned.name}{at}", folder, plan.python, self._options)
-        self.downloaded += path.stat().st_size
-        return FetchedWheel(path=path)
+    def _download_wheels(
+        self, plan: Plan, suspects: Sequence[Planned], notes: list[str]
+    ) -> dict[Planned, FetchedWheel]:
+        """Return the files of packages, without those that cannot be downloaded."""
+        self._fetch_wheels(plan, suspects)
+        wheels: dict[Planned, FetchedWheel] = {}
+        for planned in suspects:
+            wheel = self._wheels[_key_of(planned)]
+            if isinstance(wheel, InputError):
+                notes.append(f"{planned} is not checked: {wheel.problem}")
+            else:
+                wheels[planned] = wheel
+        return wheels
 
-    def _download_wheel(self, plan: Plan, planned: Planned, notes: list[str]) -> FetchedWheel | None:
-        """Return the file of a package, None if it cannot be downloaded."""
+    def _fetch_wheels(self, plan: Plan, wanted: Sequence[Planned]) -> None:
+        """See to it that the files of packages are there, or why they cannot be had."""
+        # Errors are remembered, too: a solution is searched in several rounds, each of which would try again.
+        lacking = [planned for planned in wanted if _key_of(planned) not in self._wheels]
+        for planned in lacking:
+            if planned.url is not None and planned.url.startswith("file:"):
+                self._wheels[_key_of(planned)] = FetchedWheel(path=Path(packages.path_of_url(planned.url)))
+        remote = [planned for planned in lacking if _key_of(planned) not in self._wheels]
+        if not remote:
+            return
+        what = str(remote[0]) if len(remote) == 1 else f"{len(remote)} wheels"
+        self._session.progress(f"downloading {what}")
+        folder = Path(tempfile.mkdtemp(dir=self._folder))  # two indexes may have files of one name
         try:
-            return self._make_wheel(plan, planned)
+            paths = packages.fetch_wheels(list(map(_requirement_of, remote)), folder, plan.python, self._options)
         except InputError as error:
-            notes.append(f"{planned} is not checked: {error.problem}")
-            return None
+            # One run of pip for all, until one fails: it does not say which.
+            if len(remote) == 1:
+                self._wheels[_key_of(remote[0])] = error
+                return
+            half = len(remote) // 2
+            self._fetch_wheels(plan, remote[:half])
+            self._fetch_wheels(plan, remote[half:])
+            return
+        by_name = {canonicalize_name(path.name.partition("-")[0]): path for path in paths}
+        self.downloaded += sum(path.stat().st_size for path in paths)
+        for planned in remote:
+            path = by_name.get(canonicalize_name(planned.name))
+            self._wheels[_key_of(planned)] = FetchedWheel(path=path) if path else _misnamed(planned)
 
     def _judge_source(
         self, source: Source, choice: TorchChoice, beside: Sequence[FetchedWheel] = ()
@@ -277,10 +267,8 @@ class Inspector:
         return judgement
 
     def _of_wheels(
-        self, plan: Plan, suspects: Sequence[Planned], choice: TorchChoice, notes: list[str]
+        self, wheels: Mapping[Planned, FetchedWheel], choice: TorchChoice, notes: list[str]
     ) -> Iterator[Problem]:
-        # All are downloaded before any is judged, since each is judged next to the others.
-        wheels = {planned: wheel for planned in suspects if (wheel := self._download_wheel(plan, planned, notes))}
         for planned, wheel in wheels.items():
             self._session.progress(f"checking {planned}")
             # They are installed together, so one may need libraries of another.
@@ -341,16 +329,54 @@ def _may_use_torch(distribution: Distribution, files: Files) -> bool:
         return True
 
 
-def _may_depend_on_build(plan: Plan, planned: Planned) -> bool:
-    """Whether a package is a wheel for one kind of machine or requires torch, and no dependency of torch itself."""
-    name = urllib.parse.urlsplit(planned.url).path if planned.url else ""
-    package = canonicalize_name(planned.name)
-    return (
-        planned.wheel
-        and (not is_pure(name) or any(map(_names_torch, planned.requires)))
-        and package not in _below_torch(plan)
-        and not _OF_TORCH.match(package)
-    )
+def _key_of(planned: Planned) -> tuple[str, str | None]:
+    return str(planned), planned.url
+
+
+def _requirement_of(planned: Planned) -> str:
+    return f"{planned.name}=={planned.version}" if planned.url is None else f"{planned.name} @ {planned.url}"
+
+
+def _misnamed(planned: Planned) -> InputError:
+    return InputError(str(planned), "the file that pip downloads has the name of another package")
+
+
+def _without_torch(suspects: Iterable[Planned], notes: list[str]) -> Inspection:
+    without = [planned for planned in suspects if any(map(_names_torch, planned.requires))]
+    notes += [f"{planned} is not checked: torch will not be installed" for planned in without]
+    return Inspection(torch=None, problems=(), notes=tuple(notes))
+
+
+def _has_torch(python: str | None) -> bool:
+    """Whether an interpreter finds a torch, readable or not.
+
+    :raises InputError: it cannot be run
+    """
+    package = interpreter.installed_torch() if python is None else interpreter.ask_interpreter(python)[1]
+    return package is not None
+
+
+def _list_suspects(plan: Plan) -> list[Planned]:
+    """Return the wheels that may depend on the build of torch: all but torch itself and its dependencies."""
+    below = _below_torch(plan)
+    return [
+        planned
+        for planned in plan.packages
+        if planned.wheel
+        and (name := canonicalize_name(planned.name)) not in below
+        and (not _OF_TORCH.match(name) or any(map(_names_torch, planned.requires)))
+    ]
+
+
+def _may_concern_torch(planned: Planned, wheel: FetchedWheel, notes: list[str]) -> bool:
+    """Whether a wheel has libraries in it, or requires torch; not if it cannot be read, which is noted."""
+    try:
+        with turn_of(str(planned)):
+            # uv does not say what a package requires.
+            return not is_python_alone(wheel) or any(map(_names_torch, planned.requires or requirements_in(wheel)))
+    except InputError as error:
+        notes.append(f"{planned} is not checked: {error.problem}")
+        return False
 
 
 def _below_torch(plan: Plan) -> set[str]:

@@ -12,11 +12,11 @@ from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
-from abiscan.inputs.packages import Distribution, FetchedWheel
+from abiscan.inputs.files import Wheel
+from abiscan.inputs.packages import Distribution, FetchedWheel, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
-from abiscan.inputs.wheel_tag import is_pure
 from abiscan.pipelines.check import check_targets
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -104,6 +104,24 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return finding.message if finding else next((gap.reason for gap in worst.gaps), "could not be checked")
 
 
+class Problem(Struct, frozen=True, kw_only=True):
+    """A package that will not work with the torch that will be there.
+
+    ``source`` is the wheel that would be installed, or what is installed already. ``beside`` is what else would change,
+    if the package fails for that and not for the torch.
+    """
+
+    name: str
+    version: str
+    source: Source
+    judgement: Judgement
+    beside: str | None = None
+
+    def __str__(self) -> str:
+        installed = "the installed " if isinstance(self.source, Distribution) else ""
+        return f"{installed}{self.name} {self.version}"
+
+
 def judge_package(
     source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()
 ) -> Judgement | None:
@@ -112,7 +130,7 @@ def judge_package(
     :param beside: packages that will be installed with it
     :raises InputError: it cannot be read
     """
-    if _may_be_python(source):
+    if is_python_alone(source):
         return _judge_python(source, choice, session)
     request = CheckRequest(targets=(source,), torches=(choice,), rules=tuple(RULES), neighbours=tuple(beside))
     report = check_targets(request, session)
@@ -122,11 +140,30 @@ def judge_package(
     return Judgement(results=results, package=next(iter(report.packages), None))
 
 
-def _may_be_python(source: Source) -> bool:
-    """Whether a package is Python code alone, by the names of its files, or by its own."""
+def judge_neighbour(
+    distribution: Distribution, choice: TorchChoice, session: Session, *, compared: bool
+) -> Judgement | None:
+    """Check an installed package, whatever its import fails for; None if it is Python code that says nothing of that.
+
+    :param compared: whether the judgement is compared with another one, which has the same mistakes of the reading
+    :raises InputError: it cannot be read, or has nothing to do with torch
+    """
+    if not is_python_alone(distribution):
+        return judge_package(distribution, choice, session)
+    torches = TorchSet([choice], session, [distribution], packages=True)
+    (torch,) = torches.names
+    package = torches.package(distribution, torch, (), compared=compared)
+    return Judgement(results=(), package=package) if package is not None else None
+
+
+def is_python_alone(source: Source) -> bool:
+    """Whether a package is Python code alone, by the names of its files; what its own name says does not count.
+
+    :raises InputError: it cannot be read
+    """
     if isinstance(source, Distribution):
         return not source.objects and not source.images
-    return isinstance(source, FetchedWheel) and is_pure(source.path.name)
+    return isinstance(source, FetchedWheel) and not any(map(is_library, Wheel(source.path).list_members()))
 
 
 def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
@@ -225,5 +262,5 @@ def list_fitting(source: Source, session: Session) -> tuple[str, ...]:
 def _fits_build(source: Source, build: str, session: Session) -> bool:
     judgement = judge_package(source, ReleaseNumber(build), session)
     if judgement is None:  # Python code that does not fail
-        return _may_be_python(source)
+        return is_python_alone(source)
     return judgement.fitness is Fitness.WORKS

@@ -19,9 +19,12 @@ from packaging.version import Version
 
 from abiscan.errors import InputError, UnclearPlanError
 from abiscan.hooks import arguments as arguments_of
-from abiscan.hooks.install import InstallerError, Plan, Planned
+from abiscan.hooks.install import InstallerError
+from abiscan.hooks.pins import Pins, add_options
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, packages, programs
 from abiscan.inputs.kinds import is_wheel_name
+from abiscan.inputs.requirements_file import has_password
 from abiscan.regex import regex
 
 _PLANS_WITH_METADATA: Final = Version("25.1")
@@ -93,6 +96,31 @@ class Pip(Struct, frozen=True):
         """Return the options that make it replace these packages."""
         return ["--upgrade", "--upgrade-strategy", "only-if-needed"]
 
+    def pin_files(self, words: Sequence[str], arguments: Sequence[str], pins: Pins) -> list[str]:
+        """Return the command line with which it installs the files that were checked, and asks no index.
+
+        An index is asked after all if something is built, for which pip looks for further packages, or if pip would
+        not know its password otherwise: then, only the versions are fixed.
+        """
+        versions = pins.versions(others=arguments_of.upgrades(arguments))
+        options = ["--constraint", str(pins.write_file(versions))]
+        if pins.all_wheels and not self._needs_index(arguments):
+            page = pins.write_file(pins.page(), ".plan.html")
+            # In a file of requirements, the last one: of equal files on two pages, pip takes that of the last page.
+            options += ["--requirement", str(pins.write_file(f"--no-index\n--find-links {page.as_uri()}\n"))]
+        return add_options(pins.hash_addresses(words), options)
+
+    def _needs_index(self, arguments: Sequence[str]) -> bool:
+        """Whether the index has to be asked: it has a password, or is to tell when files were uploaded."""
+        from abiscan.hooks.fitting import settings_of  # whoever asks no index does not wait for this import
+
+        urls = settings_of(self.python, self.index_options(arguments)).index_urls
+        return (
+            any("@" in urllib.parse.urlsplit(url).netloc for url in urls)
+            or any(map(has_password, arguments_of.files(arguments)))
+            or arguments_of.has_option(arguments, "--keyring-provider", "--uploaded-prior-to")
+        )
+
     def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type."""
         return shlex.join(["abiscan", "pip", *(["--python", self.named] if self.named else []), *words])
@@ -137,4 +165,5 @@ def _parse_entry(entry: Any) -> Planned:
         wheel=wheel,
         requires=tuple(metadata.get("requires_dist", ())),
         requested=bool(entry.get("requested")),
+        direct=bool(entry.get("is_direct")),
     )

@@ -23,10 +23,13 @@ from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
 from abiscan.hooks.changes import list_changes
 from abiscan.hooks.fitting import newest_fitting
-from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Planned, Problem
-from abiscan.hooks.judgement import list_fitting
+from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError
+from abiscan.hooks.judgement import Problem, list_fitting
+from abiscan.hooks.plan import Plan, Planned
+from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.isolation import turn_of
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of
 from abiscan.inputs.version import TorchVersion, number_of
@@ -61,13 +64,15 @@ class Task(Struct, frozen=True, kw_only=True):
     """What is to be solved.
 
     ``words`` are the arguments of ``install`` that the user gave; ``plan`` is what they would do, and ``broken`` the
-    packages that would not work; ``torch`` is the full version of the torch that would be there.
+    packages that would not work; ``torch`` is the full version of the torch that would be there. ``stays`` are the
+    canonical names of those that no index is to replace.
     """
 
     words: Sequence[str]
     plan: Plan
     broken: Sequence[Problem]
     torch: str
+    stays: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,6 +108,24 @@ def solve(task: Task, installer: Installer, inspector: Inspector, session: Sessi
         return next(search.solutions(), None)
 
 
+def explain_stays(
+    problems: Sequence[Problem], plan: Plan, installer: Installer, words: Sequence[str], session: Session
+) -> dict[str, str]:
+    """Return the canonical names of the packages that no index is to replace, and why.
+
+    :raises UnreachableError: an index cannot be read
+    """
+    known: dict[str, Known] = {}
+    for problem in problems:
+        name, planned = canonicalize_name(problem.name), plan.find_planned(canonicalize_name(problem.name))
+        if isinstance(problem.source, Distribution):
+            known[name] = Known(name=name, version=problem.version, origin=problem.source.origin)
+        elif planned is not None and planned.direct:
+            known[name] = Known(name=name, version=problem.version)
+    reasons = explain_strangers(known.values(), plan.python, installer.index_options(words), session)
+    return {name: reasons[package] for name, package in known.items() if package in reasons}
+
+
 class _Mode(Struct, frozen=True, kw_only=True):
     """What a search may change: the torch (``any_torch``), the versions of the broken packages (``any_version``).
 
@@ -123,6 +146,7 @@ class _Search:
         self._folder = folder
         self._proposed = False
         self._fitting: dict[str, tuple[TorchVersion, ...]] = {}
+        self._stays: dict[tuple[str, str], bool] = {}
 
     @functools.cached_property
     def _torches(self) -> tuple[str, ...]:
@@ -140,10 +164,11 @@ class _Search:
         # From the least change to the greatest, and lazily: whoever takes the first one does not pay for the others.
         # Each step may cost up to eight plans of the installer and as many checks.
         for words in self._list_variants():
-            yield from self._fitted(words)
-            yield from self._searched(words, same_torch)
-            if task.other_kind and (index := self._index_of_kind(words)):
-                yield from self._searched([*words, *index], same_torch)
+            if not task.stays:  # what does not work with this torch, and is not to be replaced, takes another torch
+                yield from self._fitted(words)
+                yield from self._searched(words, same_torch)
+                if task.other_kind and (index := self._index_of_kind(words)):
+                    yield from self._searched([*words, *index], same_torch)
             if not self._torches:
                 continue  # there is no other torch to be had
             if not asked and any(arguments.names_package(task.words, name) for name in task.names):
@@ -203,6 +228,7 @@ class _Search:
         metadata.
         """
         changes_torch = mode.any_torch or self.task.plan.find_planned("torch") is not None
+        names = [name for name in names if name not in self.task.stays]
         free = [*(names if mode.any_version else ()), *(("torch",) if changes_torch else ())]
         upgraded = [*names, "torch"] if changes_torch else names
         file = self._folder / "constraints.txt"
@@ -253,6 +279,14 @@ class _Search:
         has = (self._installer.list_versions(name, [*words, *option]) for name in names)
         return option if any(version.endswith(f"+{kind}") for versions in has for version in versions) else []
 
+    def stays(self, problem: Problem) -> bool:
+        """Whether no index is to replace a package, of which one breaks only with what was proposed."""
+        key = canonicalize_name(problem.name), problem.version
+        if key not in self._stays:
+            reasons = explain_stays([problem], self.task.plan, self._installer, self.task.words, self._session)
+            self._stays[key] = bool(reasons)
+        return self._stays[key]
+
     def find_older_torch(self, problem: Problem, torch: str | None) -> TorchVersion | None:
         """Return the newest release on which a package works, if it is older than the torch on which it does not."""
         here = TorchVersion.parse(torch) if torch else None
@@ -277,7 +311,7 @@ class _Search:
         pins: dict[str, str] = {
             canonicalize_name(planned.name): planned.version
             for planned in proposal.packages
-            if canonicalize_name(planned.name) in names
+            if canonicalize_name(planned.name) in names and canonicalize_name(planned.name) not in self.task.stays
         }
         # What stays installed is pinned, too, if the user asked for another version of it: the command says what
         # happens.
@@ -354,6 +388,8 @@ class _Proposals:
                 return True
         for problem in problems:
             name = canonicalize_name(problem.name)
+            if self._search.stays(problem):
+                return False
             if name not in self.names:
                 self.names.append(name)
             elif self._mode.any_version:

@@ -15,7 +15,8 @@ from packaging.version import InvalidVersion
 
 from abiscan.errors import InputError
 from abiscan.hooks import arguments as arguments_of
-from abiscan.hooks.install import Inspection, Inspector, Plan
+from abiscan.hooks.install import Inspection, Inspector
+from abiscan.hooks.plan import Plan
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session

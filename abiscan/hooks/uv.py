@@ -7,6 +7,7 @@ understood, and a number that is not that of the lines, is an error: what is not
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -25,8 +26,10 @@ from packaging.version import InvalidVersion
 
 from abiscan.errors import InputError, UnclearPlanError
 from abiscan.hooks import arguments as arguments_of
-from abiscan.hooks.install import InstallerError, Plan, Planned
+from abiscan.hooks.install import InstallerError
+from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.pip import list_versions
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import observed_fs, programs
 from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.requirements_file import read_requirements
@@ -57,6 +60,8 @@ _INDEX_VARIABLES: Final = {
     "UV_FIND_LINKS": "--find-links",
 }
 _NAMED_INDEX: Final = regex(r"^[\w-]+=(?=\S)")
+_BUILDING: Final = ("--no-binary",)
+_BUILDING_VARIABLES: Final = ("UV_NO_BINARY", "UV_NO_BINARY_PACKAGE")
 # They name a package whose replacement the user wants.
 _NAMING: Final = ("-P", "--upgrade-package", "--reinstall-package")
 
@@ -144,6 +149,17 @@ class Uv(Struct, frozen=True):
         """Return the options that make it replace these packages."""
         return [word for name in names for word in ("--upgrade-package", name)]
 
+    def pin_files(self, words: Sequence[str], arguments: Sequence[str], pins: Pins) -> list[str]:
+        """Return the command line with which it installs the files that were checked."""
+        # What it builds although there is a wheel has another hash.
+        built = arguments_of.has_option(arguments, *_BUILDING) or any(map(os.environ.get, _BUILDING_VARIABLES))
+        versions = pins.versions(hashes=not built, others=arguments_of.upgrades(arguments))
+        options = ["--constraint", str(pins.write_file(versions))]
+        # The option wins over the variable, of which uv would not know any more.
+        if not arguments_of.has_option(arguments, "-c", "--constraint", "--constraints"):
+            options += [word for file in os.environ.get("UV_CONSTRAINT", "").split() for word in ("--constraint", file)]
+        return add_options(pins.hash_addresses(words), options)
+
     def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type."""
         return shlex.join(["abiscan", "uv", "pip", *words])
@@ -224,8 +240,13 @@ def _merge_versions(changes: Sequence[_Change], text: str) -> tuple[_Change, ...
     :raises UnclearPlanError: it is other JSON, or has other changes
     """
     try:
+        # What is built (a folder, a repository, source code) has no version before it is built.
         entries = [
-            (_ACTIONS[entry["action"]], canonicalize_name(entry["name"]), str(entry["version"]))
+            (
+                _ACTIONS[entry["action"]],
+                canonicalize_name(entry["name"]),
+                str(entry["version"]) if "version" in entry else None,
+            )
             for entry in json.loads(text)["changes"]
         ]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -257,6 +278,7 @@ def _make_planned(change: _Change, *, requested: bool) -> Planned:
         wheel=change.url is None or is_wheel_name(path),
         requires=(),
         requested=requested,
+        direct=change.url is not None,
     )
 
 
@@ -268,8 +290,6 @@ def _asked_for(arguments: Sequence[str]) -> Iterator[str]:
             yield argument.package or wheel.partition("-")[0]
     yield from arguments_of.option_values(arguments, *_NAMING)
     for file in arguments_of.files_of_requirements(arguments):
-        try:
-            lines = read_requirements(file)
-        except InputError:  # one that only uv can read; what it has in it counts as not asked for
-            continue
-        yield from (line.requirement.name for line in lines if not line.constraint)
+        with contextlib.suppress(InputError):  # one that only uv can read; what is in it counts as not asked for
+            lines = read_requirements(file, by_name_only=False)
+            yield from (line.requirement.name for line in lines if not line.constraint)

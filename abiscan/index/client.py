@@ -323,6 +323,14 @@ class Index:
             for candidate in self._choose_wheels(name, version, links[version], variants=variants)
         )
 
+    def versions(self, name: str) -> frozenset[Version]:
+        """Return the versions that the indexes have of a package, for any system, as wheels or as source code.
+
+        :raises UnreachableError: an index cannot be read
+        """
+        found = _list_packages(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
+        return frozenset(Version(package.version) for package in found if package.version is not None)
+
     def _choose_wheels(
         self, name: str, version: Version, links: Sequence[Link], *, variants: bool
     ) -> Iterator[Candidate]:

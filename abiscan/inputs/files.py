@@ -409,6 +409,15 @@ class Wheel:
             tail = functools.partial(_read_packed_end, self._stream, info)
             return trim_library(info.file_size, packed, functools.partial(self.read_member, info), tail)
 
+    def extract_member(self, name: str, path: Path) -> None:
+        """Write a member to a file that does not exist yet.
+
+        :raises InputError: as for ``copy_member``
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as stream:
+            self.copy_member(self._archive.getinfo(name), stream)
+
     def copy_member(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
         """Write all bytes of a member to an empty file; blocks of zeros become holes, which take no space.
 

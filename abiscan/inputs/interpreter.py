@@ -63,12 +63,14 @@ class Interpreter(Struct, frozen=True, kw_only=True):
 
     ``executable`` is its path as it is called, since a virtual environment has a link to another Python; None if only
     its version is known (from the name of torch's own module).
-    ``full_version`` is the text of ``Py_GetVersion()``, None if the interpreter was not run.
+    ``full_version`` is the text of ``Py_GetVersion()``, None if the interpreter was not run. ``over`` is a folder of
+    packages that it is taken to find before all others.
     """
 
     tag: PythonTag
     executable: Path | None = None
     full_version: str | None = None
+    over: str | None = None
 
 
 def running_interpreter() -> Interpreter:

@@ -12,7 +12,7 @@ import sys
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -41,6 +41,7 @@ _FULL: Final = "[Errno 28]"
 _NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
+_USER: Final = regex(r"(?<=:)//[^/@]*@")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
 
 
@@ -49,8 +50,9 @@ class Distribution(Struct, frozen=True, kw_only=True):
 
     ``site`` is the folder it is installed in, ``objects`` the paths of its files that are named like shared objects;
     for an editable install, those in the packages below its ``source``. ``requires`` has the requirements in its
-    metadata. ``images`` are those that are named like libraries of Windows and macOS. ``variant`` is the text of its
-    ``variant.json``, None if it has none.
+    metadata. ``origin`` is the address that it was installed from, editable or not; None if an index had it, or nobody
+    recorded where it is from. ``images`` are those that are named like libraries of Windows and macOS. ``variant`` is
+    the text of its ``variant.json``, None if it has none.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Distribution(Struct, frozen=True, kw_only=True):
     objects: tuple[str, ...]
     requires: tuple[str, ...]
     source: str | None
+    origin: str | None = None
     images: tuple[str, ...] = ()
     variant: str | None = None
 
@@ -183,6 +186,7 @@ def _make_distribution(name: str, distribution: importlib.metadata.Distribution,
         objects=tuple(filter(SHARED_OBJECT.search, libraries)),
         images=tuple(filter(IMAGE_NAME.search, libraries)),
         source=_find_editable(distribution),
+        origin=_find_origin(distribution),
         requires=tuple(requires or ()),
         variant=_read_text(distribution, "variant.json"),
     )
@@ -213,16 +217,32 @@ def _path_of(line: str) -> str:
 
 
 def _find_editable(distribution: importlib.metadata.Distribution) -> str | None:
-    """Return the source folder of an editable install (PEP 610)."""
+    """Return the source folder of an editable install."""
+    origin = _read_origin(distribution)
+    details = origin.get("dir_info")
+    return path_of_url(origin["url"]) if isinstance(details, dict) and details.get("editable") else None
+
+
+def _find_origin(distribution: importlib.metadata.Distribution) -> str | None:
+    """Return the address that a package was installed from, as one to install it from again, without credentials."""
+    origin = _read_origin(distribution)
+    if not origin:
+        return None
+    address, repository, inside = _USER.sub("//", origin["url"]), origin.get("vcs_info"), origin.get("subdirectory")
+    if isinstance(repository, dict):
+        address = f"{repository.get('vcs')}+{address}@{repository.get('commit_id')}"
+    return f"{address}#subdirectory={inside}" if inside else address
+
+
+def _read_origin(distribution: importlib.metadata.Distribution) -> dict[str, Any]:
+    """Return what ``direct_url.json`` has (packaging specifications, "Recording the Direct URL Origin"); it is empty
+    if there is none.
+    """
     try:
         origin = json.loads(_read_text(distribution, "direct_url.json") or "{}")
-        if origin.get("dir_info", {}).get("editable"):
-            path = path_of_url(origin["url"])
-            if b"\0" not in os.fsencode(path):  # no file is called so
-                return path
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        pass  # damaged metadata are treated as missing
-    return None
+    except (ValueError, RecursionError):
+        return {}  # damaged metadata are treated as missing
+    return origin if isinstance(origin, dict) and isinstance(origin.get("url"), str) else {}
 
 
 def path_of_url(url: str) -> str:
@@ -253,34 +273,46 @@ def fetch_wheel(requirement: str, folder: Path, python: str | None, options: Seq
     :param options: further options of ``pip download``
     :raises InputError: there is no such wheel; with pip's error
     """
+    return fetch_wheels([requirement], folder, python, options)[0]
+
+
+def fetch_wheels(
+    requirements: Sequence[str], folder: Path, python: str | None, options: Sequence[str] = ()
+) -> tuple[Path, ...]:
+    """Download wheels with one run of pip, all of them or none; in the order of their names.
+
+    :param requirements: as for ``fetch_wheel``
+    :raises InputError: one of them cannot be had; with pip's error
+    """
     import subprocess
 
     observed_fs.look_once()
+    subject = ", ".join(requirements)
     log = folder / "pip.log"
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "--log", str(log)]
     before = set(folder.iterdir())
     try:
         # ``-qq`` leaves errors only, for ``pip_error``; what a page of the index failed of is in the log alone.
-        command = [*pip_command(python), *words, "--retries", _RETRIES, *options, requirement]
+        command = [*pip_command(python), *words, "--retries", _RETRIES, *options, *requirements]
         process = programs.run_program(command, capture_output=True, timeout=_FETCH_SECONDS)
     except subprocess.TimeoutExpired as error:
         problem = f"could not download a wheel: pip was not done after {_FETCH_SECONDS} s, and was stopped"
-        raise InputError(requirement, problem, "check the network and the index settings") from error
-    fetched = next((path for path in folder.iterdir() if path not in before and is_wheel_name(path.name)), None)
+        raise InputError(subject, problem, "check the network and the index settings") from error
+    fetched = sorted(path for path in folder.iterdir() if path not in before and is_wheel_name(path.name))
     if process.returncode < 0:
         # subprocess: a negative code is the number of the signal that ended it.
         end = signal.Signals(-process.returncode).name
         memory = ": the system has no more memory for what it reads" if end == "SIGKILL" else ""
         problem = f"could not download a wheel: pip was ended by {end}{memory}"
-        raise InputError(requirement, problem, "check the index settings, and what the index sends")
-    if process.returncode or fetched is None:
+        raise InputError(subject, problem, "check the index settings, and what the index sends")
+    if process.returncode or len(fetched) < len(requirements):
         if failed := _explain_unfetched(log, process.stderr):
             problem = f"could not download a wheel: {failed}"
-            raise InputError(requirement, problem, "check the network and the index settings, or run it again")
+            raise InputError(subject, problem, "check the network and the index settings, or run it again")
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
         fix = f"free some space in {folder}, or set TMPDIR" if _FULL in process.stderr else _NO_WHEEL
-        raise InputError(requirement, problem, fix)
-    return fetched
+        raise InputError(subject, problem, fix)
+    return tuple(fetched)
 
 
 def _explain_unfetched(log: Path, stderr: str) -> str | None:

@@ -18,6 +18,7 @@ from abiscan.regex import regex
 _COMMENT: Final = regex(r"(^|\s)#.*$")
 _NESTED: Final = regex(r"(?:-r|--requirement|(?P<constraint>-c|--constraint))(?:\s+|\s*=\s*)(?P<file>\S+)")
 _HASHES: Final = regex(r"\s+--[a-z-]+[= ].*$")
+_PASSWORD: Final = regex(r"^\s*(?:-i|--index-url|--extra-index-url|--pypi-url)[\s=]*\S*(?:@|\$\{)", re.MULTILINE)
 _FIX: Final = "abiscan fit takes requirements by name: NAME, NAME>=VERSION"
 
 
@@ -28,16 +29,18 @@ class Line(Struct, frozen=True, kw_only=True):
     constraint: bool
 
 
-def read_requirements(path: Path, *, constraint: bool = False) -> tuple[Line, ...]:
+def read_requirements(path: Path, *, constraint: bool = False, by_name_only: bool = True) -> tuple[Line, ...]:
     """Return the requirements in a file, and in those that it includes. Options for the installer are left out.
 
     :param constraint: whether it is a file of constraints
+    :param by_name_only: whether it is an error that a requirement names no package of an index: a path, a URL; such
+        lines are left out otherwise
     :raises InputError: it cannot be read, or has requirements that name no package of an index
     """
-    return tuple(_list_lines(path, (), constraint=constraint))
+    return tuple(_list_lines(path, (), constraint=constraint, by_name_only=by_name_only))
 
 
-def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator[Line]:
+def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool, by_name_only: bool) -> Iterator[Line]:
     # By resolved path: a file may include itself through a link, too.
     try:
         if path.resolve() in above:
@@ -52,13 +55,32 @@ def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Ite
         if nested := _NESTED.fullmatch(content):
             inside = path.parent / nested["file"]
             yield from _list_lines(
-                inside, (*above, path.resolve()), constraint=constraint or bool(nested["constraint"])
+                inside,
+                (*above, path.resolve()),
+                constraint=constraint or bool(nested["constraint"]),
+                by_name_only=by_name_only,
             )
         elif content and not content.startswith("--"):
             try:
                 requirement = Requirement(_HASHES.sub("", content))
                 applies = requirement.marker is None or requirement.marker.evaluate()
             except unreadable_requirement() as error:
+                if not by_name_only:
+                    continue
                 raise InputError(f"{path}:{number}", f"is not a requirement by name: {content}", _FIX) from error
             if applies:
                 yield Line(requirement=requirement, constraint=constraint)
+
+
+def has_password(path: Path, above: tuple[Path, ...] = ()) -> bool:
+    """Whether a file of requirements, or one that it includes, names an index with credentials.
+
+    :param above: the files that include it
+    """
+    if path.resolve() in above or not observed_fs.is_file(path):
+        return False
+    text = observed_fs.read_file(path).decode("utf-8", "replace")
+    nested = (
+        path.parent / match["file"] for match in map(_NESTED.fullmatch, map(str.strip, text.splitlines())) if match
+    )
+    return _PASSWORD.search(text) is not None or any(has_password(file, (*above, path.resolve())) for file in nested)

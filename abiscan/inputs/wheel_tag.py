@@ -32,11 +32,6 @@ def is_for_any_system(wheel: str) -> bool:
     return wheel.endswith("-any.whl")
 
 
-def is_pure(wheel: str) -> bool:
-    """Whether a wheel is for every system and every interpreter, by its tags: it has no extension module then."""
-    return wheel.endswith("-none-any.whl")
-
-
 def abi3_python(wheel: str) -> Version | None:
     """Return the oldest Python that a wheel with the tag ``abi3`` is for; None if it has no such tag."""
     match = _ABI3.search(wheel)

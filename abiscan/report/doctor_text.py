@@ -48,8 +48,21 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
         console.print(Text(f"  {clean(command)}"), soft_wrap=True)  # in one line, to be copied
     for line in change_lines(diagnosis.changes):
         console.print(Text(clean(line)), soft_wrap=True)
+    _render_unsolved(diagnosis, console)
+
+
+def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
+    """Write what was not looked for, and why; what was not found."""
+    for ailment in diagnosis.ailments:
+        if ailment.stays is not None:
+            why = f"did not look for other versions of {ailment.subject}: {ailment.stays}"
+            console.print(Text(f"\n{clean(why)}"), soft_wrap=True)
     # What could not be checked has no effect, and nothing was looked for either.
-    unsolved = [ailment.subject for ailment in diagnosis.ailments if ailment.effect and not ailment.commands]
+    unsolved = [
+        ailment.subject
+        for ailment in diagnosis.ailments
+        if ailment.effect and not ailment.commands and ailment.stays is None
+    ]
     names = ", ".join(map(clean, unsolved))
     if diagnosis.unreachable is not None:
         why = f"since an index cannot be read: {diagnosis.unreachable}"

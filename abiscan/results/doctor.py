@@ -42,6 +42,7 @@ class Ailment(Struct, frozen=True, kw_only=True):
     :ivar cause: what lies behind the message, None if unknown: was built for torch 2.5.1
     :ivar message: what the loader says, or what is wrong
     :ivar commands: alternative fixes, the most reliable first
+    :ivar stays: why no version of it from an index is proposed, where one may be a stranger's
     """
 
     subject: str
@@ -51,6 +52,7 @@ class Ailment(Struct, frozen=True, kw_only=True):
     message: Text
     extensions: tuple[str, ...]
     commands: tuple[str, ...]
+    stays: str | None = None
 
     @property
     def severity(self) -> int:

@@ -402,9 +402,13 @@ class TorchAt(Struct, frozen=True):
 
 
 class TorchOf(Struct, frozen=True):
-    """The torch of an interpreter, or of the running one for None."""
+    """The torch of an interpreter, or of the running one for None.
+
+    ``over`` is a folder of packages that lies over what is installed, as if it had been installed already.
+    """
 
     executable: str | None
+    over: str | None = None
 
     def open(self, files: Files, session: Session) -> Torch:
         """Open it.
@@ -417,6 +421,7 @@ class TorchOf(Struct, frozen=True):
             interpreter, package = python.running_interpreter(), python.installed_torch()
         else:
             interpreter, package = python.ask_interpreter(self.executable)
+        interpreter = msgspec.structs.replace(interpreter, over=self.over)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
         if contents := torch_images.find_images(package):

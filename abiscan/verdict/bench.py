@@ -200,19 +200,26 @@ class TorchSet:
         return _is_for(name, machine) if self._all_embedded else embedded.has_build(torch.build, machine)
 
     def package(
-        self, source: Source, name: str, results: Sequence[Result], *, with_findings: bool = False
+        self,
+        source: Source,
+        name: str,
+        results: Sequence[Result],
+        *,
+        with_findings: bool = False,
+        compared: bool = False,
     ) -> PackageResult | None:
         """Return the verdict on a target that is a package, on the named torch; None if it is none.
 
         :param results: those of ``judge`` for the target
         :param with_findings: whether rules on the package as a whole are asked, too
+        :param compared: whether the result is compared with another one, which has the same mistakes of the reading
         """
         if self._is_model(source, name):
             return self._model(source, name, results)
         package = self._read_package(source, name)
         if package is None:
             return None
-        result = package_result(package, self.target(source, name), results)
+        result = package_result(package, self.target(source, name), results, compared=compared)
         if with_findings and missing_torch_name.RULE in self.rules:
             result = msgspec.structs.replace(result, own_findings=tuple(missing_names(package, result)))
         notice = f": {result.error}" if result.error else ""

@@ -60,8 +60,10 @@ class OtherPackages:
         """The libraries of the environment, by base name: to read the soname of each would take too long."""
         if not self._torch.here:
             return {}
-        site = posixpath.dirname(self._torch.package)
-        kept = (item for item in packages.list_installed([site]) if not _OF_TORCH.match(item.name))
+        interpreter = self._torch.interpreter
+        over = (interpreter.over,) if interpreter is not None and interpreter.over else ()
+        folders = (*over, posixpath.dirname(self._torch.package))
+        kept = (item for item in packages.list_installed(folders) if not _OF_TORCH.match(item.name))
         return _by_name(path for distribution in kept for path in distribution.objects)
 
 

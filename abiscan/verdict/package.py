@@ -176,7 +176,7 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     if not torch.here or not observed_fs.is_dir(folder):
         return Surroundings()
     executable = torch.interpreter.executable if torch.interpreter else None
-    search_path = _search_path(executable) if executable else ()
+    search_path = search_path_of(torch)
     if executable:
         observed_fs.observe_python(str(executable), search_path)  # which was perhaps asked before
     # A torch that this Python does not import says nothing about what is installed next to it.
@@ -219,9 +219,8 @@ def packages_with_libraries(torch: Torch) -> dict[str, packages.Distribution]:
 
     What torch's own distribution has beside torch, such as functorch, is a part of torch.
     """
-    executable = torch.interpreter.executable if torch.interpreter else None
     by_module: dict[str, packages.Distribution] = {}
-    for distribution in packages.list_installed(_search_path(executable)) if executable else ():
+    for distribution in packages.list_installed(search_path_of(torch)):
         if any(path.startswith(f"{torch.package}/") for path in distribution.objects):
             continue
         inside = (posixpath.relpath(path, distribution.site) for path in distribution.objects)
@@ -234,6 +233,15 @@ def _packages_have(search_path: Sequence[str], name: str) -> bool:
     """Whether a library of that name is in a package that a Python finds: the code of that may have loaded it."""
     distributions = packages.list_installed(search_path)
     return any(posixpath.basename(path) == name for distribution in distributions for path in distribution.objects)
+
+
+def search_path_of(torch: Torch) -> tuple[str, ...]:
+    """Return where the Python of a torch looks for modules; nothing if it has none that can be asked."""
+    interpreter_of = torch.interpreter
+    if interpreter_of is None or interpreter_of.executable is None:
+        return ()
+    over = (interpreter_of.over,) if interpreter_of.over else ()
+    return (*over, *_search_path(interpreter_of.executable))
 
 
 @functools.lru_cache(maxsize=16)
@@ -322,14 +330,17 @@ def missing_names(read_package: ReadPackage, result: PackageResult) -> Iterator[
         yield from missing_torch_name.list_findings(tuple(of_name), history(name), result.name, torch)
 
 
-def package_result(read_package: ReadPackage, target: ExaminedTarget, results: Sequence[Result]) -> PackageResult:
+def package_result(
+    read_package: ReadPackage, target: ExaminedTarget, results: Sequence[Result], *, compared: bool = False
+) -> PackageResult:
     """Return the verdict on a package on one torch.
 
     :param results: those of its libraries, each checked by itself
+    :param compared: whether the result is compared with another one, which has the same mistakes of the reading
     """
     package, reading = read_package.package, read_package.reading
     outcome = main_import(package.name, reading.imports)
-    if outcome is not None and target.target.is_python:
+    if outcome is not None and target.target.is_python and not compared:
         outcome = _sure(outcome, read_package.surroundings)
     # The reading took place in many worlds. The loads of the outcome are repeated in one, for what it then knows of
     # them.

@@ -64,6 +64,20 @@ def test_it_reaches_the_index_and_says_the_same_each_time(environment: Path, tmp
     assert "abiscan pip install bad==2.0" in first.out
 
 
+@pytest.mark.skipif(sys.platform == "linux" and landlock_version() < 4, reason="needs Landlock with TCP (Linux 6.7)")
+@pytest.mark.usefixtures("wheel_index")
+def test_a_stranger_of_the_same_name_is_not_proposed(environment: Path, tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    package_wheel(wheels, "bad", {"bad/_C.so": extension()}, version="9.0")
+    reason = "no index has bad 1.0, so what one has by that name may be another package"
+    with serving(wheels) as server:
+        done = doctor(environment, server.url, tmp_path / "cache")
+    assert done.code == 1
+    assert f"did not look for other versions of bad==1.0: {reason}" in done.out
+    assert "install bad" not in done.out
+    assert "found nothing" not in done.out
+
+
 @pytest.mark.usefixtures("wheel_index")
 def test_an_index_that_cannot_be_reached_is_not_one_without_versions(environment: Path, tmp_path: Path) -> None:
     with socket.socket() as nobody:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import platform
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from tests.commands.processes import ABISCAN, Finished, on_terminal, run
 from tests.elf_builder import uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_libraries, torch_package
+from tests.hostile.servers import Server, page, serving
 
 pytestmark = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"),
@@ -197,6 +199,77 @@ def test_what_does_not_work_in_a_pipe_is_not_installed(environment: Path) -> Non
     assert done.code == 1
     assert "bad 1.0 will not work with torch 9.9.0+cpu" in done.err
     assert not is_there(environment, "bad")
+def bypassing(index: Path) -> None:
+    """Packages with a library that fails, in wheels whose names say that there is none."""
+    package_wheel(index, "hidden", {"hidden/_C.so": extension(undefined=GONE)}, tag="py3-none-any")
+    package_wheel(index, "outer", {}, metadata={"Requires-Dist": "hidden"}, tag="py3-none-any")
+    required = {"Requires-Dist": "torch", "Provides-Extra": "t"}
+    package_wheel(
+        index, "declared", {"declared/_C.so": extension(undefined=GONE)}, metadata=required, tag="py3-none-any"
+    )
+    optional = {"Requires-Dist": 'hidden; extra == "t"', "Provides-Extra": "t"}
+    package_wheel(index, "extra", {}, metadata=optional, tag="py3-none-any")
+    package_wheel(index, "pure", {}, files={"pure/__init__.py": ""}, tag="py3-none-any")
+
+
+@pytest.mark.parametrize("target", ["hidden", "outer", "declared", "extra[t]"])
+def test_the_contents_of_a_wheel_decide_and_not_its_name(environment: Path, index: Path, target: str) -> None:
+    bypassing(index)
+    done = pip(environment, "install", target, "pure")
+    name = {"outer": "hidden", "extra[t]": "hidden"}.get(target, target)
+    assert (done.code, is_there(environment, "pure")) == (1, False)
+    assert f"{name} 1.0 will not work with torch 9.9.0+cpu: " in done.err
+    assert pip(environment, "install", "pure", "extra").code == 0
+
+
+def lying_index(server: Server, good: Path, bad: Path, *, honest: int) -> None:
+    """Serve a wheel, and later another file in its place; without hashes, and nothing may be kept."""
+    asked: list[str] = []
+
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        asked.extend([handler.path] if handler.command == "GET" else [])
+        file = good if len(asked) <= honest else bad
+        page(file.read_bytes(), {"Cache-Control": "no-store"})(handler)
+
+    package = good.name.partition("-")[0]
+    server.pages[f"/files/{good.name}"] = answer
+    server.lists(package, [{"filename": good.name, "url": f"{server.url}/files/{good.name}", "hashes": {}}])
+
+
+@pytest.mark.parametrize(
+    ("words", "there"),
+    [
+        (["--index-url", "{index}", "twin"], None),
+        (["--index-url", "{index}", "--", "twin"], None),
+        (["-r", "{file}"], None),
+        (["{url}"], "direct_url.json"),
+        (["twin @ {url}"], "direct_url.json"),
+    ],
+)
+def test_what_was_checked_is_what_is_installed(
+    environment: Path, tmp_path: Path, words: list[str], there: str | None
+) -> None:
+    good = package_wheel(tmp_path / "good", "twin", {"twin/_C.so": extension()})
+    bad = package_wheel(tmp_path / "bad", "twin", {"twin/_C.so": extension(undefined=GONE)})
+    variables = {"VIRTUAL_ENV": str(environment), "PIP_NO_INDEX": None, "PIP_FIND_LINKS": None}
+    file = tmp_path / "requirements.txt"
+    with serving() as server:
+        file.write_text(f"--index-url {server.index}\ntwin\n", "utf-8")
+        names = {"index": server.index, "file": file, "url": f"{server.url}/files/{good.name}"}
+        command = ["pip", "install", "--no-cache-dir", *(word.format(**names) for word in words)]
+        # pip asks for the file to plan, then abiscan to check it.
+        lying_index(server, good, bad, honest=2)
+        done = run(*command, env=variables)
+        assert (done.code, is_there(environment, "twin")) == (1, False)
+        assert "DO NOT MATCH THE HASHES" in done.err, done.err
+        lying_index(server, good, bad, honest=9)
+        done = run(*command, env=variables)
+        assert done.code == 0, done.err
+    # It looks as if plain pip had installed it.
+    (info,) = site_of(environment).glob("twin-*.dist-info")
+    assert (info / "REQUESTED").exists()
+    assert (info / "INSTALLER").read_text("utf-8") == "pip\n"
+    assert [name for name in ("direct_url.json",) if (info / name).exists()] == ([there] if there else [])
 
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
@@ -276,3 +349,75 @@ def test_a_plan_that_says_nothing_stops_it(environment: Path, tmp_path: Path) ->
     done = run("pip", "--brand-new", "value", "install", "x", env=variables)
     assert (done.code, done.out) == (2, "")
     assert "--brand-new" in done.err
+
+
+def uv(environment: Path, *words: str, cwd: Path, env: dict[str, str | None] | None = None) -> Finished:
+    variables = {
+        "VIRTUAL_ENV": str(environment),
+        "UV_CACHE_DIR": str(cwd / "cache"),
+        "PATH": f"{Path(str(UV)).parent}{os.pathsep}{os.environ['PATH']}",
+        "UV_NO_CONFIG": "1",
+        **(env or {}),
+    }
+    return run("uv", "pip", "install", *words, env=variables, cwd=cwd)
+
+
+@pytest.mark.skipif(UV is None, reason="needs uv")
+def test_uv_installs_what_was_checked(environment: Path, tmp_path: Path) -> None:
+    good = package_wheel(tmp_path / "good", "twin", {"twin/_C.so": extension()})
+    bad = package_wheel(tmp_path / "bad", "twin", {"twin/_C.so": extension(undefined=GONE)})
+    variables: dict[str, str | None] = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "PIP_NO_CACHE_DIR": "1"}
+    with serving() as server:
+        words = ("--no-cache", "--index-url", server.index, "twin")
+        # uv asks for the file to plan, pip to check it, and then uv again.
+        lying_index(server, good, bad, honest=2)
+        done = uv(environment, *words, cwd=tmp_path, env=variables)
+        assert (done.code != 0, is_there(environment, "twin")) == (True, False), done.err
+        assert "Hash mismatch" in done.err
+        lying_index(server, good, bad, honest=9)
+        done = uv(environment, *words, cwd=tmp_path, env=variables)
+        assert done.code == 0, done.err
+    assert is_there(environment, "twin"), done.err
+    assert (site_of(environment) / "twin" / "_C.so").read_bytes() == extension().build()
+    assert not list(site_of(environment).glob("twin-*.dist-info/direct_url.json"))
+
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "source"
+version = "1.0"
+[project.optional-dependencies]
+x = []
+"""
+BACKEND = """
+import shutil
+def get_requires_for_build_wheel(config_settings=None): return []
+get_requires_for_build_editable = get_requires_for_build_wheel
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    return shutil.copy({wheel!r}, folder).rpartition("/")[2]
+build_editable = build_wheel
+"""
+
+
+@pytest.mark.skipif(UV is None, reason="needs uv")
+@pytest.mark.parametrize(
+    "words", [["-e", "."], ["-e", ".[x]"], ["."], ["source @ {url}"], ["-r", "requirements.txt"], ["{wheel}"]]
+)
+def test_uv_of_what_is_built(environment: Path, tmp_path: Path, words: list[str]) -> None:
+    metadata = {"Provides-Extra": "x"}
+    wheel = package_wheel(tmp_path / "built", "source", {}, metadata=metadata, tag="py3-none-any")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(PROJECT, "utf-8")
+    (project / "backend.py").write_text(BACKEND.format(wheel=str(wheel)), "utf-8")
+    (project / "requirements.txt").write_text("-e .\n", "utf-8")
+    named = [word.format(url=project.as_uri(), wheel=wheel) for word in words]
+    for _ in range(2):  # the second time, it is there already
+        done = uv(environment, "--no-index", *named, cwd=project)
+        assert done.code == 0, done.err
+        assert is_there(environment, "source")
+    assert ("will be built from source" in done.err) == ("{wheel}" not in words and words != ["-r", "requirements.txt"])

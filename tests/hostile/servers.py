@@ -59,7 +59,8 @@ def page(body: bytes, headers: Mapping[str, str] | None = None, status: int = 20
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
             handler.send_header(name, value)
         handler.end_headers()
-        handler.wfile.write(body)
+        if handler.command != "HEAD":
+            handler.wfile.write(body)
 
     return answer
 
@@ -100,6 +101,11 @@ def serving() -> Iterator[Server]:
             server.asked.append(path)
             with contextlib.suppress(OSError):
                 server.pages.get(path, page(b"", status=404))(self)
+
+        def do_HEAD(self) -> None:
+            """Answer what uv asks first."""
+            with contextlib.suppress(OSError):
+                server.pages.get(urllib.parse.urlsplit(self.path).path, page(b"", status=404))(self)
 
     with listening(Handler, server.over) as server.url:
         yield server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from abiscan.results.doctor import Trouble
 from abiscan.results.document import read_schema
 from abiscan.verdict.bench import TorchSet
 from tests.elf_builder import Elf, exports, uses
-from tests.fakes import extension, install, python_of, torch_libraries, torch_package
+from tests.fakes import extension, install, package_wheel, python_of, torch_libraries, torch_package
 
 PYTHON = f"py{sys.version_info[0]}{sys.version_info[1]}"
 GONE = uses("_ZN2at4goneEv")
@@ -90,6 +91,7 @@ def test_without_an_index_nothing_is_looked_for(site: Path, monkeypatch: pytest.
 
     (ailment,) = ailments(site, 1, "--no-index")
     assert (ailment["subject"], ailment["commands"], searches) == ("bad==1.0", [], [])
+    package_wheel(site, "bad", {"bad/_C.so": extension(undefined=GONE)})
     ailments(site, 1, "--no-index", "--find-links", str(site))
     assert len(searches) == 1
 
@@ -218,6 +220,32 @@ def test_an_editable_install_is_to_be_built_again(site: Path, tmp_path: Path) ->
     (info / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
     (found,) = ailments(site, 1)
     assert found["commands"] == [f"{pip(site)} install --no-build-isolation -e {tmp_path / 'src'}"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "address"),
+    [
+        ({"url": "file:///src/mine", "dir_info": {}, "subdirectory": "py"}, "file:///src/mine#subdirectory=py"),
+        (
+            {"url": "https://me:key@host/mine.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "git+https://host/mine.git@abc",
+        ),
+        ({"url": "https://host/mine-1.0-py3-none-any.whl", "archive_info": {}}, None),
+    ],
+)
+def test_what_an_address_had_is_not_replaced_from_an_index(
+    site: Path, wheel_index: Path, origin: dict[str, Any], address: str | None
+) -> None:
+    info = install(site, "mine", {"mine/_C.so": extension(undefined=GONE)}, requires="")
+    (info / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+    for version, undefined in (("1.0", GONE), ("9.0", ())):
+        package_wheel(wheel_index, "mine", {"mine/_C.so": extension(undefined=undefined)}, version=version)
+    (found,) = ailments(site, 1)
+    again = f"{pip(site)} install --no-build-isolation --force-reinstall --no-deps '{address}'"
+    assert [shlex.split(command) for command in found["commands"]] == ([shlex.split(again)] if address else [])
+    assert found["stays"].startswith("it was installed from ")
+    assert "key" not in json.dumps(found)
+    assert f"did not look for other versions of mine==1.0: {found['stays']}" in run(site).stdout
 
 
 def test_a_torch_for_cpus_beside_extensions_for_cuda(site: Path) -> None:

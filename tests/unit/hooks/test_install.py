@@ -84,10 +84,16 @@ def run(python: str, *words: str, code: int = 0) -> str:
     return rest
 
 
-def test_what_fits_goes_to_pip_unchanged(python: str, handed_over: list[list[str]]) -> None:
-    assert run(python, "install", "good", "plain", "--no-deps", "--quiet") == ""
+def test_what_fits_goes_to_pip_with_the_files_that_were_checked(python: str, handed_over: list[list[str]]) -> None:
+    words = ["install", "good", "plain", "--no-deps", "--quiet"]
+    assert run(python, *words) == ""
     pip = programs.python_command(sys.executable, "-m", "pip", "--python", python)
-    assert handed_over == [[*pip, "install", "good", "plain", "--no-deps", "--quiet"]]
+    ((*begin, constraint, versions, requirement, _),) = handed_over
+    assert (begin, constraint, requirement) == ([*pip, *words], "--constraint", "--requirement")
+    assert Path(versions).read_text("utf-8") == "good==1.0\nplain==1.0\n"
+    # Nothing is installed, so nothing has to be fixed.
+    assert run(python, *words, "--dry-run") == ""
+    assert handed_over[1] == [*pip, *words, "--dry-run"]
 
 
 def test_what_does_not_fit_is_refused_in_one_line(python: str, handed_over: list[list[str]]) -> None:

@@ -93,6 +93,20 @@ def test_the_json_of_uv_has_the_version_that_its_text_lacks(uv_says: Said) -> No
     assert (planned.version, planned.url) == ("0.1", "git+https://host/ed@0123456789abcdef")
 
 
+def test_what_is_built_has_no_version_in_the_json_of_uv(uv_says: Said) -> None:
+    # As uv 0.13.9 prints it for `-e proj` where that is installed already.
+    text = """Would uninstall 1 package
+Would install 1 package
+ - proj==1.0 (from file:///src/proj)
+ + proj @ file:///src/proj
+"""
+    changes = [{"name": "proj", "version": "1.0", "action": "uninstalled"}, {"name": "proj", "action": "installed"}]
+    uv_says(text, json.dumps({"changes": changes, "dry_run": True}))
+    plan = Uv().plan_install(["-e", "proj"])
+    assert [(str(planned), planned.wheel) for planned in plan.packages] == [("proj from file:///src/proj", False)]
+    assert plan.removed == set()
+
+
 @pytest.mark.parametrize(
     ("err", "out"),
     [
@@ -128,21 +142,22 @@ def test_uv_installs_into_the_environment_that_is_checked(uv_says: Said, tmp_pat
 
 def test_who_asks_for_torch(uv_says: Said, tmp_path: Path) -> None:
     uv_says(OLD, "")
-    names, constraint, unreadable = (tmp_path / name for name in ("names.txt", "constraint.txt", "unreadable.txt"))
+    names, constraint, folders = (tmp_path / name for name in ("names.txt", "constraint.txt", "folders.txt"))
     names.write_text("old\nTorch>=2\n", "utf-8")
     constraint.write_text("torch==9.8.0\n", "utf-8")
-    unreadable.write_text("-e .\ntorch\n", "utf-8")
+    folders.write_text("-e .\n./x[y]\ntorch\n", "utf-8")
     asking = [
         ["torch==9.8.0"],
         ["Torch[x]"],
         ["/idx/torch-9.8.0-py3-none-any.whl"],
         ["-r", str(names)],
+        ["-r", str(folders)],
         ["old", "-P", "torch"],
         ["old", "--reinstall-package", "torch"],
     ]
     for words in asking:
         assert [planned.requested for planned in Uv().plan_install(words).packages][1]
-    for words in (["old"], ["old", "-c", str(constraint)], ["-r", str(unreadable)], ["-r", str(tmp_path / "none")]):
+    for words in (["old"], ["old", "-c", str(constraint)], ["-r", str(tmp_path / "none")]):
         assert not [planned.requested for planned in Uv().plan_install(words).packages][1]
 
 

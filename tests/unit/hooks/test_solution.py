@@ -139,8 +139,33 @@ def test_extras_and_other_packages_stay(python: str, index: Path) -> None:
 def test_a_wheel_by_its_path_is_replaced_by_its_version(python: str, index: Path, tmp_path: Path) -> None:
     package_wheel(index, "pkg", {"pkg/_C.so": extension()}, version="1.0")
     path = package_wheel(tmp_path / "a folder", "pkg", {"pkg/_C.so": extension(undefined=GONE)}, version="2.0")
+    # The index has no such version, so it may be another package of that name.
+    _, why, none = refusal(python, str(path))
+    reason = "no index has pkg 2.0, so what one has by that name may be another package"
+    assert why == f"did not look for other versions of pkg: {reason}"
+    assert none.endswith("looked for other releases of torch")
+    package_wheel(index, "pkg", {"pkg/_C.so": extension(undefined=GONE)}, version="2.0")
     _, way = refusal(python, str(path))
     assert way == f"this works: abiscan pip --python {python} install pkg==1.0"
+
+
+@pytest.mark.parametrize("origin", [None, {"url": "file:///src/mine", "dir_info": {}}])
+def test_no_stranger_replaces_a_private_package(
+    python: str, index: Path, environment: Path, origin: dict[str, object] | None
+) -> None:
+    # A symbol that the torch of the environment has, and no released one.
+    only_here = uses("_ZN2at4_ops5zeros4callEl")
+    info = install(site_of(environment), "mine", {"mine/_C.so": extension(undefined=only_here)}, requires="")
+    if origin is not None:
+        (info / "direct_url.json").write_text(json.dumps(origin), "utf-8")
+    torch_on(index, "2.13.0")
+    # Somebody else has published something under that name, and it works.
+    package_wheel(index, "mine", {"mine/_C.so": extension()}, version="9.0")
+    problem, why, *rest = refusal(python, "torch==2.13.0")
+    assert problem.startswith("the installed mine 1.0 will not work with torch 2.13.0")
+    because = "it was installed from file:///src/mine, and" if origin else "no index has mine 1.0, so"
+    assert why.startswith(f"did not look for other versions of mine: {because} ")
+    assert "mine==" not in "".join(rest)
 
 
 def test_another_torch_for_the_version_that_was_asked_for(python: str, index: Path) -> None:
@@ -175,8 +200,12 @@ def test_a_torch_that_was_asked_for_stays(python: str, index: Path, environment:
     # What torch 9.9.0 exports here is in no real torch.
     of_old_torch = extension(undefined=uses("_ZN2at4_ops5zeros4callEl"))
     install(site_of(environment), "there", {"there/_C.so": of_old_torch}, requires="")
-    package_wheel(index, "there", {"there/_C.so": extension(undefined=THREADS)}, version="2.0")
-    package_wheel(index, "there", {"there/_C.so": extension(undefined=GONE)}, version="3.0")
+    for version, elf in (
+        ("1.0", of_old_torch),
+        ("2.0", extension(undefined=THREADS)),
+        ("3.0", extension(undefined=GONE)),
+    ):
+        package_wheel(index, "there", {"there/_C.so": elf}, version=version)
     torch_on(index, "2.14.1", "2.13.0", "2.12.1")
     problem, way = refusal(python, "torch==2.13.0")
     assert problem.startswith("the installed there 1.0 will not work with torch 2.13.0+cpu: ")

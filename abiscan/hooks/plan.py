@@ -1,0 +1,42 @@
+"""What an installer would install."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from packaging.utils import canonicalize_name
+
+
+class Planned(Struct, frozen=True, kw_only=True):
+    """One package that would be installed.
+
+    ``url`` is the address of its file, with the hash as the fragment; None if only the name is known. ``direct`` says
+    that the user named the address, and no index. ``wheel`` says whether the file is a wheel; otherwise, it has to be
+    built first. ``requires`` has the requirements in its metadata, if they are known. ``requested`` says whether the
+    user asked for it, and not only another package.
+    """
+
+    name: str
+    version: str
+    url: str | None
+    wheel: bool
+    requires: tuple[str, ...]
+    requested: bool = False
+    direct: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What an installer would install, and for which interpreter.
+
+    ``removed`` are the canonical names of the packages that it would remove, and not replace.
+    """
+
+    python: str | None
+    packages: tuple[Planned, ...]
+    removed: frozenset[str] = frozenset()
+
+    def find_planned(self, name: str) -> Planned | None:
+        """Return the package of that name that would be installed; None if there is none."""
+        return next((planned for planned in self.packages if canonicalize_name(planned.name) == name), None)

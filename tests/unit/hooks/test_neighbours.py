@@ -1,0 +1,112 @@
+"""What an installation breaks around it: real pip, and imports that really work before and fail afterwards."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from abiscan.cli import main
+from tests.elf_builder import exports
+from tests.fakes import extension, install, package_wheel, site_of
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("warm_pip"),
+    pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs x86_64 Linux"),
+]
+
+
+@pytest.fixture(autouse=True)
+def index(wheel_index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The index; what abiscan hands over to runs, but does not replace the tests."""
+
+    def execvp(_: str, program: list[str]) -> None:
+        raise SystemExit(subprocess.run(program, capture_output=True, check=False).returncode)
+
+    monkeypatch.setattr(os, "execvp", execvp)
+    return wheel_index
+
+
+def pip(python: str, *words: str) -> tuple[int, str]:
+    result = click.testing.CliRunner().invoke(main, ["pip", "--python", python, "install", *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stderr
+
+
+def imported(python: str, module: str) -> str:
+    """What Python says of an import, with a torch that has nothing in it."""
+    command = [python, "-c", f"import sys, types; sys.modules['torch'] = types.ModuleType('torch'); import {module}"]
+    return (subprocess.run(command, capture_output=True, text=True, check=False).stderr.splitlines() or [""])[-1]
+
+
+LOWER = {"lower/__init__.py": "", "lower/dtypes/__init__.py": "", "lower/dtypes/nf4.py": "class Tensor: pass\n"}
+MOVED = {"lower/__init__.py": "", "lower/prototype.py": "class Tensor: pass\n"}
+
+
+@pytest.mark.parametrize(
+    ("line", "new", "error"),
+    [
+        ("from lower.dtypes.nf4 import Tensor", MOVED, "ModuleNotFoundError: No module named 'lower.dtypes'"),
+        ("import lower.dtypes.nf4", MOVED, "ModuleNotFoundError: No module named 'lower.dtypes'"),
+        (
+            "from lower.dtypes.nf4 import Tensor",
+            {**LOWER, "lower/dtypes/nf4.py": ""},
+            "ImportError: cannot import name 'Tensor' from 'lower.dtypes.nf4'",
+        ),
+        ("try:\n    import lower.dtypes.nf4\nexcept ImportError:\n    pass", MOVED, ""),
+        ("def use():\n    import lower.dtypes.nf4", MOVED, ""),
+        ("import lower", MOVED, ""),
+    ],
+)
+def test_what_an_upgrade_breaks(
+    python: str, index: Path, environment: Path, line: str, new: dict[str, str], error: str
+) -> None:
+    site = site_of(environment)
+    install(site, "lower", {}, version="0.10", requires="", files=LOWER)
+    install(site, "upper", {}, requires="", files={"upper/__init__.py": f"import torch\n{line}\n"})
+    package_wheel(index, "lower", {}, version="0.18", files=new, tag="py3-none-any")
+    assert imported(python, "upper") == ""
+    code, said = pip(python, "-U", "lower")
+    assert (code, "the installed upper 1.0 will not work with lower 0.18: " in said) == (int(bool(error)), bool(error))
+    assert error in said
+    # What is true: the same with the new version in place.
+    assert pip(python, "-U", "lower", "--force")[0] == 0
+    assert imported(python, "upper").startswith(error)
+    if error:  # it is broken already now: that is no reason to stop
+        package_wheel(index, "lower", {}, version="0.19", files=new, tag="py3-none-any")
+        assert pip(python, "-U", "lower")[0] == 0
+
+
+def test_a_library_of_another_package_that_is_gone(python: str, index: Path, environment: Path) -> None:
+    site = site_of(environment)
+    library = extension(soname="libshared.so", needed=("libc.so.6",), defined=exports("shared"))
+    code = "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'libshared.so'))\n"
+    install(site, "lower", {"lower/libshared.so": library}, requires="", files={"lower/__init__.py": code})
+    using = extension(needed=("libtorch_cpu.so", "libshared.so"))
+    install(site, "upper", {"upper/_C.so": using}, files={"upper/__init__.py": "import lower\nfrom . import _C\n"})
+    package_wheel(index, "lower", {}, version="2.0", files={"lower/__init__.py": ""})
+    code_, said = pip(python, "-U", "lower")
+    assert (code_, "the installed upper 1.0 will not work with lower 2.0: " in said) == (1, True), said
+
+
+@pytest.mark.parametrize(("line", "fails"), [("import lower", True), ("def f():\n    import lower", False)])
+def test_without_what_it_requires(python: str, index: Path, line: str, fails: bool) -> None:
+    package_wheel(index, "lower", {}, files={"lower/__init__.py": ""}, tag="py3-none-any")
+    files = {"upper/__init__.py": f"import torch\n{line}\n"}
+    package_wheel(index, "upper", {}, files=files, metadata={"Requires-Dist": "lower>=1"}, tag="py3-none-any")
+    code, said = pip(python, "--no-deps", "upper")
+    assert code == int(fails)
+    if fails:
+        assert "upper 1.0 will not work with what would be installed, without lower>=1: ModuleNotFoundError" in said
+        assert "No module named 'lower'" in said
+        assert pip(python, "--no-deps", "upper", "--force")[0] == 0
+        assert imported(python, "upper") == "ModuleNotFoundError: No module named 'lower'"
+        assert pip(python, "--no-deps", "--force-reinstall", "upper", "lower")[0] == 0
+    else:
+        assert "abiscan: upper 1.0 requires lower>=1, which will not be there" in said
+        assert imported(python, "upper") == ""
