@@ -150,7 +150,7 @@ def judge_neighbour(
     """
     if not is_python_alone(distribution):
         return judge_package(distribution, choice, session)
-    torches = TorchSet([choice], session, [distribution], packages=True)
+    torches = TorchSet(CheckRequest(targets=(distribution,), torches=(choice,)), session)
     (torch,) = torches.names
     package = torches.package(distribution, torch, (), compared=compared)
     return Judgement(results=(), package=package) if package is not None else None

@@ -18,11 +18,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
-from abiscan.errors import InputError
+from abiscan.errors import InputError, StoppedError
 from abiscan.hooks.judgement import Fitness, Judgement, Problem, judge_neighbour
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, package_files, packages
 from abiscan.inputs.files import Wheel
+from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution, FetchedWheel, is_library
 from abiscan.inputs.requirement import parse_applying, required_by
 from abiscan.inputs.session import Session
@@ -79,7 +80,7 @@ class Neighbourhood:
                 continue
             self._session.progress(f"checking {distribution}")
             self._unpack(self._changes)
-            then = self._judge(distribution, over=True)
+            then = self._judge(distribution, notes, over=True)
             if then is None or then.fitness is not Fitness.FAILS:
                 continue
             problem = Problem(
@@ -89,7 +90,7 @@ class Neighbourhood:
                 judgement=then,
                 beside=beside,
             )
-            now = self._judge(distribution, over=False)
+            now = self._judge(distribution, notes, over=False)
             if now is None or now.fitness is not Fitness.FAILS:
                 yield problem
             else:
@@ -104,7 +105,9 @@ class Neighbourhood:
         for planned, requirements in self._lacking.items():
             missing = listed(map(str, requirements))
             distribution = unpacked.get(canonicalize_name(planned.name))
-            judgement = self._judge(distribution, over=True, compared=False) if distribution is not None else None
+            judgement = (
+                self._judge(distribution, notes, over=True, compared=False) if distribution is not None else None
+            )
             if distribution is not None and judgement is not None and judgement.fitness is Fitness.FAILS:
                 yield Problem(
                     name=planned.name,
@@ -150,10 +153,16 @@ class Neighbourhood:
                 if now is None or not requirement.specifier.contains(now.version, prereleases=True):
                     yield requirement
 
-    def _judge(self, distribution: Distribution, *, over: bool, compared: bool = True) -> Judgement | None:
+    def _judge(
+        self, distribution: Distribution, notes: list[str], *, over: bool, compared: bool = True
+    ) -> Judgement | None:
         choice = TorchOf(self._plan.python, over=str(self._folder) if over else None)
         try:
-            return judge_neighbour(distribution, choice, self._session, compared=compared)
+            with turn_of(str(distribution)):
+                return judge_neighbour(distribution, choice, self._session, compared=compared)
+        except StoppedError as error:
+            notes.append(f"{distribution} is not checked: {error.problem}")
+            return None
         except InputError:  # it has nothing to do with torch, or cannot be read now either
             return None
 

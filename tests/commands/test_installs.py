@@ -199,6 +199,8 @@ def test_what_does_not_work_in_a_pipe_is_not_installed(environment: Path) -> Non
     assert done.code == 1
     assert "bad 1.0 will not work with torch 9.9.0+cpu" in done.err
     assert not is_there(environment, "bad")
+
+
 def bypassing(index: Path) -> None:
     """Packages with a library that fails, in wheels whose names say that there is none."""
     package_wheel(index, "hidden", {"hidden/_C.so": extension(undefined=GONE)}, tag="py3-none-any")
