@@ -26,7 +26,7 @@ from abiscan.python.rejections import (
     perhaps_comma,
     unknown_words,
 )
-from abiscan.python.tokens import Field, Literal, NoTokens, Part, Token, is_new_text, tokens_of
+from abiscan.python.tokens import Literal, NoTokens, Part, ReplacementField, Token, is_new_text, tokens_of
 from abiscan.regex import regex
 
 _Node = TypeVariable("_Node")
@@ -246,7 +246,7 @@ class _Rewriting:
 
     def _has_newer(self, token: Token) -> bool:
         """Whether a field of a text has something newer inside that is not about texts."""
-        fields = [part for part in token.parts or () if isinstance(part, Field)]
+        fields = [part for part in token.parts or () if isinstance(part, ReplacementField)]
         codes = (self._data[slice(*field.value)] for field in fields if any(t.text == b"*" for t in field.tokens))
         return any(_Rewriting(b"(" + code + b"\n)").newer for code in codes)
 

@@ -38,7 +38,7 @@ _CLOSING: Final = b")]}"
 _MOST_NESTED: Final = 50
 
 
-class Field(Struct, frozen=True, kw_only=True):
+class ReplacementField(Struct, frozen=True, kw_only=True):
     """A field of an f-string, ``{value = !r:>5}``.
 
     :ivar value: where its expression is
@@ -65,7 +65,7 @@ class Literal(Struct, frozen=True):
     end: int
 
 
-Part = Literal | Field
+Part = Literal | ReplacementField
 
 
 class Token(Struct, frozen=True):
@@ -135,7 +135,7 @@ def _read_parts(data: bytes, position: int, between: object, quote: bytes, depth
         position = field.end
 
 
-def _read_field(data: bytes, start: int, quote: bytes, depth: int) -> Field:
+def _read_field(data: bytes, start: int, quote: bytes, depth: int) -> ReplacementField:
     inside: list[Token] = []
     brackets = 0
     shown = None
@@ -168,7 +168,7 @@ def _read_field(data: bytes, start: int, quote: bytes, depth: int) -> Field:
         parts, position = _read_parts(data, position + 1, _SPECIFICATION[quote], quote, depth + 1)
     if not data.startswith(b"}", position):
         raise NoTokens
-    return Field(
+    return ReplacementField(
         start=start,
         end=position + 1,
         value=value,
@@ -182,10 +182,12 @@ def _read_field(data: bytes, start: int, quote: bytes, depth: int) -> Field:
 
 def is_new_text(token: Token, data: bytes) -> bool:
     """Whether a text needs Python 3.12: before, a field was cut out of a text that had been read to its end."""
-    return any(_is_new_field(part, token, data, nested=0) for part in token.parts or () if isinstance(part, Field))
+    return any(
+        _is_new_field(part, token, data, nested=0) for part in token.parts or () if isinstance(part, ReplacementField)
+    )
 
 
-def _is_new_field(field: Field, token: Token, data: bytes, *, nested: int) -> bool:
+def _is_new_field(field: ReplacementField, token: Token, data: bytes, *, nested: int) -> bool:
     start, end = field.shown or field.value
     code = data[start:end]
     return bool(
@@ -196,6 +198,8 @@ def _is_new_field(field: Field, token: Token, data: bytes, *, nested: int) -> bo
         or (len(token.quote) == 1 and b"\n" in code)
         or any(inner.kind == "comment" or is_new_text(inner, data) for inner in field.tokens)
         or any(
-            _is_new_field(part, token, data, nested=nested + 1) for part in field.parts or () if isinstance(part, Field)
+            _is_new_field(part, token, data, nested=nested + 1)
+            for part in field.parts or ()
+            if isinstance(part, ReplacementField)
         )
     )
