@@ -18,7 +18,7 @@ from abiscan.binary.mangling import demangle_type
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import LoadError
-from abiscan.linkage.shared_types import Touch, TypeUse, find_touches
+from abiscan.linkage.shared_types import CLASS_MAP, TYPE_KIND, Touch, TypeUse, find_touches
 from abiscan.regex import regex
 from abiscan.torches import embedded, layouts, string_abi
 from abiscan.torches.layout_changes import LayoutChange, SlotChange, change_between, method_name, slots_between
@@ -28,7 +28,7 @@ from abiscan.torches.torch_layouts import TorchLayouts
 if TYPE_CHECKING:
     from abiscan.binary.elf import SharedObject
     from abiscan.binary.typeinfo import CxxClass
-    from abiscan.registrations import Library, RegisteredKernel, RegisteredOperator, Registrations
+    from abiscan.registrations import CustomClass, Library, RegisteredKernel, RegisteredOperator, Registrations
 
 _STRING: Final = regex(r"\bbasic_string\b|\bstd::list\b")
 """What differs between the two: _GLIBCXX_USE_CXX11_ABI is also about lists."""
@@ -40,8 +40,14 @@ _ELSEWHERE: Final = regex(
 
 _NAMES: Final = regex(r"(?:\w+::)+\w+")
 
-CROSSING: Final = ("torch::CppFunction", "c10::FunctionSchema", "torch::Library", "c10::RegisterOperators::Options")
-"""The classes whose objects are passed to torch with each registration, by torch/library.h and by its predecessor."""
+CROSSING: Final = (
+    *("torch::CppFunction", "c10::FunctionSchema", "torch::Library", "c10::RegisterOperators::Options"),
+    *("c10::optional<c10::DispatchKey>", TYPE_KIND, CLASS_MAP),
+)
+"""What is passed to torch with each registration, by torch/library.h, its predecessor, and torch/custom_class.h."""
+
+_CONTAINER: Final = regex(r"8optionalI|8ArrayRefI|St6vectorI|4ListI|4DictI|St5tuple|St13unordered_map")
+"""In the C++ type of a kernel: what torch has types for that inlined code makes."""
 
 _ALLOCATES: Final = (TypeUse.CONSTRUCTS, TypeUse.BY_VALUE, TypeUse.ELEMENTS, TypeUse.DERIVES)
 _PASSES: Final = (TypeUse.CONSTRUCTS, TypeUse.BY_VALUE, TypeUse.ELEMENTS, TypeUse.REFERS)
@@ -182,7 +188,7 @@ def compare_layouts(shared: SharedClasses, target: TorchLayouts) -> LayoutDrift 
         shared, [str(release) for release in shared.candidates if layouts.is_known(str(release), machine)]
     )
     if not candidates:
-        passed = tuple(name for name in CROSSING if _passed_at_load(shared, name))
+        passed = tuple(name for name in CROSSING if _is_class(name) and _passed_at_load(shared, name))
         return _drift_of_unknown_build(shared, passed) if passed else None
     uncompared = tuple(_classes_uncompared(shared, candidates, target))
     readings = [_drifts_of_types(shared, candidate, target, uncompared) for candidate in candidates]
@@ -245,7 +251,11 @@ def _classes_compiled(shared: SharedClasses, built_for: str, target: TorchLayout
 def _classes_unknown(shared: SharedClasses, built_for: str, target: TorchLayouts) -> Iterator[str]:
     """Yield the shared classes, bases of the object's own among them, whose layout in ``target`` is unknown."""
     for name in sorted(shared.touches):
-        if target.source_of(name) is None and layouts.find_layout(name, built_for, shared.machine) is not None:
+        if (
+            _is_class(name)
+            and target.source_of(name) is None
+            and layouts.find_layout(name, built_for, shared.machine) is not None
+        ):
             yield name
 
 
@@ -258,6 +268,11 @@ def _classes_uncompared(shared: SharedClasses, candidates: Sequence[str], target
         return
     if shared.cxx11 not in (embedded.uses_cxx11_strings(candidate, shared.machine) for candidate in candidates):
         yield from (name for name in sorted(shared.touches) if _holds_string(name, candidates[-1], shared.machine))
+
+
+def _is_class(name: str) -> bool:
+    """Tell whether headers declare it as a class: only then a torch that is not embedded has a layout of it."""
+    return name not in (TYPE_KIND, CLASS_MAP) and "<" not in name
 
 
 def _holds_string(name: str, release: str, machine: Machine, seen: frozenset[str] = frozenset()) -> bool:
@@ -378,11 +393,15 @@ def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
         return False
     # With the stable ABI, torch creates the object itself.
     kernels = [kernel for kernel in registrations.kernels if kernel.abi_version is None]
-    kinds: dict[str, Iterable[Library | RegisteredKernel | RegisteredOperator]] = {
+    kinds: dict[str, Iterable[Library | RegisteredKernel | RegisteredOperator | CustomClass]] = {
         "torch::Library": registrations.libraries,
         "torch::CppFunction": kernels,
         "c10::FunctionSchema": registrations.operators,
         "c10::RegisterOperators::Options": kernels,
+        "c10::optional<c10::DispatchKey>": [library for library in registrations.libraries if not library.stable],
+        # Torch compares the schema that it infers from a kernel with that of the operator.
+        TYPE_KIND: [kernel for kernel in kernels if kernel.signature and _CONTAINER.search(kernel.signature)],
+        CLASS_MAP: registrations.classes,
     }
     return any(registration.phase.value != "on-call" for registration in kinds[name])
 
@@ -411,8 +430,6 @@ def _drifts_of_tables(shared: SharedClasses, candidates: Sequence[str], target: 
 
 def predict_crash(drifts: Iterable[LayoutDrift], target: str | None) -> LoadError | None:
     """Predict the error of a load that passes objects with a different layout; return None if nothing is passed.
-
-    The behaviour is undefined, so the message only says why; return None if nothing is passed.
 
     The behaviour is undefined, so the message only says why.
     """

@@ -47,6 +47,13 @@ class Touch(NamedTuple):
 _CLASS_NAME: Final = regex(r"(?:at|c10|c10d|caffe2|torch)(?:::\w+)+")
 _SEQUENCE: Final = regex(r"(?:std::vector|std::initializer_list|c10::ArrayRef|c10::SmallVector\w*)$")
 _EMBEDDING: Final = regex(r"(?:(?:std|c10)::optional|std::pair|std::tuple|std::array|std::variant)$")
+_OPTIONAL: Final = regex(r"c10::optional<[\w:]+>")
+_TYPE_OBJECT: Final = regex(r"(?:_ZTV)?N3c10[0-9]+\w+TypeE")
+TYPE_KIND: Final = "c10::TypeKind"
+"""Every object of a ``c10::Type`` has its number in it."""
+CLASS_MAP: Final = "c10::getCustomClassTypeMap()"
+"""Where custom classes are registered: no name has its result, which inlined code works with."""
+_CLASS_MAP_SYMBOL: Final = "_ZN3c1021getCustomClassTypeMapEv"
 _SOURCE_NAME: Final = regex(r"([0-9]{1,5})")
 _NESTED: Final = regex(r"_ZN[rVK]*[RO]?(?=2at|3c10|4c10d|5torch|6caffe2)")
 _STRUCTOR: Final = regex(r"[CD][0-5]")
@@ -60,6 +67,10 @@ def find_touches(imports: Iterable[str], defined: Iterable[str], derived: Iterab
     :param derived: the classes whose type information it contains
     """
     for symbol in imports:
+        if symbol == _CLASS_MAP_SYMBOL:
+            yield Touch(CLASS_MAP, TypeUse.REFERS, symbol)
+        if _TYPE_OBJECT.fullmatch(symbol):
+            yield Touch(TYPE_KIND, TypeUse.CONSTRUCTS, symbol)
         owner, is_structor = _owner_of(symbol)
         if owner:
             yield Touch(owner, TypeUse.CONSTRUCTS if is_structor else TypeUse.REFERS, symbol)
@@ -71,6 +82,8 @@ def find_touches(imports: Iterable[str], defined: Iterable[str], derived: Iterab
         if owner:
             yield Touch(owner, TypeUse.HAS_STRUCTOR if is_structor else TypeUse.COMPILED, symbol)
     for cxx_class in derived:
+        if cxx_class.slots and _TYPE_OBJECT.fullmatch(cxx_class.name):
+            yield Touch(TYPE_KIND, TypeUse.CONSTRUCTS, cxx_class.name)
         for base in cxx_class.bases:
             yield Touch(demangle_type(base), TypeUse.DERIVES, cxx_class.name)
 
@@ -94,6 +107,8 @@ def _owner_of(symbol: str) -> tuple[str, bool]:
 
 def _uses_in_parameter(parameter: str) -> Iterator[tuple[str, TypeUse]]:
     """Yield the classes in the type of a parameter, and how an object of each class is shared."""
+    if _OPTIONAL.fullmatch(parameter):
+        yield parameter, TypeUse.BY_VALUE
     for class_name in _CLASS_NAME.finditer(parameter):
         around = _templates_around(parameter, class_name.start())
         after = parameter[class_name.end() :].lstrip()

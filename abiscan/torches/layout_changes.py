@@ -15,6 +15,13 @@ _HOLDING: Final = regex(r"(?:std::(?:vector|array|deque|list|optional)|c10::(?:o
 _COUNT: Final = regex(r"(?:std::atomic<)?(?:unsigned |signed )?(?:int|long|short|size_t|u?int\d+_t)\b")
 _WORD: Final = 8
 
+RESULT: Final = "(result)"
+PASSED: Final = "(passed)"
+"""What a table has beside members: the result of a function, and how an object is passed by value.
+
+The text of their type tells them apart.
+"""
+
 
 class LayoutChange(NamedTuple):
     """A class whose memory layout changed.
@@ -176,6 +183,8 @@ def _list_differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[
 
 
 def _compare_fields(old: Field, new: Field) -> Iterator[tuple[str, bool]]:
+    if new.name in (RESULT, PASSED) and old.type != new.type:
+        yield f"{new.name[1:-1]}: {old.type} → {new.type}", True
     if old.size != new.size and old.size is not None and new.size is not None:
         yield f"{new.name} ({new.type}): {old.size} → {new.size} bytes", True
     elif (old.size is None) != (new.size is None):
