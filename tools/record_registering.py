@@ -1,38 +1,93 @@
 """Record what happens when the samples of ``tests/oracle/registering`` are loaded into a real torch.
 
-    python tools/record_registering.py build    # with the headers of the torch of this Python
-    python tools/record_registering.py load     # what is built, into the torch of this Python
+    python tools/record_registering.py build TORCH FOLDER  # the samples for one release, with its headers
+    python tools/record_registering.py load                # all of them, into the torch of this Python
 
-``registering.cpp`` registers in one of several ways in each file; ``build`` puts the files for one release into
-``registering.tar.xz``. ``load`` loads all of them, each in a process of its own, and replaces in ``loads.json`` what is
-recorded of this release: ``loads``, the text of the exception that ends the load, or the name of the signal.
+``registering.cpp`` registers in one of several ways in each file. ``build`` writes ``FOLDER/RELEASE/WAY.so`` and
+``load`` replaces in ``loads.json`` what is recorded of this release: ``loads``, ``raises``, or the name of the signal
+that ends the process. Each load has a process of its own, forked after ``import torch``. ``samples.tar.xz`` is the
+folder, packed.
 
-Name another torch with ``PYTHONPATH``. A CUDA build can be used where there is no CUDA: see ``tools/stub_libraries.py``.
-Runs on Python 3.8 and newer with the standard library, gcc and torch.
+A CUDA build can be used where there is no CUDA: see ``tools/stub_libraries.py``. Runs on Python 3.8 and newer with the
+standard library; building needs g++.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import io
 import json
 import os
-import re
 import signal
 import subprocess
-import sys
 import sysconfig
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Dict, Tuple
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "registering"
-SOURCE = FOLDER / "registering.cpp"
-SAMPLES = FOLDER / "registering.tar.xz"
 LOADS = FOLDER / "loads.json"
-
+SAMPLES = FOLDER / "samples.tar.xz"
 WAYS = ("backend", "operators", "inferred", "custom_class", "old_api")
-_MISSING = {(1, 4): {"backend", "operators", "inferred"}, (1, 5): {"backend"}}
-_HEADERS = ("ATen/ATen.h", "ATen/core/op_registration/op_registration.h", "torch/custom_class.h", "torch/library.h")
+
+
+def build(torch: Path, output: Path) -> None:
+    """Build the samples for one release, as far as it has their interface."""
+    version = (torch / "version.py").read_text("utf-8").partition("__version__ = '")[2].partition("'")[0].partition("+")[0]
+    major, minor, _ = map(int, version.split("."))
+    number = 100 * major + minor
+    libraries = ["torch", "c10", *(["torch_cpu"] if number > 104 else ["torch_python"])]
+    (output / version).mkdir(parents=True, exist_ok=True)
+    for way in WAYS:
+        command = [
+            *("g++", "-O1", "-g0", "-w", "-fPIC", "-shared", "-s", "-Wl,--no-as-needed"),
+            *(f"-std=gnu++{14 if number < 200 else 17}", f"-D_GLIBCXX_USE_CXX11_ABI={int(number >= 207)}"),
+            *(f"-DTORCH={number}", f"-D{way.upper()}", "tests/oracle/registering/registering.cpp"),
+            *(f"-I{torch / 'include'}", f"-I{torch / 'include/torch/csrc/api/include'}"),
+            *(f"-I{sysconfig.get_paths()['include']}", f"-L{torch / 'lib'}", *(f"-l{name}" for name in libraries)),
+            *(f"-ffile-prefix-map={torch}=torch", "-o", str(output / version / f"{way}.so")),
+        ]
+        subprocess.run(command, cwd=FOLDER.parents[2], check=False)
+
+
+def load(samples: Path) -> None:
+    """Load all samples, and put what happens into the record."""
+    import torch
+
+    recorded = json.loads(LOADS.read_text("utf-8"))
+    release = torch.__version__.partition("+")[0]
+    for path in sorted(samples.glob("*/*.so")):
+        process = os.fork()
+        if not process:
+            try:
+                torch.ops.load_library(str(path))
+            except BaseException:  # noqa: BLE001
+                os._exit(1)
+            os._exit(0)
+        status = os.waitpid(process, 0)[1]
+        name = path.relative_to(samples).as_posix()
+        ended = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else None
+        recorded.setdefault(name, {})[release] = ended or ("raises" if status else "loads")
+    rows = (f"{json.dumps(name)}: {json.dumps(of_sample)}" for name, of_sample in recorded.items())
+    LOADS.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
+
+
+def main() -> None:
+    """Build or load."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    building = commands.add_parser("build")
+    building.add_argument("torch", type=Path, help="the folder of the torch package")
+    building.add_argument("output", type=Path)
+    commands.add_parser("load")
+    arguments = parser.parse_args()
+    if arguments.command == "build":
+        build(arguments.torch.resolve(), arguments.output.resolve())
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(SAMPLES) as archive:
+            archive.extractall(scratch)  # noqa: S202
+        load(Path(scratch))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.schema_objects import Schema
+from abiscan.emulation.strings import EMPTY_REP, REP_SIZE
 from abiscan.emulation.torch_state import TorchState
 
 CPP_FUNCTION_WORDS: Final = 9  # up to the schema, where it comes last
@@ -72,7 +74,7 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     """Return the kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
     machine, process = state.process.machine, state.process
     if size == CPP_FUNCTION_WORDS and address not in state.doubled:
-        state.recorder.debug_at.update(_empty_strings(machine.words(address, _WORDS_WITH_STRING), address))
+        state.recorder.debug_at.update(_empty_strings(process, machine.words(address, _WORDS_WITH_STRING), address))
     words = machine.words(address, size)
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
@@ -112,10 +114,13 @@ def _code(state: TorchState, words: Sequence[int]) -> Iterator[int]:
     yield from dict.fromkeys(word - process.image.base for word in (*words, *functor) if process.image.is_code(word))
 
 
-def _empty_strings(words: Sequence[int], address: int) -> Iterator[int]:
-    """Yield offsets of empty strings of the new kind: a pointer to the characters inside, the length, then a NUL."""
+def _empty_strings(process: EmulatedProcess, words: Sequence[int], address: int) -> Iterator[int]:
+    """Yield the offset of an empty string: a pointer to the one that all of the old kind share, or one of the new kind,
+    a pointer to the characters inside, the length, then a NUL.
+    """
     for at in _STRING_WORDS:
-        if words[at] == address + 8 * (at + 2) and not words[at + 1] and not words[at + 2] & 0xFF:
+        new = words[at] == address + 8 * (at + 2) and not words[at + 1] and not words[at + 2] & 0xFF
+        if new or process.name_at(words[at] - REP_SIZE) == EMPTY_REP:
             yield 8 * at
             return  # the next words are in its buffer, or after the object
 

@@ -18,7 +18,7 @@ from abiscan.binary.mangling import demangle_type
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import LoadError
-from abiscan.linkage.shared_types import CLASS_MAP, TYPE_KIND, Touch, TypeUse, find_touches
+from abiscan.linkage.shared_types import CLASS_MAP, TYPE_KIND, Touch, TypeUse, find_touches, made_type
 from abiscan.regex import regex
 from abiscan.torches import embedded, layouts, string_abi
 from abiscan.torches.layout_changes import LayoutChange, SlotChange, change_between, method_name, slots_between
@@ -364,10 +364,20 @@ def _drifts_of_types(
         change = change_between(name, ReleaseLayouts(built_for, shared.machine), source) if source else None
         if change is None or not (change.moved or change.resized):
             continue
-        certainty = _decide_certainty(change, class_touches, shared.registrations)
+        touches = tuple(_touches_of_kinds(class_touches, change)) if name == TYPE_KIND else class_touches
+        certainty = _decide_certainty(change, touches, shared.registrations)
         if certainty is not None:
-            drifts[name] = TypeDrift(change=change, certainty=certainty, touches=class_touches)
+            drifts[name] = TypeDrift(change=change, certainty=certainty, touches=touches)
     return drifts
+
+
+def _touches_of_kinds(touches: Iterable[Touch], change: LayoutChange) -> Iterator[Touch]:
+    """Yield where the object makes types whose number has changed."""
+    old, new = ({field.name: field.offset for field in layout.fields} for layout in (change.old, change.new))
+    for touch in touches:
+        kind = made_type(touch.symbol)
+        if old.get(kind) != new.get(kind):
+            yield touch
 
 
 def _decide_certainty(
@@ -375,6 +385,8 @@ def _decide_certainty(
 ) -> Certainty | None:
     """Decide when a change of layout is harmful, from the way the object uses the class; return None if never."""
     uses = {touch.use for touch in class_touches}
+    if not uses:
+        return None
     if change.name in CROSSING and uses & {*_PASSES} and _crosses_at_load(change.name, registrations):
         return Certainty.AT_LOAD
     # An object that only the extension's own code creates and uses has one layout.

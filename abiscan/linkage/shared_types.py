@@ -48,7 +48,7 @@ _CLASS_NAME: Final = regex(r"(?:at|c10|c10d|caffe2|torch)(?:::\w+)+")
 _SEQUENCE: Final = regex(r"(?:std::vector|std::initializer_list|c10::ArrayRef|c10::SmallVector\w*)$")
 _EMBEDDING: Final = regex(r"(?:(?:std|c10)::optional|std::pair|std::tuple|std::array|std::variant)$")
 _OPTIONAL: Final = regex(r"c10::optional<[\w:]+>")
-_TYPE_OBJECT: Final = regex(r"(?:_ZTV)?N3c10[0-9]+\w+TypeE")
+_TYPE_OBJECT: Final = regex(r"(?:_ZTV)?N3c10[0-9]+([A-Z]\w*Type)E")
 TYPE_KIND: Final = "c10::TypeKind"
 """Every object of a ``c10::Type`` has its number in it."""
 CLASS_MAP: Final = "c10::getCustomClassTypeMap()"
@@ -69,7 +69,7 @@ def find_touches(imports: Iterable[str], defined: Iterable[str], derived: Iterab
     for symbol in imports:
         if symbol == _CLASS_MAP_SYMBOL:
             yield Touch(CLASS_MAP, TypeUse.REFERS, symbol)
-        if _TYPE_OBJECT.fullmatch(symbol):
+        if made_type(symbol):
             yield Touch(TYPE_KIND, TypeUse.CONSTRUCTS, symbol)
         owner, is_structor = _owner_of(symbol)
         if owner:
@@ -82,10 +82,16 @@ def find_touches(imports: Iterable[str], defined: Iterable[str], derived: Iterab
         if owner:
             yield Touch(owner, TypeUse.HAS_STRUCTOR if is_structor else TypeUse.COMPILED, symbol)
     for cxx_class in derived:
-        if cxx_class.slots and _TYPE_OBJECT.fullmatch(cxx_class.name):
+        if cxx_class.slots and made_type(cxx_class.name):
             yield Touch(TYPE_KIND, TypeUse.CONSTRUCTS, cxx_class.name)
         for base in cxx_class.bases:
             yield Touch(demangle_type(base), TypeUse.DERIVES, cxx_class.name)
+
+
+def made_type(name: str) -> str | None:
+    """Return the class of torch's types whose objects a virtual table or type information is for: ``ListType``."""
+    match = _TYPE_OBJECT.fullmatch(name)
+    return match[1] if match else None
 
 
 def _owner_of(symbol: str) -> tuple[str, bool]:

@@ -1,0 +1,87 @@
+"""Extensions that do nothing but register, built for each minor release from 1.4 to 1.13 and really loaded into all.
+
+``tools/record_registering.py`` builds them and records the loads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tarfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from abiscan.inputs.session import Session
+from abiscan.inputs.version import TorchVersion
+from abiscan.pipelines.check import check_targets
+from abiscan.results.check import Result
+from abiscan.results.verdict import How, Verdict
+from abiscan.rules import RULES
+from abiscan.torches.torch import ReleaseNumber
+
+FOLDER: Final = Path(__file__).parent / "registering"
+LOADS: Final[dict[str, dict[str, str]]] = json.loads((FOLDER / "loads.json").read_text("utf-8"))
+RELEASES: Final = sorted({release for loads in LOADS.values() for release in loads}, key=TorchVersion)
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("samples")
+    with tarfile.open(FOLDER / "samples.tar.xz") as archive:
+        archive.extractall(folder)  # noqa: S202
+    return folder
+
+
+def predict(samples: Path, name: str, releases: list[str]) -> dict[str, Result]:
+    choices = list(map(ReleaseNumber, releases))
+    report = check_targets([samples / name], choices, RULES, Session(folder=samples / "cache"))
+    return dict(zip(releases, report.results, strict=True))
+
+
+def agrees(result: Result, real: str) -> bool:
+    """Whether a prediction is what happened; where it depends on what the file was built for, a gap has to say so."""
+    if result.verdict is Verdict.LOADS:
+        return real == "loads" or any(gap.stage == "layouts" for gap in result.gaps)
+    error = result.predicted_error
+    return error is not None and real != "loads" and (error.how is How.ABORTS) == real.startswith("SIG")
+
+
+def near(release: str) -> list[str]:
+    """The releases of the same minor version and of those beside it; all for 1.6, that of the issue."""
+    minors = [minor for minor, _ in itertools.groupby(RELEASES, key=minor_of)]
+    position = minors.index(minor_of(release))
+    beside = minors[max(position - 1, 0) : position + 2] if release != "1.6.0" else minors
+    return [other for other in RELEASES if minor_of(other) in beside]
+
+
+def minor_of(release: str) -> str:
+    return release.rpartition(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "real"),
+    [
+        ("1.6.0/backend.so", "1.7.1", "loads"),
+        ("1.6.0/backend.so", "1.8.1", "SIGSEGV"),
+        ("1.6.0/operators.so", "1.7.1", "loads"),
+        ("1.6.0/custom_class.so", "1.7.1", "SIGSEGV"),
+        ("1.6.0/inferred.so", "1.7.1", "SIGABRT"),
+    ],
+)
+def test_what_is_built_for_1_6(samples: Path, name: str, release: str, real: str) -> None:
+    assert LOADS[name][release] == real
+    result = predict(samples, name, [release])[release]
+    assert (result.verdict is Verdict.LOADS) == (real == "loads")
+    assert ("layout-drift" in {finding.rule for finding in result.findings if finding.effect.value == "aborts"}) == (
+        real != "loads"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOADS)
+def test_every_pair_of_neighbours(name: str, samples: Path) -> None:
+    loads = LOADS[name]
+    results = predict(samples, name, [other for other in near(name.partition("/")[0]) if other in loads])
+    assert {other: loads[other] for other, result in results.items() if not agrees(result, loads[other])} == {}
