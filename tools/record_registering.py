@@ -32,7 +32,9 @@ WAYS = ("backend", "operators", "inferred", "custom_class", "old_api")
 
 def build(torch: Path, output: Path) -> None:
     """Build the samples for one release, as far as it has their interface."""
-    version = (torch / "version.py").read_text("utf-8").partition("__version__ = '")[2].partition("'")[0].partition("+")[0]
+    version = (
+        (torch / "version.py").read_text("utf-8").partition("__version__ = '")[2].partition("'")[0].partition("+")[0]
+    )
     major, minor, _ = map(int, version.split("."))
     number = 100 * major + minor
     libraries = ["torch", "c10", *(["torch_cpu"] if number > 104 else ["torch_python"])]

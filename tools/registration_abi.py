@@ -99,7 +99,10 @@ def _compile(include: Include, clang: str, lines: Sequence[str]) -> subprocess.C
 
 def _rows(text: str) -> Iterator[tuple[str, ClassRow]]:
     kinds = tuple(dict.fromkeys(_KIND_SAID.findall(text)))
-    yield ENUMERATION, ClassRow(4, 4, (), tuple((name, number, "enumerator", None) for number, name in enumerate(kinds)))
+    yield (
+        ENUMERATION,
+        ClassRow(4, 4, (), tuple((name, number, "enumerator", None) for number, name in enumerate(kinds))),
+    )
     for number, name, in_registers in _SAID.findall(text):
         if int(number) < 0:
             yield FUNCTION, ClassRow(8, 8, (), ((RESULT, 0, name, None),))
@@ -122,9 +125,7 @@ def joined(records: Mapping[str, Any], added: Mapping[str, ClassRow]) -> dict[st
 
 
 def _of_release(variants: Mapping[str, Any], side: int, column: int) -> dict[str, Any]:
-    return {
-        name: value for name, both in variants.items() for value, bits in both[side].items() if bits >> column & 1
-    }
+    return {name: value for name, both in variants.items() for value, bits in both[side].items() if bits >> column & 1}
 
 
 def main() -> int:

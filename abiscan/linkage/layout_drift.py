@@ -42,7 +42,7 @@ _NAMES: Final = regex(r"(?:\w+::)+\w+")
 
 CROSSING: Final = (
     *("torch::CppFunction", "c10::FunctionSchema", "torch::Library", "c10::RegisterOperators::Options"),
-    *("c10::optional<c10::DispatchKey>", TYPE_KIND, CLASS_MAP),
+    *("c10::optional<c10::DispatchKey>", "c10::detail::infer_schema::ArgumentDef", TYPE_KIND, CLASS_MAP),
 )
 """What is passed to torch with each registration, by torch/library.h, its predecessor, and torch/custom_class.h."""
 
@@ -408,7 +408,11 @@ def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
     kinds: dict[str, Iterable[Library | RegisteredKernel | RegisteredOperator | CustomClass]] = {
         "torch::Library": registrations.libraries,
         "torch::CppFunction": kernels,
-        "c10::FunctionSchema": registrations.operators,
+        "c10::FunctionSchema": (*registrations.operators, *registrations.classes),
+        "c10::detail::infer_schema::ArgumentDef": (
+            *(kernel for kernel in kernels if kernel.signature),
+            *registrations.classes,
+        ),
         "c10::RegisterOperators::Options": kernels,
         "c10::optional<c10::DispatchKey>": [library for library in registrations.libraries if not library.stable],
         # Torch compares the schema that it infers from a kernel with that of the operator.
