@@ -15,6 +15,7 @@ standard library; building needs g++.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ import sysconfig
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "registering"
 LOADS = FOLDER / "loads.json"
@@ -53,8 +55,7 @@ def build(torch: Path, output: Path) -> None:
 
 def load(samples: Path) -> None:
     """Load all samples, and put what happens into the record."""
-    import torch
-
+    torch: Any = importlib.import_module("torch")
     recorded = json.loads(LOADS.read_text("utf-8"))
     release = torch.__version__.partition("+")[0]
     for path in sorted(samples.glob("*/*.so")):

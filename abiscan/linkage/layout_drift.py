@@ -375,7 +375,7 @@ def _touches_of_kinds(touches: Iterable[Touch], change: LayoutChange) -> Iterato
     """Yield where the object makes types whose number has changed."""
     old, new = ({field.name: field.offset for field in layout.fields} for layout in (change.old, change.new))
     for touch in touches:
-        kind = made_type(touch.symbol)
+        kind = made_type(touch.symbol) or ""
         if old.get(kind) != new.get(kind):
             yield touch
 

@@ -8,7 +8,8 @@ array, derived from, or accessed by inline functions that were compiled into the
 **Why it fails.** Symbols do not show it, so everything resolves. Then one side writes past the end of what the other
 allocated, or reads a member at the wrong offset. If objects of the class are passed with every registration
 (`torch::CppFunction`, `c10::FunctionSchema`, `torch::Library`), loading the extension is undefined behaviour: a
-crash, an exception about an absurd size, sometimes nothing at all. If a function takes or constructs a changed class,
+crash, an exception about an absurd size, sometimes nothing at all. The same holds for the numbers of `c10::TypeKind`,
+for the map of custom classes, and where a `c10::optional` is passed in registers by one side and in memory by the other. If a function takes or constructs a changed class,
 using it corrupts memory. If a class is passed by reference and a member merely moved, the harm depends on whether
 inlined code reads that member, which no symbol name tells: that is a note. A class that only grew, and is only passed
 by pointer, is not reported.
@@ -98,7 +99,12 @@ def _format_sizes(drift: TypeDrift) -> str:
     change = drift.change
     # Equal sizes with moved members would read as "no change".
     if not change.resized:
-        return f"{change.name} ({change.new.size} bytes, members moved)"
+        members = all(field.name.isidentifier() for field in change.new.fields)
+        return (
+            f"{change.name} ({change.new.size} bytes, members moved)"
+            if members
+            else f"{change.name} ({change.differences[0]})"
+        )
     return f"{change.name} ({change.old.size} → {change.new.size} bytes)"
 
 

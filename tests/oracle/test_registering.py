@@ -38,7 +38,7 @@ OTHERWISE: Final = {
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("samples")
     with tarfile.open(FOLDER / "samples.tar.xz") as archive:
-        archive.extractall(folder)  # noqa: S202
+        archive.extractall(folder)
     return folder
 
 
