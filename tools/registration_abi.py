@@ -2,8 +2,8 @@
 
     python -m tools.registration_abi [--clang PROGRAM] TORCH ...
 
-TORCH is the folder of an unpacked torch whose release is embedded. Its rows are replaced or added; ``tools.release``
-does the same for a new release. A row looks like that of a class:
+TORCH is the folder of an unpacked torch whose release is embedded. Its rows are replaced or added; those of 1.4 to 1.13
+are there. A row looks like that of a class:
 
 * an enumeration, ``c10::TypeKind``: its enumerators are members, each at its value
 * a function that inlined code calls, ``c10::getCustomClassTypeMap()``: its result, which no mangled name has

@@ -9,7 +9,8 @@ array, derived from, or accessed by inline functions that were compiled into the
 allocated, or reads a member at the wrong offset. If objects of the class are passed with every registration
 (`torch::CppFunction`, `c10::FunctionSchema`, `torch::Library`), loading the extension is undefined behaviour: a
 crash, an exception about an absurd size, sometimes nothing at all. The same holds for the numbers of `c10::TypeKind`,
-for the map of custom classes, and where one side passes a `c10::optional` in registers and the other in memory. If a function takes or constructs a changed class,
+for the map of custom classes, and where one side passes a `c10::optional` in registers and the other in memory.
+If a function takes or constructs a changed class,
 using it corrupts memory. If a class is passed by reference and a member merely moved, the harm depends on whether
 inlined code reads that member, which no symbol name tells: that is a note. A class that only grew, and is only passed
 by pointer, is not reported.
