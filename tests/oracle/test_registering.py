@@ -20,6 +20,7 @@ from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber
+from abiscan.verdict.bench import CheckRequest
 
 FOLDER: Final = Path(__file__).parent / "registering"
 LOADS: Final[dict[str, dict[str, str]]] = json.loads((FOLDER / "loads.json").read_text("utf-8"))
@@ -43,8 +44,9 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def predict(samples: Path, name: str, releases: list[str]) -> dict[str, Result]:
-    choices = list(map(ReleaseNumber, releases))
-    report = check_targets([samples / name], choices, RULES, Session(folder=samples / "cache"))
+    choices = tuple(map(ReleaseNumber, releases))
+    request = CheckRequest(targets=(samples / name,), torches=choices, rules=tuple(RULES))
+    report = check_targets(request, Session(folder=samples / "cache"))
     return dict(zip(releases, report.results, strict=True))
 
 
