@@ -351,7 +351,7 @@ def install_checked(
             again = tuple(arguments.keep_contents(line.arguments, stdin=is_uv))
         if again != line.arguments:
             line = msgspec.structs.replace(line, arguments=again)
-            words = (*line.command, *again, *own)
+            command = (*line.command, *again)
 
         def check() -> tuple[str, ...]:
             return _check_install(installer, environment_for(line.arguments), command, line.arguments, own, cpus)

@@ -111,9 +111,9 @@ def test_python_code_counts_where_its_import_fails(site: Path, monkeypatch: pyte
     read: list[str] = []
     package = TorchSet.package
 
-    def noted(torches: TorchSet, source: Any, *rest: Any) -> Any:
+    def noted(torches: TorchSet, source: Any, *rest: Any, **named: Any) -> Any:
         read.append(str(source))
-        return package(torches, source, *rest)
+        return package(torches, source, *rest, **named)
 
     monkeypatch.setattr(TorchSet, "package", noted)
 
