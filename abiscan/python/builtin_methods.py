@@ -101,10 +101,10 @@ class HostMethod(Modelled):
                 note_change(self.value)
             if isinstance(self.value, str) and self.name == "format":
                 size = functools.partial(size_of_filled, self.value, "{")
-                return make_text(name, _format_text, self.value, kwargs, *args, size=lambda known: size(known[1:]))
+                return make_text(name, _format_text, self.value, kwargs, *args, size=lambda parts: size(parts[1:]))
             if isinstance(self.value, str) and self.name == "join":
                 size = functools.partial(size_of_joined, self.value)
-                return make_text(name, _join_texts, self.value, *args, size=lambda known: size(known[1:]))
+                return make_text(name, _join_texts, self.value, *args, size=lambda parts: size(parts[1:]))
             return NotKnown(name, unknown.why) if unknown else NotKnown(name)
         if isinstance(self.value, (str, bytes)):
             count_parts(len(self.value) // _CHARACTERS_OF_A_PART)

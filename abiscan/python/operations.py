@@ -125,7 +125,7 @@ def _unknown_binary(op: ast.operator, name: str, left: object, right: object) ->
     texts = [isinstance(operand, (str, TextWithHoles)) for operand in (left, right)]
     made: object = None
     if isinstance(op, ast.Mod) and isinstance(left, str):
-        made = make_text(name, operator.mod, left, right, size=lambda known: size_of_filled(left, "%", known))
+        made = make_text(name, operator.mod, left, right, size=lambda parts: size_of_filled(left, "%", parts))
     elif isinstance(op, ast.Add) and all(texts):
         made = make_text(name, operator.add, left, right)
     return made if isinstance(made, TextWithHoles) else unknown_result(name, left, right)
@@ -298,12 +298,14 @@ def make_text(
 ) -> object:
     """Return the text that Python makes of values, with a hole for each that is not known.
 
-    :param size: tells how long the text is, by the values that are known
+    :param size: tells how long the text is, by the values and what is in them, in order
     """
     leaves = _leaves(values)
     unknown = next((value for value in leaves if isinstance(value, NotKnown)), NotKnown(name))
     known = [value for value in leaves if not isinstance(value, NotKnown)]
-    if any(isinstance(value, Further) for value in leaves) or not is_concrete(known) or size(known) > LONGEST:
+    if any(isinstance(value, Further) for value in leaves) or not is_concrete(known):
+        return NotKnown(name, unknown.why)
+    if size(list(map(_with_holes, leaves))) > LONGEST:
         return NotKnown(name, unknown.why)
     made = attempt_operation(name, make, *map(_with_holes, values))
     if not isinstance(made, str):

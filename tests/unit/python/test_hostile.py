@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from abiscan.python import builtin_methods
 from abiscan.python.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
@@ -158,6 +159,14 @@ def test_what_takes_python_too_long_is_not_known(name: str) -> None:
     assert len(outcome.loads) == 1
     # ``struct.error`` is what Python raises there.
     assert outcome.raised is None or isinstance(outcome.raised, Answer) or name == "unpacked"
+
+
+@pytest.mark.parametrize("text", ["t.join([u] * 9999)", "''.join([f'{t}{u}'] * 9)", "t.join([f'{u}'] * 9999)"])
+def test_what_is_around_unknown_parts_of_a_text_counts(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A text of gigabytes would be made, and thrown away.
+    monkeypatch.setattr(builtin_methods, "_join_texts", lambda *_args: pytest.fail("is made"))
+    (outcome,) = reading_of({"p/__init__.py": f"{_LARGE}u = torch.f()\n{text}\n", "p/lib.so": ""}).imports
+    assert outcome.raised is None
 
 
 ENDLESS = {
