@@ -130,6 +130,6 @@ def test_the_distribution_of_torch_is_no_other_package(monkeypatch: pytest.Monke
     other = distribution("other", "other/_C.so")
     monkeypatch.setattr(packages, "list_installed", lambda _path: iter([of_torch, other]))
     monkeypatch.setattr(package, "_search_path", lambda _executable: (site,))
-    interpreter = SimpleNamespace(executable=Path("python"))
+    interpreter = SimpleNamespace(executable=Path("python"), over=None)
     torch = cast("Torch", SimpleNamespace(package=f"{site}/torch", interpreter=interpreter))
     assert package.packages_with_libraries(torch) == {"other": other}
