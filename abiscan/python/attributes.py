@@ -512,6 +512,9 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
             raise thrown(FrozenInstanceError, f"cannot assign to field '{name}'")
         if cls is not None and isinstance(value, Instance) and _has_only_slots(machine, cls, name):
             raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
+        if name == "args" and isinstance(value, PythonError):
+            value.args = tuple(further_items(machine.items(new)))
+            return
         (value.names if isinstance(value, Class) else value.attributes)[name] = new
     elif isinstance(value, PythonModule):
         if name == "__class__":

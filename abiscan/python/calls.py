@@ -354,8 +354,10 @@ class Calls(ClassMaking):
             by_name = [parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)]
             raise thrown(TypeError, self._word_unexpected(name, next(iter(leftover)), by_name))
         keyword_only = {parameter.arg for parameter in parameters.kwonlyargs}
-        if count > len(parameters.posonlyargs) + len(parameters.args) and not parameters.vararg:
-            raise thrown(TypeError, too_many_arguments(name, parameters, count, len(passed & keyword_only)))
+        most = len(parameters.posonlyargs) + len(parameters.args)
+        if count > most and not parameters.vararg:
+            words = too_many_arguments(name, most, len(parameters.defaults), count, len(passed & keyword_only))
+            raise thrown(TypeError, words)
         if lacking:
             raise thrown(TypeError, missing_arguments(name, lacking, keyword_only))
 

@@ -14,7 +14,7 @@ from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import construct_built_in
 from abiscan.python.models import enum_
 from abiscan.python.models.dataclasses_ import DataField
-from abiscan.python.refusals import missing_arguments
+from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.statements import Statements, with_parameters
 from abiscan.python.values import (
     ABSENT,
@@ -279,12 +279,13 @@ class ClassMaking(Statements):
             return
         fields = [name for name in cls.fields() if _is_field(cls, name)]
         given = [name for name in fields if _is_given(cls, name)]
+        positional = [name for name in given if not _is_keyword_only(cls, name)]
         # An unknown number of arguments may fill any field after those that come before it.
         further = next((argument for argument in args if isinstance(argument, Further)), None)
         if further is not None:
             made.attributes.update({name: further.part(f".{name}") for name in given})
             args = args[: args.index(further)]
-        made.attributes.update(zip(given, args, strict=False))
+        made.attributes.update(zip(positional, args, strict=False))
         made.attributes.update(kwargs)
         # As _init_fn (Lib/dataclasses.py): what was not passed comes from the class, or from a factory, which is called
         # each time. A field without either is lacking.
@@ -300,11 +301,14 @@ class ClassMaking(Statements):
             if default is ABSENT and _is_given(cls, name):
                 lacking.append(name)
         if cls.is_dataclass and not cls.is_open() and not self.perhaps and further is None:
+            _check_arguments(cls, positional, args, kwargs)
             _check_fields(cls, fields, lacking, args, kwargs)
         # It gets the fields that are InitVar, in their order, and no others.
         finish = cls.find("__post_init__")
         if isinstance(finish, PythonFunction):
-            only_given = [made.attributes.get(name) for name in fields if _is_annotated(cls, name, "InitVar")]
+            only_given = [
+                made.attributes.get(name, cls.find(name)) for name in fields if _is_annotated(cls, name, "InitVar")
+            ]
             self.call_function(finish, [made, *only_given], {})
 
     def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
@@ -346,10 +350,28 @@ def _is_annotated(cls: Class, name: str, *kinds: str) -> bool:
     return False
 
 
+def _is_keyword_only(cls: Class, name: str) -> bool:
+    """Whether a field is annotated after ``KW_ONLY``, in the class that it is of."""
+    home = next(one for one in cls.ancestry() if isinstance(one, Class) and name in one.annotated)
+    return any(_is_annotated(home, before, "KW_ONLY") for before in home.annotated[: home.annotated.index(name)])
+
+
 def _is_given(cls: Class, name: str) -> bool:
     """Whether ``__init__`` has an argument for a field."""
     member = cls.find(name, ABSENT)
     return not isinstance(member, DataField) or member.in_init
+
+
+def _check_arguments(cls: Class, positional: list[str], args: list[object], kwargs: dict[str, object]) -> None:
+    """Raise what Python raises if a dataclass gets more arguments than it has fields for them."""
+    if len(args) <= len(positional):
+        return
+    values = [cls.find(name, ABSENT) for name in positional]
+    values = [value.default if isinstance(value, DataField) and not value.factory else value for value in values]
+    defaults = len(values) - values.count(ABSENT)
+    keywords = sum(_is_keyword_only(cls, name) for name in kwargs if name in cls.fields())
+    name = f"{cls.qualified or cls.name}.__init__"
+    raise thrown(TypeError, too_many_arguments(name, len(positional) + 1, defaults, len(args) + 1, keywords))
 
 
 def _check_fields(

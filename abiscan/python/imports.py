@@ -447,8 +447,8 @@ class PythonInterpreter(Calls):
 
     def _take_own(self, module: PythonModule, name: str) -> object:
         # In the order of import_from (Python/ceval.c): a name that the module has bound, its ``__getattr__``, a
-        # submodule. Of a body that has not run yet, the text says whether it may bind the name; that is enough until
-        # the value is used.
+        # submodule, or what the code has put into ``sys.modules`` in place of one. Of a body that has not run yet, the
+        # text says whether it may bind the name; that is enough until the value is used.
         submodule = f"{module.name}.{name}"
         if module.stage is Stage.SKIMMED and name not in module.names:
             if self.library.find(name, module.folders) is not None:
@@ -470,6 +470,8 @@ class PythonInterpreter(Calls):
                 raise
         if module.folders and self.library.find(name, module.folders) is not None:
             return self.import_module(submodule)
+        if self.modules.get(submodule) is not None:
+            return self.modules[submodule]
         if module.open_ or attributes.binds_any(self, module):
             return NotKnown(submodule)
         raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._describe_module(module)}",)))
@@ -482,6 +484,9 @@ class PythonInterpreter(Calls):
         return f"'{module.name}' ({module.file or 'unknown location'})"
 
     def _take_listed(self, module: PythonModule, name: str) -> object:
+        # import_all_from (Python/ceval.c) asks for an attribute; only submodules are imported before.
+        if not module.folders and module.stage is not Stage.SKIMMED:
+            return attributes.of_module(self, module, name)
         try:
             return self._take_own(module, name)
         except Thrown as error:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Sequence
 
 
-def too_many_arguments(name: str, parameters: ast.arguments, count: int, keyword_only: int) -> str:
+def too_many_arguments(name: str, most: int, defaults: int, count: int, keyword_only: int = 0) -> str:
     """Return the text of too_many_positional (Python/ceval.c).
 
+    :param most: the number of parameters that take arguments by position
+    :param defaults: the number of those that have a default
     :param count: the number of arguments that were passed by position
     :param keyword_only: the number of those that were passed to keyword-only parameters
     """
-    most = len(parameters.posonlyargs) + len(parameters.args)
-    least = most - len(parameters.defaults)
     takes = f"{most} positional argument{'' if most == 1 else 's'}"
-    if parameters.defaults:
-        takes = f"from {least} to {most} positional arguments"
+    if defaults:
+        takes = f"from {most - defaults} to {most} positional arguments"
     further = ""
     if keyword_only:
         given = f"positional argument{'' if count == 1 else 's'}"

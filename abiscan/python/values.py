@@ -481,6 +481,9 @@ def class_of(value: object) -> Class | None:
         return value.metaclass  # type: ignore[attr-defined,no-any-return]
     if kind is PythonError and isinstance(value.cls, Class):  # type: ignore[attr-defined]
         return value.cls  # type: ignore[attr-defined]
+    if kind is PythonModule and "__class__" in value.names:  # type: ignore[attr-defined]
+        cls = value.names["__class__"]  # type: ignore[attr-defined]
+        return cls if isinstance(cls, Class) else None
     return None
 
 

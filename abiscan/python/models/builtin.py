@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from abiscan.errors import InputError
 from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import sort_values
+from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text, path_exists, read_text, text_of_processor
 from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.later_builtins import CLASSES, NAMES
@@ -605,12 +606,27 @@ def _look_for(machine: PythonMachine, path: object) -> None:
         raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {as_text(path)!r}")
 
 
-def _model_import(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    if not args or not isinstance(args[0], str):
-        machine.imports_unknown(args[0] if args else None)
+def _model_import(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    name, names = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 3, "fromlist", ())
+    level = take_argument(args, kwargs, 4, "level", 0)
+    around = take_argument(args, kwargs, 1, "globals")
+    if isinstance(name, str) and level and isinstance(level, int):
+        package = around.get("__package__") if isinstance(around, dict) else None
+        name = absolute_name(package, "." * level + name) if isinstance(package, str) else NotKnown(f"{name!r}")
+    if not isinstance(name, str):
+        machine.imports_unknown(name)
         return NotKnown("__import__()")
-    machine.import_module(args[0])
-    return machine.modules[args[0].partition(".")[0]]
+    module = machine.import_module(name)
+    # _handle_fromlist (Lib/importlib/_bootstrap.py): of what is listed, submodules are imported.
+    is_listed = special.truth_of(machine, names)
+    if is_listed is False and not level:
+        return machine.modules[name.partition(".")[0]]
+    if is_listed is not True:
+        return NotKnown("__import__()")
+    for part in names if isinstance(names, (list, tuple)) else ():
+        if isinstance(part, str) and machine.library.locate(f"{name}.{part}") is not None:
+            machine.import_module(f"{name}.{part}")
+    return module
 
 
 def _model_property(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from abiscan.python import loading, special
+from abiscan.python.builtin_methods import fill_dict
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.installed import version_in
@@ -395,7 +396,7 @@ def _run_path(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if inside is None or inside not in machine.files.members:
         machine.gap(f"a file is run whose path is not known: {describe_value(args[0] if args else None)}")
         return NotKnown("runpy.run_path()")
-    return _run_file(machine, inside, take_argument(args, kwargs, 2, "run_name", "<run_path>"))
+    return _run_file(machine, inside, args, kwargs, "<run_path>")
 
 
 def _run_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -409,15 +410,21 @@ def _run_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     located = machine.library.locate(name)
     if located is None or located.file is None or located.extension:
         return NotKnown("runpy.run_module()")
-    return _run_file(machine, located.file, take_argument(args, kwargs, 2, "run_name", name))
+    return _run_file(machine, located.file, args, kwargs, name)
 
 
-def _run_file(machine: PythonMachine, file: str, name: object) -> object:
+def _run_file(machine: PythonMachine, file: str, args: Args, kwargs: Kwargs, name: str) -> object:
+    """Run a file with the names and under the name that ``runpy`` was given; without a name, under this one."""
+    given, run_name = take_argument(args, kwargs, 1, "init_globals"), take_argument(args, kwargs, 2, "run_name")
     tree = machine.library.tree(file)
     if tree is None:
         machine.gap(f"{file} {machine.library.problems[file]}")
         return NotKnown("runpy")
-    module = PythonModule(str(name), file=file)
+    names: dict[object, object] = {}
+    is_known = given is None or fill_dict(machine, names, given)
+    own = {key: value for key, value in names.items() if isinstance(key, str)}
+    own |= {"__name__": str(run_name or name), "__file__": machine.files.system.place(file)}
+    module = PythonModule(str(own["__name__"]), own, file, open_=not is_known or not all(map(own.__contains__, names)))
     scope = Scope(module.names, module)
     machine.frames.append(Frame(file=file, line=1, scope=scope))
     try:

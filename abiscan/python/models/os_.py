@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 
 from abiscan.inputs import observed_fs
 from abiscan.python import special
@@ -40,6 +40,7 @@ _USUAL = frozenset(
 
 
 _SEARCH_PATH = "LD_LIBRARY_PATH"
+_NO_TEXT = (int, float, bool, type(None), list, tuple, dict, PurePath)
 
 
 class Environment(Modelled):
@@ -48,12 +49,13 @@ class Environment(Modelled):
     :ivar values: variables that are known to be set, by the code or outside
     :ivar usual: variables of which nothing is known
     :ivar is_open: whether the code has set some whose names are not known
+    :ivar is_copy: whether it is a dict of the variables, which takes anything
     """
 
-    __slots__ = ("is_open", "usual", "values")
+    __slots__ = ("is_copy", "is_open", "usual", "values")
 
     def __init__(self, machine: PythonMachine) -> None:
-        self.is_open = False
+        self.is_open = self.is_copy = False
         self.values: dict[str, object] = {}
         self.usual = _USUAL
         # Where this machine is the one that is asked about, libraries are looked for with it, too.
@@ -85,7 +87,7 @@ class Environment(Modelled):
     def copied(self) -> Environment:
         """Return a dict of the variables, which the code may change."""
         made = object.__new__(Environment)
-        made.values, made.usual, made.is_open = dict(self.values), self.usual, self.is_open
+        made.values, made.usual, made.is_open, made.is_copy = dict(self.values), self.usual, self.is_open, True
         return made
 
     def _known_variable(self, name: object) -> bool | None:
@@ -106,6 +108,9 @@ class Environment(Modelled):
         return self._model_get(machine, args, kwargs)
 
     def _model_set(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        for part in args[:2]:  # _Environ.__setitem__ in Lib/os.py; a copy is a dict of anything
+            if isinstance(part, _NO_TEXT) and not self.is_copy:
+                raise thrown(TypeError, f"str expected, not {type(part).__name__}")
         if isinstance(args[0], str):
             self.values[args[0]] = args[1]
         self.is_open = self.is_open or not isinstance(args[0], str)
@@ -140,8 +145,9 @@ class Environment(Modelled):
         changed: dict[object, object] = {}
         known = not args or fill_dict(machine, changed, args[0])
         changed.update(kwargs)
-        self.values.update({name: value for name, value in changed.items() if isinstance(name, str)})
-        self.is_open = self.is_open or not known or any(not isinstance(name, str) for name in changed)
+        for item in changed.items():
+            self._model_set(machine, list(item), {})
+        self.is_open = self.is_open or not known
         return None
 
 
