@@ -253,6 +253,7 @@ class Calls(ClassMaking):
 
     def _run_function(self, function: PythonFunction, scope: Scope) -> object:
         node = function.node
+        self.count_steps(_STEPS_OF_A_CALL)
         if len(self.frames) >= self.limits.depth:
             self._perhaps_endless(function)
             self.gap(f"{function.name} is called too deep to be followed")
@@ -403,7 +404,7 @@ class Calls(ClassMaking):
         names = spaces[-1] if spaces else None
         code = args[0] if args else None
         if isinstance(code, (str, bytes)):
-            self.count_steps(len(code) // _CHARACTERS_OF_A_STEP)
+            self.count_steps(len(code))  # a character is parsed in the time of a step
         tree = self._parse_code(code.lstrip() if isinstance(code, (str, bytes)) and name == "eval" else code)
         # The text is not known: it may bind any name, in the dict that it was given and in the module, and load
         # anything.
@@ -474,8 +475,8 @@ def syntax_error(words: str | None, cls: type[Exception] = SyntaxError) -> Throw
     return thrown(SyntaxError, NotKnown("the text of the SyntaxError")) if words is None else thrown(cls, words)
 
 
-_CHARACTERS_OF_A_STEP: Final = 8
-"""How much source is parsed in the time of one step."""
+_STEPS_OF_A_CALL: Final = 8
+"""How many steps take as long as binding the arguments of a call."""
 _OF_HOOKS: Final = ("sys.",)
 """What Python itself asks later: a finder in ``sys.meta_path`` at the next import."""
 _ADDING_HOOKS: Final = frozenset({"addHandler", "addFilter"})

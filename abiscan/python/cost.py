@@ -156,7 +156,7 @@ _SIZES: Final[dict[str, Callable[[Any, list[Any], dict[str, object]], int]]] = {
 # ---- work
 
 _FREE: Final = 64
-_PARTS_OF_A_STEP: Final = 8
+_PARTS_OF_A_STEP: Final = 4
 _count: ContextVar[Callable[[int], None] | None] = ContextVar("count", default=None)
 
 
