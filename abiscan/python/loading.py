@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
+from zlib import crc32
 
 from msgspec.structs import replace
 
-from abiscan.python.filesystem import is_of_torch, path_exists, place_on_disk
+from abiscan.python.filesystem import as_text, is_of_torch, path_exists, place_on_disk
 from abiscan.python.later_builtins import built_in
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
@@ -70,10 +72,27 @@ def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> Non
             else type(path).__name__
         )
         raise thrown(TypeError, f"expected str, bytes or os.PathLike object, not {kind}")
+    for own in _own_among(machine, path):
+        spot = (machine.place().line, -crc32(own.encode()))
+        if machine.decide(f"{describe_value(path)} is {own}", Why.ENVIRONMENT, spot, default=True):
+            load_library(machine, machine.files.system.place(own), loader)
+            return
     machine.gap(f"the path of a library that is loaded is not known: {describe_value(path)}")
     machine.trace.attempts.append(
         Attempt(path=None, loader=loader, at=machine.place(), raised=Answer.UNKNOWN, guarded=machine.catches(OSError))
     )
+
+
+def _own_among(machine: PythonMachine, path: object) -> Iterator[str]:
+    """Yield the libraries of the package that a path may be: ``find_library("x") or os.path.join(HERE, "x.so")``."""
+    origin = path.origin if isinstance(path, NotKnown) else None
+    if not isinstance(origin, tuple) or origin[0] not in {"Or", "And", "if"}:
+        return
+    for part in origin[1:]:
+        text = as_text(part[1] if isinstance(part, tuple) and part[0] is str else part)
+        inside = None if text is None else machine.files.inside(text)
+        if inside is not None and machine.files.system.libraries.search(inside):
+            yield inside
 
 
 def _load_elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:

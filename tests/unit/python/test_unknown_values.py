@@ -133,3 +133,21 @@ def test_the_distribution_of_torch_is_no_other_package(monkeypatch: pytest.Monke
     interpreter = SimpleNamespace(executable=Path("python"), over=None)
     torch = cast("Torch", SimpleNamespace(package=f"{site}/torch", interpreter=interpreter))
     assert package.packages_with_libraries(torch) == {"other": other}
+
+
+PATHS = {
+    "or": "ctypes.util.find_library('none') or os.path.join(HERE, 'own.so')",
+    "if": "os.path.join(HERE, 'own.so') if platform.node() == 'x' else ctypes.util.find_library('none')",
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_that_may_be_that_of_an_own_library_is_tried(path: str) -> None:
+    code = f"import ctypes.util, os\nHERE = os.path.dirname(__file__)\nctypes.CDLL({PATHS[path]})\n"
+    sources = {"p/__init__.py": START + code, "p/own.so": ""}
+    (loads,) = reading_of(sources, FakeWorld(error=lambda _path: None)).imports
+    assert loads.raised is None
+    assert "p/own.so" in {load.path for load in loads.loads}
+    (fails,) = reading_of(sources, FakeWorld(error=lambda _path: "undefined symbol: f")).imports
+    assert fails.raised is Answer.UNKNOWN
+    assert any("p/own.so" in condition.text for condition in fails.conditions)
