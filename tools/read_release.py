@@ -22,6 +22,7 @@ from abiscan.torches.clang import ClangProgram, Include
 from abiscan.torches.headers import assertion_lines
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.unlisted_torch_headers import read_headers
+from tools import registration_abi
 from tools.data_files import Build, ClassLayouts, Headers
 
 HEADERS: Final = (
@@ -103,7 +104,7 @@ def _operators(path: str, text: str) -> Iterator[str]:
 
 
 def read_layouts(package: Path, machine: Machine, compiler: ClangProgram, cuda: Path | None) -> ClassLayouts:
-    """How a compiler lays out the classes in the headers of a torch.
+    """How a compiler lays out the classes in the headers of a torch, and what else registration depends on.
 
     :param cuda: the headers of its CUDA
     """
@@ -114,4 +115,5 @@ def read_layouts(package: Path, machine: Machine, compiler: ClangProgram, cuda: 
     )
     headers = include.headers([*HEADERS, *(CUDA_HEADERS if cuda else ())])
     read = compiler.classes(include, headers)
-    return ClassLayouts(records=read.records, vtables=read.vtables)
+    records = registration_abi.joined(read.records, registration_abi.read(include, compiler.path))
+    return ClassLayouts(records=records, vtables=read.vtables)

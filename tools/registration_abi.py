@@ -1,9 +1,6 @@
 """What registration depends on and no dump of layouts shows, for ``layouts.bin``: read from the headers of a torch.
 
-    python -m tools.registration_abi [--clang PROGRAM] TORCH ...
-
-TORCH is the folder of an unpacked torch whose release is embedded. Its rows are replaced or added; those of 1.4 to 1.13
-are there. A row looks like that of a class:
+A row looks like that of a class:
 
 * an enumeration, ``c10::TypeKind``: its enumerators are members, each at its value
 * a function that inlined code calls, ``c10::getCustomClassTypeMap()``: its result, which no mangled name has
@@ -14,26 +11,17 @@ Nothing is linked or run: the compiler writes the answers into the text of its a
 
 from __future__ import annotations
 
-import argparse
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from abiscan.inputs.files import Files
-from abiscan.inputs.libraries import Libraries
-from abiscan.torches import from_libs, layouts
 from abiscan.torches.clang import Include
 from abiscan.torches.class_dumps import ClassRow
 from abiscan.torches.layout_changes import PASSED, RESULT
-from abiscan.torches.string_abi import uses_cxx11_strings
-from tools import data_files
 
-LAYOUTS: Final = data_files.PACKAGE / "torches/data/layouts.bin"
 ENUMERATION: Final = "c10::TypeKind"
 FUNCTION: Final = "c10::getCustomClassTypeMap()"
 OPTIONALS: Final = tuple(
@@ -99,10 +87,9 @@ def _compile(include: Include, clang: str, lines: Sequence[str]) -> subprocess.C
 
 def _rows(text: str) -> Iterator[tuple[str, ClassRow]]:
     kinds = tuple(dict.fromkeys(_KIND_SAID.findall(text)))
-    yield (
-        ENUMERATION,
-        ClassRow(4, 4, (), tuple((name, number, "enumerator", None) for number, name in enumerate(kinds))),
-    )
+    if kinds:
+        enumerators = ((name, number, "enumerator", None) for number, name in enumerate(kinds))
+        yield ENUMERATION, ClassRow(4, 4, (), tuple(enumerators))
     for number, name, in_registers in _SAID.findall(text):
         if int(number) < 0:
             yield FUNCTION, ClassRow(8, 8, (), ((RESULT, 0, name, None),))
@@ -111,47 +98,13 @@ def _rows(text: str) -> Iterator[tuple[str, ClassRow]]:
             yield OPTIONALS[int(number)], ClassRow(0, 0, (), ((PASSED, 0, way, None),))
 
 
-def joined(records: Mapping[str, Any], added: Mapping[str, ClassRow]) -> dict[str, Any]:
-    """Return the rows of a release with those of ``read``, instead of those that are there from an earlier run."""
-    result = {name: row for name, row in records.items() if name not in (ENUMERATION, FUNCTION)}
+def joined(records: Mapping[str, ClassRow], added: Mapping[str, ClassRow]) -> dict[str, ClassRow]:
+    """Return the classes of a torch together with the rows of ``read``."""
+    result = dict(records)
     for name, row in added.items():
         if name not in OPTIONALS:
             result[name] = row
         elif name in result:
-            size, align, bases, fields = result[name]
-            kept = tuple(field for field in fields if field[0] != PASSED)
-            result[name] = ClassRow(size, align, bases, (*kept, *row.fields))
+            known = result[name]
+            result[name] = known._replace(fields=(*known.fields, *row.fields))
     return result
-
-
-def _of_release(variants: Mapping[str, Any], side: int, column: int) -> dict[str, Any]:
-    return {name: value for name, both in variants.items() for value, bits in both[side].items() if bits >> column & 1}
-
-
-def main() -> int:
-    """Read the torches, and put their rows into the table of layouts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("torches", nargs="+", type=Path, metavar="TORCH")
-    parser.add_argument("--clang", default=shutil.which("clang++-19") or "clang++", help="the compiler")
-    arguments = parser.parse_args()
-    data = LAYOUTS.read_bytes()
-    builds, variants = layouts.unpack(data)
-    changed = {}
-    for package in arguments.torches:
-        files = Files()
-        release = from_libs.from_path(package, files)
-        cxx11 = bool(uses_cxx11_strings(Libraries(release.own_libraries, files)))
-        include = Include(folder=package / "include", machine=release.machine, cxx11=cxx11)
-        added = read(include, arguments.clang)
-        print(release.version, *added, flush=True)
-        # Nothing of it depends on the machine.
-        for column, build in enumerate(builds):
-            if build[0] == release.version:
-                records, vtables = (_of_release(variants, side, column) for side in (0, 1))
-                changed[build] = data_files.ClassLayouts(records=joined(records, added), vtables=vtables)
-    LAYOUTS.write_bytes(data_files.class_layouts(data, changed))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
