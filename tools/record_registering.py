@@ -3,10 +3,17 @@
     python tools/record_registering.py build TORCH FOLDER  # the samples for one release, with its headers
     python tools/record_registering.py load                # all of them, into the torch of this Python
 
-``registering.cpp`` registers in one of several ways in each file. ``build`` writes ``FOLDER/RELEASE/WAY.so`` and
-``load`` replaces in ``loads.json`` what is recorded of this release: ``loads``, ``raises``, or the name of the signal
-that ends the process. Each load has a process of its own, forked after ``import torch``. ``samples.tar.xz`` is the
-folder, packed.
+``registering.cpp`` registers in one of several ways in each file. ``build`` writes ``FOLDER/RELEASE/WAY.so``; it fails
+for the ways that a release does not have yet. ``load`` replaces in ``loads.json`` what is recorded of the release of
+this Python's torch: ``loads``, ``raises``, or the name of the signal that ends the process. Each load has a process of
+its own, forked after ``import torch``.
+
+To make all of it again: unpack the wheels of 1.4.0, 1.5.0, 1.6.0, and the last patch release of 1.7 to 1.13. ``build``
+for each of them into one folder, with Python 3.8, whose headers they include. Pack it, and ``load`` with each release
+from 1.4.0 to 1.13.1::
+
+    cd FOLDER
+    tar --sort=name --mtime=@0 --owner=0 --group=0 -cJf PROJECT/tests/oracle/registering/samples.tar.xz *
 
 A CUDA build can be used where there is no CUDA: see ``tools/stub_libraries.py``. Runs on Python 3.8 and newer with the
 standard library; building needs g++.
@@ -18,6 +25,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sysconfig
@@ -39,13 +47,15 @@ def build(torch: Path, output: Path) -> None:
     )
     major, minor, _ = map(int, version.split("."))
     number = 100 * major + minor
+    # ATen.h refuses an older standard; the oldest releases say nothing.
+    standard = re.search(r"C\+\+(\d\d) or later", (torch / "include/ATen/ATen.h").read_text("utf-8"))
     libraries = ["torch", "c10", *(["torch_cpu"] if number > 104 else ["torch_python"])]
     (output / version).mkdir(parents=True, exist_ok=True)
     for way in WAYS:
         command = [
             *("g++", "-O1", "-g0", "-w", "-fPIC", "-shared", "-s", "-Wl,--no-as-needed"),
-            *(f"-std=gnu++{14 if number < 200 else 17}", f"-D_GLIBCXX_USE_CXX11_ABI={int(number >= 207)}"),
-            *(f"-DTORCH={number}", f"-D{way.upper()}", "tests/oracle/registering/registering.cpp"),
+            *(f"-std=gnu++{standard[1] if standard else 14}", f"-D_GLIBCXX_USE_CXX11_ABI={int(number >= 207)}"),
+            *(f"-DTORCH={number}", f"-DBY_{way.upper()}", "tests/oracle/registering/registering.cpp"),
             *(f"-I{torch / 'include'}", f"-I{torch / 'include/torch/csrc/api/include'}"),
             *(f"-I{sysconfig.get_paths()['include']}", f"-L{torch / 'lib'}", *(f"-l{name}" for name in libraries)),
             *(f"-ffile-prefix-map={torch}=torch", "-o", str(output / version / f"{way}.so")),

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.torches import embedded, embedded_declarations, embedded_operators
+from abiscan.torches import embedded, embedded_declarations, embedded_operators, layouts
+from abiscan.torches.clang import Include
 from abiscan.torches.operator_table import OperatorTable
 from tests import live_torch
-from tools import data_files
+from tools import data_files, registration_abi
 from tools.data_files import Build, Headers
 from tools.operator_packer import pack
 from tools.read_release import read_build, read_include
 from tools.release import ATEN, DISPATCH, TORCHES
 
+CLANG: Final = shutil.which("clang++-19") or shutil.which("clang++")
 FULL: Final = live_torch.build() or ""
 RELEASE: Final = FULL.partition("+")[0]
 
@@ -104,3 +107,14 @@ def test_keys_tags_and_operators_with_a_struct(build: Build, include: Headers) -
     assert data_files.tags(tags, {RELEASE: include}, minors) == tags
     assert data_files.aten(aten, {RELEASE: include}) == aten
     assert len(tuple(include.operators)) > 2000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CLANG is None, reason="needs clang")
+def test_what_registration_depends_on(package: Path) -> None:
+    assert CLANG is not None
+    rows = registration_abi.read(Include(folder=package / "include", machine=Machine.X86_64, cxx11=True), CLANG)
+    for name in (registration_abi.ENUMERATION, registration_abi.FUNCTION):
+        row = rows.get(name)
+        known = layouts.find_layout(name, RELEASE, Machine.X86_64)
+        assert known == (layouts.as_layout(name, row) if row else None)

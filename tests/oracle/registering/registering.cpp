@@ -1,5 +1,5 @@
-// What an extension hands to torch while it registers, one way in each file: compiled with -DBACKEND, -DOPERATORS,
-// -DINFERRED, -DCUSTOM_CLASS, or -DOLD_API, against the headers of each release. TORCH is 104 for 1.4, 213 for 2.13.
+// What an extension hands to torch while it registers, one way in each file: compiled with -DBY_BACKEND, -DBY_OPERATORS,
+// -DBY_INFERRED, -DBY_CUSTOM_CLASS, or -DBY_OLD_API, against the headers of each release. TORCH is 104 for 1.4, 213 for 2.13.
 #include <ATen/ATen.h>
 #include <ATen/core/op_registration/op_registration.h>
 #if TORCH >= 106
@@ -28,29 +28,29 @@ Tensor of_many(const Tensor& self, c10::optional<int64_t> number, Sizes sizes, d
   "full(Tensor(a) self, int n=1, float scale=2.5, str text='x', int[] sizes=[1, 2], Tensor? other=None, *, " \
   "ScalarType? dtype=None, Device? device=None) -> (Tensor(a), Tensor[])"
 
-#if defined(BACKEND) && TORCH >= 106
+#if defined(BY_BACKEND) && TORCH >= 106
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("abs", unary);
   m.impl("neg", TORCH_FN(unary));
 }
-#elif defined(OPERATORS) && TORCH >= 106
+#elif defined(BY_OPERATORS) && TORCH >= 106
 TORCH_LIBRARY(abiscan_registering, m) {
   m.def(SCHEMA);
   m.def("unary(Tensor self) -> Tensor", unary);
   m.impl("unary", torch::dispatch(c10::DispatchKey::XLA, unary));
 }
-#elif defined(OPERATORS) && TORCH == 105
+#elif defined(BY_OPERATORS) && TORCH == 105
 static auto registry =
     torch::import("abiscan_registering").def(SCHEMA).def("unary(Tensor self) -> Tensor", unary);
-#elif defined(INFERRED) && TORCH >= 106
+#elif defined(BY_INFERRED) && TORCH >= 106
 TORCH_LIBRARY(abiscan_registering, m) {
   m.def("of_many", of_many);
   m.def("lambda", [](const Tensor& self, int64_t n) { return self; });
 }
-#elif defined(INFERRED) && TORCH == 105
+#elif defined(BY_INFERRED) && TORCH == 105
 static auto registry = torch::import("abiscan_registering").def("of_many", of_many);
-#elif defined(OLD_API)
+#elif defined(BY_OLD_API)
 static auto registry = c10::RegisterOperators()
                            .op("abiscan_registering::" SCHEMA)
                            .op("abiscan_registering::unary(Tensor self) -> Tensor",
@@ -63,7 +63,7 @@ static auto registry = c10::RegisterOperators()
                                    c10::DispatchKey::XLA))
 #endif
                            .op("abiscan_registering::of_many", &of_many);
-#elif defined(CUSTOM_CLASS)
+#elif defined(BY_CUSTOM_CLASS)
 #if TORCH == 104
 using namespace torch::jit;
 #else
