@@ -36,6 +36,7 @@ from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 from abiscan.gpu.outcome import outcome_of
 from abiscan.gpu.variants import promise_of_gpus, unknown_to_gpus
+from abiscan.inputs.files import OpenedFile
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.requirement import metadata_of
 from abiscan.inputs.variants import variant_of_wheel
@@ -116,9 +117,13 @@ class ObjectsByPath:
 
     objects: Mapping[str, SharedObject]
 
-    def object_at(self, path: str) -> SharedObject | None:
+    def open_library(self, path: str) -> OpenedFile | None:
         """The object at ``path``."""
-        return self.objects.get(path)
+        return OpenedFile(identity=path, facts=self.objects[path]) if path in self.objects else None
+
+    def find_folder(self, folder: str, _subfolders: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]]:
+        """Every folder is there, and none is a link."""
+        return posixpath.normpath(folder), ()
 
 
 def shared_object(

@@ -59,7 +59,7 @@ _ELFDATA2LSB: Final = 1
 _RELA_SIZE: Final = 24  # Elf64_Rela: offset, info, addend, eight bytes each
 _STB_LOCAL, _STB_WEAK = 0, 2
 _DF_BIND_NOW: Final = 8
-_DF_1_NOW, _DF_1_PIE = 1, 0x0800_0000
+_DF_1_NOW, _DF_1_NODEFLIB, _DF_1_PIE = 1, 0x800, 0x0800_0000
 _ET_EXEC, _ET_DYN = 2, 3
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_GNU_EH_FRAME = 1, 2, 4, 0x6474E550
 _PF_X, _PF_W = 1, 2
@@ -108,6 +108,8 @@ class Tag(enum.IntEnum):
     FLAGS_1 = 0x6FFF_FFFB
     VERDEF = 0x6FFF_FFFC
     VERNEED = 0x6FFF_FFFE
+    AUXILIARY = 0x7FFF_FFFD
+    FILTER = 0x7FFF_FFFF
 
 
 class SymbolVersion(NamedTuple):
@@ -127,6 +129,18 @@ class Reference(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version.name}" if self.version else self.name
+
+
+class Filtee(NamedTuple):
+    """A library whose symbols come before those of the object itself (DT_FILTER, DT_AUXILIARY).
+
+    :ivar position: how many DT_NEEDED entries come before it
+    :ivar optional: whether the object loads without it
+    """
+
+    name: str
+    position: int
+    optional: bool
 
 
 class SourceLine(NamedTuple):
@@ -156,6 +170,9 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     """What the loader, and abiscan, need to know about one ELF object.
 
     :ivar executable: whether it is a program, position-independent or not, and no library
+    :ivar rpath, runpath: the folders, with ``$ORIGIN`` as it is; an entry without a text is one empty folder
+    :ivar filtees: libraries that are loaded along, in front of it
+    :ivar skips_default_folders: whether the libraries that it needs are not looked for in the system's (NODEFLIB)
     :ivar version_definitions: None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``
     :ivar references: in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once
     :ivar imports: all undefined names of the dynamic symbol table, even if no relocation uses them
@@ -183,6 +200,8 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     has_relr: bool = False
     eager: int | None = None
     copies: Mapping[str, int] = field(default_factory=dict)
+    filtees: tuple[Filtee, ...] = ()
+    skips_default_folders: bool = False
 
     @property
     def python_modules(self) -> tuple[str, ...]:
@@ -503,6 +522,8 @@ class _Reader:
             has_relr=Tag.RELR in self.file.dynamic,
             eager=None if self.file.binds_now else at_start,
             copies=copied,
+            filtees=tuple(self._list_filtees()),
+            skips_default_folders=bool(self.file.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_NODEFLIB),
         )
 
     def _read_name(self, offset: int) -> str:
@@ -512,8 +533,18 @@ class _Reader:
         return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _search_path(self, tag: Tag) -> tuple[str, ...]:
-        text = self._read_name(self.file.dynamic[tag]) if tag in self.file.dynamic else ""
-        return tuple(part for part in text.split(":") if part)
+        # An empty part is the current folder, and an empty RUNPATH still switches RPATH off.
+        return tuple(self._read_name(self.file.dynamic[tag]).split(":")) if tag in self.file.dynamic else ()
+
+    def _list_filtees(self) -> Iterator[Filtee]:
+        if Tag.FILTER not in self.file.dynamic and Tag.AUXILIARY not in self.file.dynamic:
+            return
+        needed = 0
+        for tag, value in self.file.entries:
+            if tag == Tag.NEEDED:
+                needed += 1
+            elif tag in (Tag.FILTER, Tag.AUXILIARY):
+                yield Filtee(name=self._read_name(value), position=needed, optional=tag == Tag.AUXILIARY)
 
     def _build_id(self) -> str | None:
         for notes in self.file.notes:

@@ -78,6 +78,15 @@ def native_cpu() -> Cpu | None:
     )
 
 
+@functools.cache
+def native_maker() -> str | None:
+    """Return the maker of the processor of this machine, as an x86 processor spells it."""
+    with contextlib.suppress(OSError), _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
+        maker = re.search(r"^vendor_id\s*:\s*(\S+)", stream.read(_FIRST_PROCESSOR), re.MULTILINE)
+        return maker[1] if maker else None
+    return None
+
+
 def cpuinfo(cpu: Cpu) -> str:
     """Return what ``/proc/cpuinfo`` has of a processor that decides anything: its features, as Linux names them."""
     if cpu.name == NATIVE:

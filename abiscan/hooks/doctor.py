@@ -392,7 +392,7 @@ def _second_copy(distribution: Distribution, copies: Sequence[str], pip: Pip) ->
 def _on_search_path(package: str) -> Iterator[Ailment]:
     """Yield a problem for each folder of ``LD_LIBRARY_PATH`` that has libraries of another torch."""
     own_folder = observed_fs.resolve_links(posixpath.join(package, "lib"))
-    folders = system.environment_folders()
+    folders = tuple(filter(None, system.environment_folders()))
     for folder in folders:
         copies = [name for name in observed_fs.list_names(folder) if _is_libtorch(name)]
         # LD_LIBRARY_PATH comes before DT_RUNPATH (ld.so(8)), so these would be loaded in place of torch's own.

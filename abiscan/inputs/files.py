@@ -12,6 +12,7 @@ import hashlib
 import lzma
 import os
 import posixpath
+import stat
 import struct
 import tempfile
 import weakref
@@ -21,8 +22,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+from msgspec import Struct
+
 from abiscan import regular
 from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.binary.loadable import EHDR, refuse_header
+from abiscan.binary.machines import MACHINES
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.inputs.inflation import NotAsPromisedError, inflate_blocks, inflate_deflated
@@ -40,6 +45,7 @@ UNPACKING: Final = (
 LARGEST_TEXT: Final = 32 << 20
 """The size beyond which a source file or a file of metadata is not read: ten times that of the largest known."""
 
+_ELFCLASS64: Final = 2
 _SMALL_MEMBER: Final = 16 << 20
 _BLOCK: Final = 1 << 20
 _ZEROS: Final = bytes(_BLOCK)
@@ -487,6 +493,21 @@ def _find_extent(info: zipfile.ZipInfo) -> tuple[int, int]:
     return info.header_offset, info.header_offset + header + info.compress_size
 
 
+class OpenedFile(Struct, frozen=True, kw_only=True):
+    """What ``ld.so`` gets when it opens a file as a library.
+
+    :ivar identity: the same for all paths that lead to the file
+    :ivar facts: None if it is no library for any machine of torch, or could not be read here
+    :ivar refusal: the words with which ``ld.so`` refuses it and ends the search; None if it goes on
+    :ivar is_other_class: whether it is a library of 32 bits, which ``ld.so`` passes over
+    """
+
+    identity: str
+    facts: SharedObject | None = None
+    refusal: str | None = None
+    is_other_class: bool = False
+
+
 class Files:
     """ELF objects by path: members of the mounted wheels first, then the disk.
 
@@ -500,6 +521,11 @@ class Files:
         self._objects: dict[str, SharedObject | None] = {}
         self._damaged: dict[str, InputError] = {}
         self._unread: dict[str, InputError] = {}
+        self._identities: dict[str, str] = {}
+        self._put: set[str] = set()
+        self._laid: dict[bool, set[str]] = {}
+        self._folders: dict[str, bool] = {}
+        self._searched: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]] | None] = {}
 
     def add_layer(self) -> Files:
         """Return a view of everything here; files mounted or put there do not appear here.
@@ -516,6 +542,8 @@ class Files:
             self._damaged.pop(path, None)
         self._mounted.update(layer._mounted)
         self._objects.update(layer._objects)
+        self._put |= layer._put
+        self._forget_folders()
 
     def take_unread(self) -> tuple[InputError, ...]:
         """Return the errors of all files that ``object_at`` could not read since the last call, and was to remember."""
@@ -531,6 +559,7 @@ class Files:
         for path, name in archive.list_places(site):
             if name not in without and (over or path not in self._mounted):
                 self._mounted[path] = archive.find_member(name)
+        self._forget_folders()
 
     def find_source(self, path: str) -> ElfSource | None:
         """Return the file at ``path``, None if there is none."""
@@ -539,7 +568,13 @@ class Files:
             return member
         if self._below:
             return self._below.find_source(path)
-        return DiskFile(Path(path)) if observed_fs.is_file(path) else None
+        status = observed_fs.stat_file(path)
+        if status is None:
+            return None
+        self._identities[path] = f"{status.st_dev}:{status.st_ino}"
+        if stat.S_ISDIR(status.st_mode):
+            self._folders[path] = True
+        return DiskFile(Path(path)) if stat.S_ISREG(status.st_mode) else None
 
     def object_at(self, path: str, *, remember: bool = True) -> SharedObject | None:
         """Return the facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it.
@@ -564,9 +599,114 @@ class Files:
             self._unread[path] = self._damaged[path]
         return self._objects[path]
 
+    def open_library(self, path: str) -> OpenedFile | None:
+        """Return what ``ld.so`` gets when it opens a path, in which no ``..`` follows a link; None for nothing."""
+        facts = self.object_at(path, remember=False)
+        if facts is None:
+            return self._examine_failure(posixpath.normpath(path))
+        return OpenedFile(identity=self._identify(path), facts=facts)
+
+    def _identify(self, path: str) -> str:
+        if self._below and path not in self._mounted:
+            return self._below._identify(path)
+        return self._identities.get(path, path)
+
+    def _examine_failure(self, path: str) -> OpenedFile | None:
+        """Return what ``ld.so`` makes of a file whose facts could not be read; None if there is none."""
+        if self._below and path not in self._mounted:
+            return self._below._examine_failure(path)
+        identity = self._identities.get(path, path)
+        if self._folders.get(path):
+            return OpenedFile(identity=identity, refusal="cannot read file data: Is a directory")
+        if path not in self._damaged or (source := self.find_source(path)) is None:
+            return None
+        try:
+            head = source.read_head(EHDR.size)
+        except InputError:
+            return None  # without the right to read it, ld.so goes on
+        if refusal := refuse_header(head):
+            return OpenedFile(identity=identity, refusal=refusal)
+        if head[4] != _ELFCLASS64:
+            return OpenedFile(identity=identity, is_other_class=True)
+        if int.from_bytes(head[18:20], "little") not in MACHINES:
+            return None
+        self._unread[path] = self._damaged[path]
+        return OpenedFile(identity=identity)
+
+    def find_folder(self, folder: str, subfolders: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]] | None:
+        """Return a folder without ``..`` in its path, and which of some subfolders it has; None if it is not there.
+
+        The way is the kernel's: where ``..`` follows a link, it goes up from where the link leads, and each folder on
+        the way must be there.
+        """
+        key = folder, subfolders
+        if key not in self._searched:
+            path = self._walk(folder)
+            there = path is not None and self._has_folder(path)
+            self._searched[key] = (
+                (path, tuple(name for name in subfolders if self._has_folder(posixpath.join(path, name))))
+                if path is not None and there
+                else None
+            )
+        return self._searched[key]
+
+    def _walk(self, folder: str) -> str | None:
+        if ".." not in folder:
+            return posixpath.normpath(folder) if folder else ""
+        path, is_real = "/" if folder.startswith("/") else "", False
+        for part in folder.split("/"):
+            if part == "..":
+                real = path if is_real else self._resolve_links(path)
+                if real is None:
+                    return None
+                path, is_real = posixpath.dirname(real), True
+            elif part not in ("", "."):
+                path, is_real = posixpath.join(path, part), False
+        return path
+
+    def _resolve_links(self, path: str) -> str | None:
+        """Return the real path of a folder; None if there is none."""
+        if path in self._list_laid(self._mounted):
+            return path
+        real = self._below._resolve_links(path) if self._below else None
+        if real is None and self._is_on_disk(path):
+            real = observed_fs.resolve_links(path)
+        return real or (path if path in self._list_laid(self._put) else None)
+
+    def _has_folder(self, path: str) -> bool:
+        if path in self._list_laid(self._mounted) or path in self._list_laid(self._put):
+            return True
+        return self._below._has_folder(path) if self._below else self._is_on_disk(path)
+
+    def _is_on_disk(self, path: str) -> bool:
+        if self._below:
+            return False  # that one looks there
+        if path not in self._folders:
+            self._folders[path] = observed_fs.is_dir(path or ".")
+        return self._folders[path]
+
+    def _list_laid(self, paths: Collection[str]) -> set[str]:
+        """Return all folders above what was mounted, or put here."""
+        key = paths is self._put
+        if key not in self._laid:
+            folders = self._laid[key] = set[str]()
+            for path in paths:
+                folder = path.rpartition("/")[0]
+                while folder not in folders:
+                    folders.add(folder)
+                    folder = folder.rpartition("/")[0]
+        return self._laid[key]
+
+    def _forget_folders(self) -> None:
+        self._laid.clear()
+        self._searched.clear()
+
     def put_facts(self, path: str, facts: SharedObject) -> None:
         """Remember facts that were already read."""
-        self._objects[posixpath.normpath(path)] = facts
+        path = posixpath.normpath(path)
+        self._objects[path] = facts
+        self._put.add(path)
+        self._forget_folders()
 
     def list_folder(self, folder: str) -> list[str]:
         """Return the paths of the files directly in ``folder``, mounted ones included, sorted."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import glob
+import functools
 import os
 import platform
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.binary.machines import machine_of_name
 from abiscan.inputs import observed_fs
+from abiscan.inputs.loader_cache import read_cache
+from abiscan.regex import regex
 
-_CONFIGURATION: Final = "/etc/ld.so.conf"
-_BUILT_IN: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_CACHE: Final = "/etc/ld.so.cache"
+_LOADERS: Final = {Machine.X86_64: "/lib64/ld-linux-x86-64.so.2", Machine.AARCH64: "/lib/ld-linux-aarch64.so.1"}
+_BUILT_IN: Final = regex(rb"\0((?:/[\w./+-]+/\0){2,})")
+_USUAL: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
 def own_machine() -> Machine | None:
@@ -28,42 +34,48 @@ def own_image_system() -> tuple[ImageSystem, Machine] | None:
     return (name, own) if name and own else None
 
 
+def default_folders(of: Machine) -> tuple[str, ...]:
+    """Return the folders that are built into the ``ld.so`` of this system; of another machine, the usual ones."""
+    loader = _LOADERS[of]
+    if not observed_fs.is_file(loader):
+        return (f"/lib/{of.value}-linux-gnu", f"/usr/lib/{of.value}-linux-gnu", *_USUAL)
+    return _read_built_in(loader, observed_fs.resolve_links(loader), Path(loader).stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _read_built_in(loader: str, _file: str, _version: int) -> tuple[str, ...]:
+    # SYSTEM_DIRS in glibc's elf/dl-load.c: one text after the other, each with a slash at its end.
+    content = Path(loader).read_bytes()
+    # Among them is one in /usr, wherever a distribution has its libraries: a search of the whole file takes longer.
+    texts = _BUILT_IN.search(content, max(0, content.find(b"\0/usr/lib") - 256))
+    return tuple(text.decode().rstrip("/") for text in texts[1].split(b"\0")[:-1]) if texts else _USUAL
+
+
+def cached_libraries(of: Machine, subfolders: tuple[str, ...] = ()) -> Mapping[bytes, bytes]:
+    """Return the libraries in the cache of ``ldconfig`` by name, each with its path.
+
+    :param subfolders: those of ``glibc-hwcaps`` that ``ld.so`` searches on this processor, the best one first
+    """
+    try:
+        content = observed_fs.read_file(_CACHE)
+    except OSError:
+        return {}
+    return _read_cache(content, of, subfolders)
+
+
+_read_cache: Final = functools.lru_cache(maxsize=2)(read_cache)
+
+
 def library_folders(of: Machine) -> tuple[str, ...]:
-    """Return the folders of ``ld.so.conf``, then those built into the ``ld.so`` of a machine."""
-    return (
-        *_read_configuration(_CONFIGURATION, depth=0),
-        f"/lib/{of.value}-linux-gnu",
-        f"/usr/lib/{of.value}-linux-gnu",
-        *_BUILT_IN,
-    )
+    """Return the folders that have libraries of this system: those in the cache, and the built-in ones."""
+    cached = (path.rpartition(b"/")[0].decode("utf-8", "surrogateescape") for path in cached_libraries(of).values())
+    return tuple(dict.fromkeys((*cached, *default_folders(of))))
 
 
 def environment_folders() -> tuple[str, ...]:
-    """Return ``LD_LIBRARY_PATH``."""
-    return tuple(part for part in (observed_fs.read_variable("LD_LIBRARY_PATH") or "").split(":") if part)
-
-
-def _read_configuration(file: str, depth: int) -> list[str]:
-    folders: list[str] = []
-    if depth > 8:  # an include that includes itself
-        return folders
-    try:
-        # The file itself and not /etc/ld.so.cache: the cache has no public format, and may be older than the file.
-        lines = observed_fs.read_file(file).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return folders
-    for line in lines:
-        words = line.partition("#")[0].split()
-        if words[:1] == ["include"]:
-            for pattern in words[1:]:
-                absolute = os.path.join(os.path.dirname(file), pattern)  # noqa: PTH118, PTH120 - a pattern, not a path
-                # A file that is added later and matches the pattern changes the answer.
-                observed_fs.list_names(os.path.dirname(absolute))  # noqa: PTH120
-                for name in sorted(glob.glob(absolute)):  # noqa: PTH207
-                    folders += _read_configuration(name, depth + 1)
-        elif words and words[0] != "hwcap":
-            folders.append(words[0])
-    return folders
+    """Return ``LD_LIBRARY_PATH``; an empty part is the current folder."""
+    value = observed_fs.read_variable("LD_LIBRARY_PATH")
+    return tuple(value.replace(";", ":").split(":")) if value else ()
 
 
 def count_processors() -> int:

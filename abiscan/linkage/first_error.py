@@ -8,10 +8,9 @@ from collections.abc import Collection
 from abiscan.binary.elf import SharedObject
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.linkage.illegal_instruction import IllegalInstruction
-from abiscan.linkage.model import LoadError, Resolution
+from abiscan.linkage.model import NO_SUCH_FILE, LoadError, Resolution
 from abiscan.linkage.python_import import import_error, is_passed_over
 from abiscan.linkage.registering import Reaction, Registering
-from abiscan.linkage.resolve import NO_SUCH_FILE
 
 
 def first_error(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 from msgspec import Struct, field
 
 from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
+
+NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
 
 class Module(Struct, frozen=True, kw_only=True, eq=False):
@@ -16,11 +19,20 @@ class Module(Struct, frozen=True, kw_only=True, eq=False):
     :ivar facts: what its file says; None for a library that was not found and is assumed to exist at run time, with
         unknown contents
     :ivar loader: the module whose ``needed`` entry loaded this one; its RPATH applies too
+    :ivar opened_as: the path by which ``ld.so`` opened it, with every ``..``; empty if that is ``path``
+    :ivar is_unread: whether there is a file, and it could not be read here
     """
 
     path: str
     facts: SharedObject | None
     loader: Module | None = None
+    opened_as: str = ""
+    is_unread: bool = False
+
+    @property
+    def called(self) -> str:
+        """What ``ld.so`` calls it in messages."""
+        return self.opened_as or self.path
 
     @property
     def name(self) -> str:
@@ -66,7 +78,10 @@ class Absence(enum.Enum):
     system has both."""
 
     UNREACHED = "unreached"
-    """A program of this machine needs it, and no search path leads to it: ``ld.so`` will stop here."""
+    """No search path of this machine leads to it, and nobody else loads it: ``ld.so`` will stop here."""
+
+    REFUSED = "refused"
+    """The search ends at a file that is no library, or at none but one of 32 bits: ``ld.so`` will stop here."""
 
 
 class MissingLibrary(Struct, frozen=True, kw_only=True):
@@ -76,12 +91,21 @@ class MissingLibrary(Struct, frozen=True, kw_only=True):
     :ivar needed_by: the module that has it
     :ivar absence: why no file was found
     :ivar instead: the other version of the library that torch needs, None if there is none
+    :ivar words: what ``ld.so`` says, after the name or the path
+    :ivar refused: the path of the file at which the search ends, None if there is none
     """
 
     name: str
     needed_by: Module
     absence: Absence
     instead: Module | None = None
+    words: str = NO_SUCH_FILE
+    refused: str | None = None
+
+    @property
+    def message(self) -> str:
+        """All that ``ld.so`` says."""
+        return f"{self.refused or self.name}: {self.words}"
 
     @property
     def stops(self) -> bool:
@@ -91,7 +115,7 @@ class MissingLibrary(Struct, frozen=True, kw_only=True):
         """
         if self.absence is Absence.OTHER_VERSION:
             return self.instead is not None and self.instead.facts is not None
-        return self.absence in (Absence.TORCH, Absence.UNREACHED)
+        return self.absence in (Absence.TORCH, Absence.UNREACHED, Absence.REFUSED)
 
 
 class Closure(Struct, frozen=True, kw_only=True, eq=False):
@@ -101,12 +125,14 @@ class Closure(Struct, frozen=True, kw_only=True, eq=False):
     :ivar new: those that were not in the process before, in the same order
     :ivar needed: for each new module, the modules of its ``needed`` entries
     :ivar missing: the entries for which no file was found, in the order of the search
+    :ivar names: the modules by the names under which a later load finds them without a search
     """
 
     modules: tuple[Module, ...]
     new: tuple[Module, ...]
     needed: dict[Module, tuple[Module, ...]]
     missing: tuple[MissingLibrary, ...]
+    names: dict[str, Module] = field(default_factory=dict)
 
 
 class MissingVersion(Struct, frozen=True, kw_only=True):

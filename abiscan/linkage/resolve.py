@@ -28,6 +28,7 @@ from abiscan.linkage.model import (
     Absence,
     Closure,
     LoadError,
+    MissingLibrary,
     MissingVersion,
     Module,
     Process,
@@ -43,7 +44,6 @@ _log = logging.getLogger("abiscan.linkage")
 
 _UNDEFINED: Final = "undefined symbol: "
 _LIBPYTHON: Final = "libpython"
-NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
 
 def resolve_load(process: Process, closure: Closure, resolver: Resolver | None = None) -> Resolution:
@@ -380,7 +380,7 @@ def _first_error(
     """Choose the error at which ``ld.so`` stops, in the order of its work: libraries, versions, relocations."""
     for missing in closure.missing:
         if missing.stops:
-            return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
+            return library_error(missing)
     for version in versions:
         return LoadError(object=version.provider.name, message=version_message(version))
     for module in refused_packing(closure):
@@ -390,8 +390,15 @@ def _first_error(
     for missing in closure.missing:
         # Last, since the others come in any case, and this one only if the system has no further CUDA.
         if missing.absence is Absence.OTHER_VERSION:
-            return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
+            return library_error(missing)
     return None
+
+
+def library_error(missing: MissingLibrary) -> LoadError:
+    """Word the error for a library that cannot be loaded: named after the file at which the search ends, if any."""
+    if missing.refused is None:
+        return LoadError(object=None, message=missing.message)
+    return LoadError(object=missing.refused.rpartition("/")[2], message=missing.words)
 
 
 def _symbol_error(symbol: UndefinedSymbol) -> LoadError:
@@ -416,7 +423,7 @@ def refused_packing(closure: Closure) -> Iterator[Module]:
 
 def version_message(missing: MissingVersion) -> str:
     """Word the message of ``ld.so`` for a missing version, after the path of the library that lacks it."""
-    return f"version `{missing.version.name}' not found (required by {missing.module.path})"
+    return f"version `{missing.version.name}' not found (required by {missing.module.called})"
 
 
 def symbol_message(reference: Reference) -> str:

@@ -5,25 +5,32 @@ The model is glibc's ``dl-load.c`` and ``dl-deps.c``.
 
 from __future__ import annotations
 
-import functools
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec.structs
 from msgspec import Struct, field
 
-from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.elf import Filtee, Machine
 from abiscan.binary.ownership import gpu_library, is_system_library, is_torch_library, without_version
-from abiscan.linkage.model import Absence, Closure, MissingLibrary, Module, Process
+from abiscan.inputs.files import OpenedFile
+from abiscan.linkage.host import Host
+from abiscan.linkage.model import NO_SUCH_FILE, Absence, Closure, MissingLibrary, Module, Process
+from abiscan.regex import regex
+
+_TOKEN: Final = regex(r"\$(?:\{(ORIGIN|PLATFORM|LIB)\}|(ORIGIN|PLATFORM|LIB)(?![A-Za-z0-9_]))")
 
 
 class Objects(Protocol):
     """The files that the loader can see."""
 
-    def object_at(self, path: str) -> SharedObject | None:
-        """Return the ELF object at ``path``; None if there is none, or it cannot be mapped."""
+    def open_library(self, path: str) -> OpenedFile | None:
+        """Return what ``ld.so`` gets when it opens a path; None if there is nothing."""
+
+    def find_folder(self, folder: str, subfolders: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]] | None:
+        """Return a folder without ``..`` in its path, and which of some subfolders it has; None if it is not there."""
 
 
 def _find_nowhere(_: str) -> None:
@@ -37,8 +44,10 @@ class SearchPath(Struct, frozen=True, kw_only=True):
     :param siblings: libraries of the same wheel or folder, by base name: a package loads them before their users, or
         has them on its path
     :param torch: torch's own libraries, by base name: a distribution's have names with a version for the loader
-    :param system: the folders of ``ld.so.conf`` and the built-in ones
+    :param system: the folders that are built into ``ld.so``
     :param native: whether ``system`` belongs to the machine that the extension is built for
+    :param host: the ``ld.so`` of that machine, None if nothing else is known of it
+    :param with_python: by name, the library that a module of Python's has loaded; None if there is none
     :param others: by name, the library of another package, which that package loads before; None if there is none
     :param own_cuda: whether the extension requires packages that bring libraries of CUDA
     """
@@ -48,6 +57,8 @@ class SearchPath(Struct, frozen=True, kw_only=True):
     torch: Mapping[str, str] = field(default_factory=dict)
     system: tuple[str, ...] = ()
     native: bool = True
+    host: Host | None = None
+    with_python: Callable[[str], str | None] = _find_nowhere
     others: Callable[[str], str | None] = _find_nowhere
     own_cuda: bool = False
 
@@ -101,9 +112,7 @@ class Loader:
         :param visible: whether its symbols are those of the process from then on (RTLD_GLOBAL)
         """
         closure = self.open(process, path)
-        names = dict(process.names)
-        for module in closure.new:
-            self._register_names(names, module)
+        names = dict(closure.names)
         for missing in closure.missing:
             # It must have existed when torch was imported, since otherwise the import would have failed.
             names.setdefault(missing.name, _assume_library(missing.name, missing.needed_by))
@@ -151,104 +160,234 @@ class Loader:
     def _map_closure(self, process: Process, path: str) -> Closure:
         """Follow the ``needed`` entries from a file, breadth-first, as ``_dl_map_object_deps`` does."""
         names = dict(process.names)
-        facts = self._objects.object_at(path)
-        root = names.get(path) or Module(path=path, facts=facts)
-        modules: dict[Module, None] = {root: None}
+        root = names.get(path) or self._open_root(path, names)
+        order: list[Module] = [root]
+        modules = {root}
         needed: dict[Module, tuple[Module, ...]] = {}
         missing: list[MissingLibrary] = []
-        self._register_names(names, root)
         already_loaded = set(process.modules)
         # Invariant: each module in ``modules`` is mapped, and its own entries were followed unless it is in the queue.
         queue = deque([root])
         while queue:
             module = queue.popleft()
             direct: list[Module] = []
-            for name in module.facts.needed if module.facts else ():
-                library = names.get(name) or self._find_library(name, module, process, names)
-                # A library that is only assumed to exist because torch needs it is still missing for others.
-                if library is None or (library.facts is None and module not in already_loaded):
-                    absent = self._explain_absence(name, module, process)
-                    if library is None or absent.absence is not Absence.TORCH:
-                        missing.append(absent)
-                    if library is None and absent.absence is Absence.TORCH:
-                        continue
-                    library = library or _assume_library(name, module)
-                names[name] = library
+            in_front: list[Module] = []
+            for name, filtee in _list_entries(module):
+                if filtee and filtee.optional and not self._has_optional(name, module, process, names):
+                    continue
+                library = self._map_needed(name, module, process, names, missing)
+                if library is None:
+                    continue
                 direct.append(library)
-                if library not in modules:
-                    modules[library] = None
+                if library in modules:
+                    continue
+                modules.add(library)
+                # A filtee comes before what it is for, but for the object that is opened: that stays the first.
+                if filtee:
+                    order.insert(max(1, order.index(module)), library)
+                    in_front.append(library)
+                else:
+                    order.append(library)
                     queue.append(library)
+            queue.extendleft(reversed(in_front))
             needed[module] = tuple(direct)
         return Closure(
-            modules=tuple(modules),
-            new=tuple(module for module in modules if module not in already_loaded),
+            modules=tuple(order),
+            new=tuple(module for module in order if module not in already_loaded),
             needed=needed,
             missing=tuple(missing),
+            names=names,
         )
 
-    def _find_library(self, name: str, needed_by: Module, process: Process, names: dict[str, Module]) -> Module | None:
-        """Find a library by the name in a ``needed`` entry, and map it; return None if this machine has no file for it.
+    def _open_root(self, path: str, names: dict[str, Module]) -> Module:
+        """Map the file that is opened by its path."""
+        file = self._objects.open_library(path)
+        if file and file.identity in names:
+            return names[file.identity]
+        root = Module(path=path, facts=file.facts if file else None, is_unread=_is_unread(file))
+        self._register_names(names, root, file.identity if file else path)
+        return root
 
-        Return None if no file is there for this machine.
+    def _has_optional(self, name: str, module: Module, process: Process, names: dict[str, Module]) -> bool:
+        """Map a library that may be missing (DT_AUXILIARY), and tell whether it is there."""
+        library = names.get(name) or self._find_library(name, module, process, names)
+        if isinstance(library, Module) and not _is_assumed(library):
+            names[name] = library
+            return True
+        return False
+
+    def _map_needed(
+        self, name: str, module: Module, process: Process, names: dict[str, Module], missing: list[MissingLibrary]
+    ) -> Module | None:
+        """Map a library that a module needs, and note it if it is missing; None if torch lacks it."""
+        library = names.get(name) or self._find_library(name, module, process, names)
+        if isinstance(library, MissingLibrary):
+            missing.append(library)
+            library = _assume_library(name, module)
+        # A library that is only assumed to exist because torch needs it is still missing for others.
+        elif library is None or (_is_assumed(library) and module not in process.modules):
+            absent = self._explain_absence(name, module, process)
+            if library is None or absent.absence is not Absence.TORCH:
+                missing.append(absent)
+            if library is None and absent.absence is Absence.TORCH:
+                return None
+            library = library or _assume_library(name, module)
+        names[name] = library
+        return library
+
+    def _find_library(
+        self, name: str, needed_by: Module, process: Process, names: dict[str, Module]
+    ) -> Module | MissingLibrary | None:
+        """Find a library by the name in a ``needed`` entry, and map it; return None if no file is there for it.
+
+        The search ends at a file that ``ld.so`` refuses: then it is that one which is missing.
         """
-        for path in self._candidate_paths(name, needed_by, process):
-            facts = self._objects.object_at(path)
-            # ld.so passes over files for other machines (open_verify in dl-load.c), and goes on with the next folder.
-            if facts is None or facts.machine is not self._machine:
+        other_class = False
+        for path, opened_as, by_loader in self._candidate_paths(name, needed_by, process):
+            file = self._objects.open_library(path)
+            if file is None:
                 continue
-            if path in names:
-                return names[path]
-            module = Module(path=path, facts=facts, loader=needed_by)
-            self._register_names(names, module)
+            if file.refusal is not None and by_loader:
+                return MissingLibrary(
+                    name=name, needed_by=needed_by, absence=Absence.REFUSED, words=file.refusal, refused=opened_as
+                )
+            # ld.so passes over files for other machines (open_verify in dl-load.c), and goes on with the next folder.
+            other_class |= file.is_other_class and by_loader
+            is_other = file.facts is not None and file.facts.machine is not self._machine
+            if is_other or file.is_other_class or file.refusal is not None:
+                continue
+            if file.identity in names:
+                return names[file.identity]
+            module = Module(
+                path=path, facts=file.facts, loader=needed_by, opened_as=opened_as, is_unread=_is_unread(file)
+            )
+            self._register_names(names, module, file.identity)
             return module
+        if other_class and self._search.native:
+            words = "wrong ELF class: ELFCLASS32"
+            return MissingLibrary(name=name, needed_by=needed_by, absence=Absence.REFUSED, words=words)
         return None
 
-    def _candidate_paths(self, name: str, needed_by: Module, process: Process) -> Iterator[str]:
-        """Yield the paths where ``ld.so`` looks for a library, in the order of ``_dl_map_object`` in ``dl-load.c``."""
-        if "/" in name:
-            yield name
-            return
+    def _candidate_paths(self, name: str, needed_by: Module, process: Process) -> Iterator[tuple[str, str, bool]]:
+        """Yield the paths where ``ld.so`` looks for a library, in the order of ``_dl_map_object`` in ``dl-load.c``.
+
+        Each comes with how ``ld.so`` writes it, and whether it is ``ld.so`` that looks there.
+        """
+        if "/" in name or "$" in name:
+            expanded = self._expand(name, needed_by)
+            if expanded is not None and "/" in expanded:
+                folder, _, base = expanded.rpartition("/")
+                if found := self._objects.find_folder(folder or "/"):
+                    yield posixpath.join(found[0], base), expanded, True
+                return
+            name = expanded or name
+        yield from ((path, opened_as, True) for path, opened_as in self._search_objects(name, needed_by, process))
+        # Not ld.so from here on: what the package itself, torch or another package has loaded by then.
+        if loaded := self._search.with_python(name):
+            yield loaded, loaded, False
+        if sibling := self._search.siblings.get(name):
+            yield sibling, sibling, False
+        own = self._search.torch.get(without_version(name)) if is_torch_library(name) else None
+        if own is not None and (file := self._objects.open_library(own)) and file.facts and file.facts.soname == name:
+            yield own, own, False
+        if needed_by.facts is None or not needed_by.facts.skips_default_folders:
+            yield from ((path, opened_as, True) for path, opened_as in self._search_system(name))
+        elif self._search.host and (cached := self._search.host.find_cached(name)) and not self._is_default(cached):
+            yield cached, cached, True
+        if not is_torch_library(name) and not is_system_library(name) and (library_path := self._search.others(name)):
+            yield library_path, library_path, False
+
+    def _search_objects(self, name: str, needed_by: Module, process: Process) -> Iterator[tuple[str, str]]:
+        """Yield the paths that objects and the environment lead to."""
         # RPATH first: that of the object and of all that loaded it, unless the object has a RUNPATH, which disables
         # RPATH. RUNPATH comes after LD_LIBRARY_PATH, and applies to the object's own entries only.
+        program = process.modules[0] if process.has_python and process.modules else None
         if needed_by.facts and not needed_by.facts.runpath:
             chain = _chain_of_loaders(needed_by)
-            if process.has_python and process.modules and process.modules[0] not in chain:
-                chain.append(process.modules[0])  # the RPATH of the program applies to all objects
+            if program and program not in chain:
+                chain.append(program)  # the RPATH of the program applies to all objects
             for module in chain:
                 if module.facts and not module.facts.runpath:
-                    yield from (
-                        posixpath.join(folder, name)
-                        for folder in _expand_origin(module.facts.rpath, _origin_of(module))
-                    )
-        yield from (posixpath.join(folder, name) for folder in self._search.environment)
+                    yield from self._search_path(name, module.facts.rpath, module)
+        yield from self._search_path(name, self._search.environment, program)
         if needed_by.facts:
-            yield from (
-                posixpath.join(folder, name)
-                for folder in _expand_origin(needed_by.facts.runpath, _origin_of(needed_by))
-            )
-        # Not ld.so from here on: what the package itself, torch or another package has loaded by then.
-        if sibling := self._search.siblings.get(name):
-            yield sibling
-        own = self._search.torch.get(without_version(name)) if is_torch_library(name) else None
-        if own is not None and (facts := self._objects.object_at(own)) and facts.soname == name:
-            yield own
-        # ld.so.cache and the default folders.
-        yield from (posixpath.join(folder, name) for folder in self._search.system)
-        if not is_torch_library(name) and not is_system_library(name) and (library_path := self._search.others(name)):
-            yield library_path
+            yield from self._search_path(name, needed_by.facts.runpath, needed_by)
+
+    def _search_path(self, name: str, folders: tuple[str, ...], module: Module | None) -> Iterator[tuple[str, str]]:
+        """Yield the paths that a list of folders leads to, which a module has."""
+        if folders == ("",):  # an entry without a text, which decompose_rpath ignores
+            return
+        for folder in folders:
+            expanded = self._expand(folder, module)
+            if expanded is not None:
+                yield from self._search_folder(name, expanded.rstrip("/") or expanded[:1])
+
+    def _search_system(self, name: str) -> Iterator[tuple[str, str]]:
+        """Yield the path in ``ld.so.cache``, and those in the default folders."""
+        host = self._search.host
+        if host and (cached := host.find_cached(name)):
+            yield cached, cached
+        for folder in host.default_folders if host else self._search.system:
+            yield from self._search_folder(name, folder)
+
+    def _search_folder(self, name: str, folder: str) -> Iterator[tuple[str, str]]:
+        """Yield the paths in one folder: in those of its subfolders that are for this processor, then in itself."""
+        host = self._search.host
+        found = self._objects.find_folder(folder, host.subfolder_roots if host else ())
+        if found is None:
+            return
+        place, roots = found
+        prefix = f"{folder}/" if folder and folder != "/" else folder
+        if host and roots:
+            for subfolder in host.subfolders:
+                if subfolder.partition("/")[0] in roots:
+                    yield posixpath.join(place, subfolder, name), f"{prefix}{subfolder}/{name}"
+        yield posixpath.join(place, name), prefix + name
+
+    def _expand(self, text: str, module: Module | None) -> str | None:
+        """Expand the tokens in a path that a module has (``_dl_dst_substitute``); None if one stands for nothing."""
+        if "$" not in text:
+            return text
+        tokens = {**(self._search.host.tokens if self._search.host else {})}
+        if module:
+            tokens["ORIGIN"] = posixpath.dirname(module.called) or "."
+        names = [match[1] or match[2] for match in _TOKEN.finditer(text)]
+        if any(token not in tokens for token in names):
+            return None
+        return _TOKEN.sub(lambda match: tokens[match[1] or match[2]], text)
+
+    def _is_default(self, path: str) -> bool:
+        """Whether a path begins like a default folder, which NODEFLIB excludes."""
+        host = self._search.host
+        return host is not None and any(path.startswith(f"{folder}/") for folder in host.default_folders)
 
     def _explain_absence(self, name: str, needed_by: Module, process: Process) -> MissingLibrary:
         """Say why a library was not found."""
-        absence, instead = Absence.EXTERNAL, None
+        absence, instead, words = Absence.EXTERNAL, None, NO_SUCH_FILE
         if is_torch_library(name):
             absence = Absence.TORCH
         elif not self._search.native and is_system_library(name):
             absence = Absence.SYSTEM
         elif name in process.names:
             absence = Absence.WITH_TORCH
+        elif self._is_excluded(name, needed_by):
+            absence, words = Absence.UNREACHED, self._word_exclusion(needed_by)
         elif (instead := self._other_version(name, needed_by, process)) is not None:
             absence = Absence.OTHER_VERSION
-        return MissingLibrary(name=name, needed_by=needed_by, absence=absence, instead=instead)
+        return MissingLibrary(name=name, needed_by=needed_by, absence=absence, instead=instead, words=words)
+
+    def _is_excluded(self, name: str, needed_by: Module) -> bool:
+        """Whether the system has a library, and an object says that it must not be looked for there."""
+        if not self._search.native or needed_by.facts is None or not needed_by.facts.skips_default_folders:
+            return False
+        return any(self._objects.open_library(path) for path, _ in self._search_system(name))
+
+    def _word_exclusion(self, needed_by: Module) -> str:
+        """Word the error where nothing is searched: without a failure of the system, there is no reason to tell."""
+        facts, paths = needed_by.facts, self._search.environment
+        for module in _chain_of_loaders(needed_by):
+            paths += (*module.facts.rpath, *module.facts.runpath) if module.facts else ()
+        return NO_SUCH_FILE if facts and any(paths) else NO_SUCH_FILE.rpartition(":")[0]
 
     def _other_version(self, name: str, needed_by: Module, process: Process) -> Module | None:
         """Return the version of a CUDA or ROCm library that torch needs, if only that one will be in the process."""
@@ -260,9 +399,9 @@ class Loader:
         return next((module for other, module in gpu_libraries if other and other.stem == library.stem), None)
 
     @staticmethod
-    def _register_names(names: dict[str, Module], module: Module) -> None:
-        """Enter a module under the names by which later ``needed`` entries find it: its path and its SONAME."""
-        names[module.path] = module
+    def _register_names(names: dict[str, Module], module: Module, identity: str) -> None:
+        """Enter a module under the names by which later ``needed`` entries find it: its path, its file, its SONAME."""
+        names[module.path] = names[identity] = names[module.called] = module
         if module.facts and module.facts.soname:
             names.setdefault(module.facts.soname, module)
 
@@ -287,16 +426,18 @@ def _chain_of_loaders(module: Module | None) -> list[Module]:
     return chain
 
 
-def _origin_of(module: Module) -> str:
-    return posixpath.dirname(module.path) or "."
+def _list_entries(module: Module) -> list[tuple[str, Filtee | None]]:
+    """Return the names of the libraries that an object needs, or that are its filtees, in the order of its entries."""
+    facts = module.facts
+    entries: list[tuple[str, Filtee | None]] = [(name, None) for name in facts.needed] if facts else []
+    for filtee in reversed(facts.filtees) if facts else ():
+        entries.insert(filtee.position, (filtee.name, filtee))
+    return entries
 
 
-@functools.lru_cache(maxsize=1024)
-def _expand_origin(folders: tuple[str, ...], origin: str) -> tuple[str, ...]:
-    """Return search folders with ``$ORIGIN`` expanded; ``$LIB`` and ``$PLATFORM`` are not, and so match nothing.
+def _is_assumed(module: Module) -> bool:
+    return module.facts is None and not module.is_unread
 
-    :param origin: the folder of the module that has them
-    """
-    return tuple(
-        posixpath.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) for folder in folders
-    )
+
+def _is_unread(file: OpenedFile | None) -> bool:
+    return file is not None and file.facts is None

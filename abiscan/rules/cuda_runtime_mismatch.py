@@ -26,8 +26,7 @@ from collections.abc import Iterator
 from abiscan.binary.ownership import gpu_library
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import Absence, MissingLibrary
-from abiscan.linkage.resolve import NO_SUCH_FILE
+from abiscan.linkage.model import NO_SUCH_FILE, Absence, MissingLibrary
 from abiscan.rules.symptom import describe_symptom
 
 _PLATFORMS = {"cudart": "CUDA", "amdhip64": "ROCm"}

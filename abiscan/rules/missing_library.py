@@ -9,6 +9,9 @@ of torch), the failure is certain: `load-fails`. Any other library (a CUDA or ve
 present when the extension is used. It is assumed to be, listed as external, and reported as a `note`; for a
 torch on disk, `--strict` counts it as a failure.
 
+The search also fails at a file of the right name that is no library, in a folder before the one that has it: `ld.so`
+passes over libraries for other machines, and over nothing else.
+
 Nothing loads a library before a program does. On this machine, a search path must lead to each that it needs, to those
 of torch, too: RPATH, RUNPATH, `LD_LIBRARY_PATH`, the folders of the system.
 
@@ -29,8 +32,7 @@ from collections.abc import Iterator, Sequence
 from abiscan.binary.mangling import demangle
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import Absence, MissingLibrary
-from abiscan.linkage.resolve import NO_SUCH_FILE
+from abiscan.linkage.model import NO_SUCH_FILE, Absence, MissingLibrary
 from abiscan.rules.advice import other_build, other_kind, required_elsewhere
 from abiscan.rules.symbols import KINDS, missing_torch_libraries, of_missing_libraries
 from abiscan.rules.symptom import describe_symptom
@@ -43,13 +45,21 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
     if unreached := [library for library in missing if library.absence is Absence.UNREACHED]:
-        names, first = ", ".join(dict.fromkeys(library.name for library in unreached)), unreached[0].name
+        names = ", ".join(dict.fromkeys(library.name for library in unreached))
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{linkage.name} needs {names}, and no search path leads there: {first}: {NO_SUCH_FILE}",
+            message=f"{linkage.name} needs {names}, and no search path leads there: {unreached[0].message}",
             evidence=_list_evidence(unreached),
             fix="link it with -Wl,-rpath and the folder that has it, or name that folder in LD_LIBRARY_PATH",
+        )
+    for library in dict.fromkeys(library for library in missing if library.absence is Absence.REFUSED):
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.LOAD_FAILS,
+            message=f"{library.needed_by.name} needs {library.name}, and the search ends at a wrong file: {library.message}",
+            evidence=_list_evidence([library]),
+            fix="remove that file, or put the library in its place",
         )
     external = [library for library in missing if library.absence is Absence.EXTERNAL]
     # On another machine, nothing is known of its libraries, and a note about each would be noise.

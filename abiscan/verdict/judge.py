@@ -32,10 +32,11 @@ from abiscan.inputs.sources import Target, needs_torch
 from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
+from abiscan.linkage.host import Host
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
 from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import Absence, LoadError, Process, Resolution
+from abiscan.linkage.model import Absence, LoadError, Module, Process, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
@@ -49,6 +50,7 @@ from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.gaps import gaps_of
 from abiscan.verdict.promises import promised_cpu, read_promise
 from abiscan.verdict.unlisted_build import limited
+from abiscan.verdict.with_python import module_with
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
@@ -146,7 +148,10 @@ class Judge:
         ]
         findings = [_list_findings(linkage, rules) for _, linkage in linkages]
         # Files that could not be read were noted on the way: each extension may have needed them.
-        unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
+        opened = {module.path for _, linkage in linkages for module in _list_unread(linkage)}
+        unread = [
+            Gap(stage="elf", reason=str(error), decides=error.subject in opened) for error in self._files.take_unread()
+        ]
         self._to_keep = linkages if keep else ()
         return (
             *(
@@ -187,8 +192,8 @@ class Judge:
             environment=system.environment_folders() if torch.here else (),
             siblings=siblings,
             torch=release.own_libraries,
-            system=system.library_folders(release.machine) if torch.here else (),
             native=torch.here,
+            host=Host(release.machine) if torch.here else None,
             own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
         # ``alone`` knows no other packages. It maps torch, and tells which of their libraries would load.
@@ -198,7 +203,8 @@ class Judge:
         if target.target.kind is TargetKind.PROGRAM:
             process = alone.for_program((*release.global_libraries, *release.local_libraries))
         else:
-            process = alone.start_process(
+            # Nothing of the target is in the process yet: what torch needs of the system is the system's.
+            process = alone.without_siblings().start_process(
                 (observed_fs.resolve_links(executable),) if executable else (),
                 global_libraries=release.global_libraries,
                 libraries=release.local_libraries,
@@ -211,12 +217,19 @@ class Judge:
             others = (path for path in self._beside.find(name) if path not in target.target.libraries)
             return next((path for path in others if self._loads(path, release, alone, process)), None)
 
+        @functools.cache
+        def with_python(name: str) -> str | None:
+            module = module_with(name, torch.interpreter, release.machine) if torch.here else None
+            loaded = alone.without_siblings().enter(process, module, visible=False).names if module else {}
+            return loaded[name].path if name in loaded and loaded[name].facts else None
+
+        others = msgspec.structs.replace(search, others=other, with_python=with_python)
         return Setting(
             torch=torch,
             release=release,
             libraries=Libraries(release.own_libraries, self._files),
             siblings=Libraries(siblings, self._files),
-            loader=Loader(self._files, msgspec.structs.replace(search, others=other), release.machine),
+            loader=Loader(self._files, others, release.machine),
             process=process,
         )
 
@@ -427,6 +440,12 @@ class Judge:
                 self._replayer = self._replayer or self.replayer()
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
         self._to_keep = ()
+
+
+def _list_unread(linkage: Linkage) -> Iterator[Module]:
+    """Yield the objects of a load that could not be read: it may end at them."""
+    modules = linkage.resolution.closure.new if linkage.resolution else ()
+    return (module for module in modules if module.is_unread)
 
 
 def _list_findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:

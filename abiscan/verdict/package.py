@@ -207,8 +207,10 @@ def _system_has(executable: Path | None, name: str) -> bool | Answer:
     machine = system.own_machine()
     if machine is None or is_torch_library(name) or gpu_library(name):
         return Answer.UNKNOWN
-    folders = (*system.environment_folders(), *system.library_folders(machine))
-    if any(observed_fs.is_file(posixpath.join(folder, name)) for folder in folders):
+    folders = (*system.environment_folders(), *system.default_folders(machine))
+    if name.encode("utf-8", "surrogateescape") in system.cached_libraries(machine) or any(
+        observed_fs.is_file(posixpath.join(folder, name)) for folder in folders
+    ):
         return True
     own = executable.resolve().parent.parent / "lib" / name if executable else None
     return Answer.UNKNOWN if own is not None and observed_fs.is_file(own) else False

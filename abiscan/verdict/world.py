@@ -27,8 +27,8 @@ from abiscan.inputs.torch_build import build_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import predict_crash
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import Absence, Closure, LoadError, MissingLibrary, Module, Process, Resolution
-from abiscan.linkage.resolve import NO_SUCH_FILE, resolve_load, symbol_message, version_message
+from abiscan.linkage.model import NO_SUCH_FILE, Absence, Closure, LoadError, MissingLibrary, Module, Process, Resolution
+from abiscan.linkage.resolve import resolve_load, symbol_message, version_message
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded_operators, embedded_python, pythons
@@ -485,11 +485,11 @@ class _Loads:
             return self._words(symbol.module, symbol_message(symbol.reference))
         for library in resolution.closure.missing:
             if library.absence is Absence.OTHER_VERSION:
-                return f"{library.name}: {NO_SUCH_FILE}"
+                return library.message
         return None
 
     def _first_missing(self, closure: Closure) -> str | None:
-        return next((f"{library.name}: {NO_SUCH_FILE}" for library in self._missing(closure)), None)
+        return next((self._inside(library.message) for library in self._missing(closure)), None)
 
     def _missing(self, closure: Closure) -> list[MissingLibrary]:
         """Return the libraries that this process lacks; what torch itself needs was there when torch was imported."""

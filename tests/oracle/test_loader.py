@@ -18,6 +18,7 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
+from abiscan.linkage.host import Host
 from abiscan.linkage.model import Process, Resolution
 from abiscan.linkage.resolve import relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
@@ -62,7 +63,7 @@ def really_load(paths: Sequence[Path], **environment: str) -> tuple[list[str | N
 def model(path: Path, environment: tuple[str, ...] = ()) -> Resolution:
     machine = system.own_machine()
     assert machine is not None
-    search = SearchPath(environment=environment, system=system.library_folders(machine))
+    search = SearchPath(environment=environment, host=Host(machine))
     process = Process(has_python=True)
     return resolve_load(process, Loader(Files(), search, machine).open(process, str(path)))
 

@@ -25,37 +25,29 @@ def test_machine(system_name: str, name: str, machine: Machine | None, monkeypat
     assert system.own_machine() is machine
 
 
-def test_configured_folders_come_before_the_built_in_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    configuration = tmp_path / "ld.so.conf"
-    configuration.write_text("/first # a comment\n\ninclude conf.d/*.conf\nhwcap 1 x\n/last\n", encoding="utf-8")
-    (tmp_path / "conf.d").mkdir()
-    (tmp_path / "conf.d" / "b.conf").write_text("/b\n", encoding="utf-8")
-    (tmp_path / "conf.d" / "a.conf").write_text("# nothing\n/a\n", encoding="utf-8")
-    (tmp_path / "conf.d" / "ignored").write_text("/ignored\n", encoding="utf-8")
-    monkeypatch.setattr(system, "_CONFIGURATION", str(configuration))
-    folders = system.library_folders(Machine.X86_64)
-    assert folders[:4] == ("/first", "/a", "/b", "/last")
-    assert set(folders[4:]) >= {"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/lib/x86_64-linux-gnu"}
+def test_the_default_folders_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "_LOADERS", dict.fromkeys(Machine, "/absent"))
+    folders = system.default_folders(Machine.AARCH64)
+    assert folders[:2] == ("/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu")
+    assert "/lib/x86_64-linux-gnu" not in folders
 
 
-def test_a_configuration_that_includes_itself_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    configuration = tmp_path / "ld.so.conf"
-    configuration.write_text(f"include {configuration}\n/only\n", encoding="utf-8")
-    monkeypatch.setattr(system, "_CONFIGURATION", str(configuration))
-    assert "/only" in system.library_folders(Machine.X86_64)
+def test_the_default_folders_are_those_in_the_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = tmp_path / "ld.so"
+    loader.write_bytes(b"\x7fELF" + bytes(5000) + b"lib64\0\0/lib64/\0/usr/lib64/\0system search path\0")
+    monkeypatch.setattr(system, "_LOADERS", dict.fromkeys(Machine, str(loader)))
+    assert system.default_folders(Machine.X86_64) == ("/lib64", "/usr/lib64")
 
 
-def test_no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "_CONFIGURATION", str(tmp_path / "absent"))
-    assert system.library_folders(Machine.X86_64)[0] == "/lib/x86_64-linux-gnu"
+def test_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "_CACHE", str(tmp_path / "absent"))
+    assert system.cached_libraries(Machine.X86_64) == {}
+    assert system.library_folders(Machine.X86_64) == system.default_folders(Machine.X86_64)
 
 
 def test_the_environment_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LD_LIBRARY_PATH", "/b::/a")
-    assert system.environment_folders() == ("/b", "/a")
-
-
-def test_built_in_folders_are_those_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "_CONFIGURATION", str(tmp_path / "absent"))
-    assert "/lib/aarch64-linux-gnu" in system.library_folders(Machine.AARCH64)
-    assert "/lib/x86_64-linux-gnu" not in system.library_folders(Machine.AARCH64)
+    """Colons and semicolons separate, and an empty part is the current folder."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/b::/a;/c")
+    assert system.environment_folders() == ("/b", "", "/a", "/c")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "")
+    assert system.environment_folders() == ()
