@@ -27,7 +27,7 @@ _DT = {
     "SYMENT": 11, "SONAME": 14, "RPATH": 15, "PLTREL": 20, "JMPREL": 23, "RUNPATH": 29, "RELRSZ": 35, "RELR": 36,
     "RELRENT": 37, "GNU_HASH": 0x6FFFFEF5,
     "VERSYM": 0x6FFFFFF0, "FLAGS_1": 0x6FFFFFFB, "VERDEF": 0x6FFFFFFC, "VERDEFNUM": 0x6FFFFFFD, "VERNEED": 0x6FFFFFFE,
-    "VERNEEDNUM": 0x6FFFFFFF,
+    "VERNEEDNUM": 0x6FFFFFFF, "AUXILIARY": 0x7FFFFFFD, "FILTER": 0x7FFFFFFF,
 }  # fmt: skip
 _RELOCATIONS: Final = {EM_X86_64: {"dyn": 1, "plt": 7}, EM_AARCH64: {"dyn": 257, "plt": 1026}}  # *_64/ABS64, JUMP_SLOT
 
@@ -63,13 +63,14 @@ class Elf:
 
     ``undefined`` are relocated in this order, and stand in the symbol table in the opposite one. ``version_needs`` are
     (file, version, weak) beyond those of ``undefined``; ``version_definitions`` beyond those of ``defined``, and None
-    for no such table. ``texts`` are strings among the data; ``relr`` adds an empty table of packed relocations;
-    ``size`` pads the file.
+    for no such table. ``filtees`` stand before ``needed``. ``texts`` are strings among the data; ``relr`` adds an empty
+    table of packed relocations; ``size`` pads the file.
     """
 
     machine: int = EM_X86_64
     type: int = ET_DYN
     soname: str | None = None
+    filtees: tuple[tuple[Literal["AUXILIARY", "FILTER"], str], ...] = ()
     needed: tuple[str, ...] = ()
     rpath: str | None = None
     runpath: str | None = None
@@ -150,6 +151,8 @@ class _Builder:
 
     def build(self) -> bytes:
         elf = self.elf
+        for kind, name in elf.filtees:
+            self.entry(kind, self.string(name))
         for name in elf.needed:
             self.entry("NEEDED", self.string(name))
         for tag, text in (("SONAME", elf.soname), ("RPATH", elf.rpath), ("RUNPATH", elf.runpath)):

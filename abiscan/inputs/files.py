@@ -26,7 +26,6 @@ from msgspec import Struct
 
 from abiscan import regular
 from abiscan.binary.elf import ElfFile, SharedObject
-from abiscan.binary.loadable import EHDR, refuse_header
 from abiscan.binary.machines import MACHINES
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
@@ -615,6 +614,8 @@ class Files:
         """Return what ``ld.so`` makes of a file whose facts could not be read; None if there is none."""
         if self._below and path not in self._mounted:
             return self._below._examine_failure(path)
+        from abiscan.binary.loadable import EHDR, refuse_header  # few runs get here
+
         identity = self._identities.get(path, path)
         if self._folders.get(path):
             return OpenedFile(identity=identity, refusal="cannot read file data: Is a directory")

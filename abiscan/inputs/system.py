@@ -13,7 +13,6 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.binary.machines import machine_of_name
 from abiscan.inputs import observed_fs
-from abiscan.inputs.loader_cache import read_cache
 from abiscan.regex import regex
 
 _CACHE: Final = "/etc/ld.so.cache"
@@ -63,7 +62,11 @@ def cached_libraries(of: Machine, subfolders: tuple[str, ...] = ()) -> Mapping[b
     return _read_cache(content, of, subfolders)
 
 
-_read_cache: Final = functools.lru_cache(maxsize=2)(read_cache)
+@functools.lru_cache(maxsize=2)
+def _read_cache(content: bytes, of: Machine, subfolders: tuple[str, ...]) -> Mapping[bytes, bytes]:
+    from abiscan.inputs.loader_cache import read_cache  # for a torch of this machine alone
+
+    return read_cache(content, of, subfolders)
 
 
 def library_folders(of: Machine) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ class MissingLibrary(Struct, frozen=True, kw_only=True):
     :ivar absence: why no file was found
     :ivar instead: the other version of the library that torch needs, None if there is none
     :ivar words: what ``ld.so`` says, after the name or the path
-    :ivar refused: the path of the file at which the search ends, None if there is none
+    :ivar path: the path of the file at which the search ends, None if there is none
     """
 
     name: str
@@ -100,12 +100,12 @@ class MissingLibrary(Struct, frozen=True, kw_only=True):
     absence: Absence
     instead: Module | None = None
     words: str = NO_SUCH_FILE
-    refused: str | None = None
+    path: str | None = None
 
     @property
     def message(self) -> str:
         """All that ``ld.so`` says."""
-        return f"{self.refused or self.name}: {self.words}"
+        return f"{self.path or self.name}: {self.words}"
 
     @property
     def stops(self) -> bool:

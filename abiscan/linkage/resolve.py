@@ -396,9 +396,9 @@ def _first_error(
 
 def library_error(missing: MissingLibrary) -> LoadError:
     """Word the error for a library that cannot be loaded: named after the file at which the search ends, if any."""
-    if missing.refused is None:
+    if missing.path is None:
         return LoadError(object=None, message=missing.message)
-    return LoadError(object=missing.refused.rpartition("/")[2], message=missing.words)
+    return LoadError(object=missing.path.rpartition("/")[2], message=missing.words)
 
 
 def _symbol_error(symbol: UndefinedSymbol) -> LoadError:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
 from msgspec import Struct, field
@@ -16,9 +17,11 @@ from msgspec import Struct, field
 from abiscan.binary.elf import Filtee, Machine
 from abiscan.binary.ownership import gpu_library, is_system_library, is_torch_library, without_version
 from abiscan.inputs.files import OpenedFile
-from abiscan.linkage.host import Host
 from abiscan.linkage.model import NO_SUCH_FILE, Absence, Closure, MissingLibrary, Module, Process
 from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from abiscan.linkage.host import Host
 
 _TOKEN: Final = regex(r"\$(?:\{(ORIGIN|PLATFORM|LIB)\}|(ORIGIN|PLATFORM|LIB)(?![A-Za-z0-9_]))")
 
@@ -249,7 +252,7 @@ class Loader:
                 continue
             if file.refusal is not None and by_loader:
                 return MissingLibrary(
-                    name=name, needed_by=needed_by, absence=Absence.REFUSED, words=file.refusal, refused=opened_as
+                    name=name, needed_by=needed_by, absence=Absence.REFUSED, words=file.refusal, path=opened_as
                 )
             # ld.so passes over files for other machines (open_verify in dl-load.c), and goes on with the next folder.
             other_class |= file.is_other_class and by_loader
@@ -264,8 +267,8 @@ class Loader:
             self._register_names(names, module, file.identity)
             return module
         if other_class and self._search.native:
-            words = "wrong ELF class: ELFCLASS32"
-            return MissingLibrary(name=name, needed_by=needed_by, absence=Absence.REFUSED, words=words)
+            absent = self._explain_absence(name, needed_by, process)
+            return msgspec.structs.replace(absent, absence=Absence.REFUSED, words="wrong ELF class: ELFCLASS32")
         return None
 
     def _candidate_paths(self, name: str, needed_by: Module, process: Process) -> Iterator[tuple[str, str, bool]]:
@@ -350,7 +353,7 @@ class Loader:
             return text
         tokens = {**(self._search.host.tokens if self._search.host else {})}
         if module:
-            tokens["ORIGIN"] = posixpath.dirname(module.called) or "."
+            tokens |= _origin_of(module)
         names = [match[1] or match[2] for match in _TOKEN.finditer(text)]
         if any(token not in tokens for token in names):
             return None
@@ -364,17 +367,21 @@ class Loader:
     def _explain_absence(self, name: str, needed_by: Module, process: Process) -> MissingLibrary:
         """Say why a library was not found."""
         absence, instead, words = Absence.EXTERNAL, None, NO_SUCH_FILE
+        expanded = self._expand(name, needed_by) or name
         if is_torch_library(name):
             absence = Absence.TORCH
         elif not self._search.native and is_system_library(name):
             absence = Absence.SYSTEM
         elif name in process.names:
             absence = Absence.WITH_TORCH
+        elif "/" in expanded and self._search.native:
+            absence = Absence.UNREACHED
         elif self._is_excluded(name, needed_by):
             absence, words = Absence.UNREACHED, self._word_exclusion(needed_by)
         elif (instead := self._other_version(name, needed_by, process)) is not None:
             absence = Absence.OTHER_VERSION
-        return MissingLibrary(name=name, needed_by=needed_by, absence=absence, instead=instead, words=words)
+        path = expanded if expanded.startswith("/") else None
+        return MissingLibrary(name=name, needed_by=needed_by, absence=absence, instead=instead, words=words, path=path)
 
     def _is_excluded(self, name: str, needed_by: Module) -> bool:
         """Whether the system has a library, and an object says that it must not be looked for there."""
@@ -424,6 +431,17 @@ def _chain_of_loaders(module: Module | None) -> list[Module]:
         chain.append(module)
         module = module.loader
     return chain
+
+
+def _origin_of(module: Module) -> dict[str, str]:
+    """Return what ``$ORIGIN`` stands for; nothing if a relative path leads nowhere."""
+    folder = posixpath.dirname(module.called)
+    if not folder.startswith("/"):
+        try:
+            folder = posixpath.join(str(Path.cwd()), folder)
+        except OSError:
+            return {}
+    return {"ORIGIN": folder}
 
 
 def _list_entries(module: Module) -> list[tuple[str, Filtee | None]]:

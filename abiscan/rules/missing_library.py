@@ -57,7 +57,9 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{library.needed_by.name} needs {library.name}, and the search ends at a wrong file: {library.message}",
+            message=(
+                f"{library.needed_by.name} needs {library.name}, and the search ends at a wrong file: {library.message}"
+            ),
             evidence=_list_evidence([library]),
             fix="remove that file, or put the library in its place",
         )

@@ -32,7 +32,6 @@ from abiscan.inputs.sources import Target, needs_torch
 from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
-from abiscan.linkage.host import Host
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
 from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
 from abiscan.linkage.linkage import Linkage
@@ -50,11 +49,11 @@ from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.gaps import gaps_of
 from abiscan.verdict.promises import promised_cpu, read_promise
 from abiscan.verdict.unlisted_build import limited
-from abiscan.verdict.with_python import module_with
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
     from abiscan.inputs.requirement import TorchRequirement
+    from abiscan.linkage.host import Host
 
 
 _log = logging.getLogger("abiscan.verdict")
@@ -193,7 +192,7 @@ class Judge:
             siblings=siblings,
             torch=release.own_libraries,
             native=torch.here,
-            host=Host(release.machine) if torch.here else None,
+            host=_this_host(release.machine) if torch.here else None,
             own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
         # ``alone`` knows no other packages. It maps torch, and tells which of their libraries would load.
@@ -219,6 +218,8 @@ class Judge:
 
         @functools.cache
         def with_python(name: str) -> str | None:
+            from abiscan.verdict.with_python import module_with
+
             module = module_with(name, torch.interpreter, release.machine) if torch.here else None
             loaded = alone.without_siblings().enter(process, module, visible=False).names if module else {}
             return loaded[name].path if name in loaded and loaded[name].facts else None
@@ -440,6 +441,13 @@ class Judge:
                 self._replayer = self._replayer or self.replayer()
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
         self._to_keep = ()
+
+
+def _this_host(machine: Machine) -> Host:
+    # Against a release number, nothing of this machine counts.
+    from abiscan.linkage.host import Host
+
+    return Host(machine)
 
 
 def _list_unread(linkage: Linkage) -> Iterator[Module]:
