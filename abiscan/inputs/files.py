@@ -614,13 +614,13 @@ class Files:
         """Return what ``ld.so`` makes of a file whose facts could not be read; None if there is none."""
         if self._below and path not in self._mounted:
             return self._below._examine_failure(path)
-        from abiscan.binary.loadable import EHDR, refuse_header  # few runs get here
-
         identity = self._identities.get(path, path)
         if self._folders.get(path):
             return OpenedFile(identity=identity, refusal="cannot read file data: Is a directory")
         if path not in self._damaged or (source := self.find_source(path)) is None:
             return None
+        from abiscan.binary.loadable import EHDR, refuse_header  # few runs get here
+
         try:
             head = source.read_head(EHDR.size)
         except InputError:
