@@ -26,6 +26,14 @@ _TORCH_SYMBOL: Final = regex(
     r"|_Z[0-9]+(?:THP|THC|THD)"  # C++ functions of libtorch_python: THPVariable_Wrap(at::Tensor)
     r"|THP|THC|aoti_torch_|torch_"  # C functions: Python bindings and the stable ABI
 )
+# Further names that are torch's if torch exports them: those of its flags, its C libraries up to 1.10, and of classes
+# and namespaces that are its own. What it has linked in of other projects (cuDNN, NCCL, MKL, fmt) may come from them.
+_LIKE_TORCH: Final = regex(
+    r"FLAGS_(?:torch|caffe2|c10)_|TH[A-Z]\w*_|(?:c10|caffe2|libshm)_"
+    rf"|{_SPECIAL}(?:N[rVK]*[RO]?)?[0-9]+(?:FLAGS_(?:torch|caffe2|c10)_|pytorch_|PyTorch|at_cuda_detail|TH[A-Z]"
+    r"|Packed(?:Linear|Conv|EmbeddingBag)|Linear(?:Packed|Unpacked)|Conv[123]dPacked)"
+    rf"|{_SPECIAL}N[rVK]*[RO]?(?:3sdp|2ao|3nom|7nvfuser)"
+)
 # Each symbol that is_torch_symbol accepts contains one of these, and so does each name that is_torch_library accepts.
 _TORCH_WORDS: Final = (
     *(b"2at", b"3c10", b"5torch", b"6caffe2", b"4c10d", b"onnx_torch", b"THP", b"THC", b"THD", b"torch_"),
@@ -66,6 +74,12 @@ _remembered: Final = functools.lru_cache(maxsize=1 << 16)
 def is_torch_symbol(name: str) -> bool:
     """Whether a symbol of this (mangled) name belongs to torch."""
     return _TORCH_SYMBOL.match(name) is not None
+
+
+@_remembered
+def is_like_torch_symbol(name: str) -> bool:
+    """Whether a symbol of this (mangled) name belongs to torch if any release of torch exports it."""
+    return _LIKE_TORCH.match(name) is not None
 
 
 def may_name_torch(strings: bytes) -> bool:

@@ -19,6 +19,7 @@ from abiscan.binary.elf import Reference, SharedObject
 from abiscan.binary.ownership import (
     is_cxx_library,
     is_cxx_symbol,
+    is_like_torch_symbol,
     is_python_symbol,
     is_system_library,
     is_torch_symbol,
@@ -36,6 +37,7 @@ from abiscan.linkage.model import (
     Resolution,
     UndefinedSymbol,
 )
+from abiscan.torches import embedded
 from abiscan.torches.names import ColumnSymbols, NameTable
 
 PACKED: Final = "DT_RELR without GLIBC_ABI_DT_RELR dependency"
@@ -267,7 +269,9 @@ class _Elsewhere(Struct, frozen=True, kw_only=True):
             return not self.has_python
         if is_cxx_symbol(reference.name):
             return self.has_cxx
-        return self.has_any and not is_torch_symbol(reference.name)
+        if not self.has_any or is_torch_symbol(reference.name):
+            return False
+        return not (is_like_torch_symbol(reference.name) and embedded.any_exports(reference.name))
 
 
 class Resolver:

@@ -34,6 +34,8 @@ class LoadedBy(enum.Enum):
     LOAD_LIBRARY = "torch.ops.load_library"
     LOAD_CLASSES = "torch.classes.load_library"
     CTYPES = "ctypes.CDLL"
+    CTYPES_GLOBAL = "ctypes.CDLL(…, RTLD_GLOBAL)"
+    """Or with a mode that is not known."""
 
 
 PROCESS_ENDS: Final = "(the process ends)"

@@ -356,6 +356,11 @@ def _make_table() -> NameTable:
         return NameTable(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
+def any_exports(name: str) -> bool:
+    """Whether a library of any release exports a symbol."""
+    return bool(_make_table().columns(name))
+
+
 def _list_libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
     return {
         name: SharedObject(

@@ -289,7 +289,9 @@ class _Loads:
             else:
                 attempt, then = self._extension(moment, examined, loader)
             if attempt.words is None and attempt.is_known:
-                entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
+                # ``torch.ops.load_library`` sets the flags of imports, and loads with ``ctypes``, which ignores them.
+                visible = loader is LoadedBy.CTYPES_GLOBAL
+                entered = self._setting.loader.enter(moment.process, location, visible=visible)
                 then = msgspec.structs.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             # Whether it is in the process now is not known.
             elif attempt.words is None:
