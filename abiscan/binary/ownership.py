@@ -57,6 +57,9 @@ _SYSTEM_LIBRARY: Final = regex(
     r"|gobject-2\.0|gthread-2\.0|glib-2\.0|mvec)\.so\.\d+"
 )
 
+# What modules of Python's standard library need that ``import torch`` imports; a Python may contain them instead.
+_PYTHON_LIBRARY: Final = regex(r"lib(z|bz2|lzma|ffi|crypto|ssl|uuid)\.so\.[0-9.]+")
+
 _GPU_LIBRARY: Final = regex(
     r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufftw|cupti|curand|cusolver|cusolverMg|cusparse|nccl|nvJitLink|nvrtc"
     r"|nvToolsExt|amdhip64|hiprtc|hipblas|hipblaslt|hipfft|hiprand|hipsolver|hipsparse|MIOpen|rccl|rocblas|rocfft"
@@ -123,6 +126,12 @@ def without_version(name: str) -> str:
 def is_system_library(name: str) -> bool:
     """Whether every Linux system has the library."""
     return _SYSTEM_LIBRARY.fullmatch(name) is not None
+
+
+@_remembered
+def may_be_with_python(name: str) -> bool:
+    """Whether Python may have loaded the library by the time that torch is imported."""
+    return _PYTHON_LIBRARY.fullmatch(name) is not None
 
 
 class GpuLibrary(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,13 @@ import msgspec.structs
 from msgspec import Struct, field
 
 from abiscan.binary.elf import Filtee, Machine
-from abiscan.binary.ownership import gpu_library, is_system_library, is_torch_library, without_version
+from abiscan.binary.ownership import (
+    gpu_library,
+    is_system_library,
+    is_torch_library,
+    may_be_with_python,
+    without_version,
+)
 from abiscan.inputs.files import OpenedFile
 from abiscan.linkage.model import NO_SUCH_FILE, Absence, Closure, MissingLibrary, Module, Process
 from abiscan.regex import regex
@@ -46,6 +52,7 @@ class SearchPath(Struct, frozen=True, kw_only=True):
     :param environment: ``LD_LIBRARY_PATH``
     :param siblings: libraries of the same wheel or folder, by base name: a package loads them before their users, or
         has them on its path
+    :param has_code: whether they come with code that may load them first; else they come last
     :param torch: torch's own libraries, by base name: a distribution's have names with a version for the loader
     :param system: the folders that are built into ``ld.so``
     :param native: whether ``system`` belongs to the machine that the extension is built for
@@ -57,6 +64,7 @@ class SearchPath(Struct, frozen=True, kw_only=True):
 
     environment: tuple[str, ...] = ()
     siblings: Mapping[str, str] = field(default_factory=dict)
+    has_code: bool = True
     torch: Mapping[str, str] = field(default_factory=dict)
     system: tuple[str, ...] = ()
     native: bool = True
@@ -261,6 +269,9 @@ class Loader:
                 continue
             if file.identity in names:
                 return names[file.identity]
+            # Which one is in the process depends on how the Python there was built.
+            if not self._search.native and process.modules and may_be_with_python(name):
+                return MissingLibrary(name=name, needed_by=needed_by, absence=Absence.SYSTEM)
             module = Module(
                 path=path, facts=file.facts, loader=needed_by, opened_as=opened_as, is_unread=_is_unread(file)
             )
@@ -276,6 +287,8 @@ class Loader:
 
         Each comes with how ``ld.so`` writes it, and whether it is ``ld.so`` that looks there.
         """
+        if loaded := self._search.with_python(name):
+            yield loaded, loaded, False  # before torch, so that it is in the process already
         if "/" in name or "$" in name:
             expanded = self._expand(name, needed_by)
             if expanded is not None and "/" in expanded:
@@ -286,9 +299,8 @@ class Loader:
             name = expanded or name
         yield from ((path, opened_as, True) for path, opened_as in self._search_objects(name, needed_by, process))
         # Not ld.so from here on: what the package itself, torch or another package has loaded by then.
-        if loaded := self._search.with_python(name):
-            yield loaded, loaded, False
-        if sibling := self._search.siblings.get(name):
+        sibling = self._search.siblings.get(name)
+        if sibling and self._search.has_code:
             yield sibling, sibling, False
         own = self._search.torch.get(without_version(name)) if is_torch_library(name) else None
         if own is not None and (file := self._objects.open_library(own)) and file.facts and file.facts.soname == name:
@@ -297,6 +309,9 @@ class Loader:
             yield from ((path, opened_as, True) for path, opened_as in self._search_system(name))
         elif self._search.host and (cached := self._search.host.find_cached(name)) and not self._is_default(cached):
             yield cached, cached, True
+        # Every system has libraries of its own, known here or not, and ld.so finds those.
+        if sibling and not self._search.has_code and (self._search.native or not is_system_library(name)):
+            yield sibling, sibling, False
         if not is_torch_library(name) and not is_system_library(name) and (library_path := self._search.others(name)):
             yield library_path, library_path, False
 

@@ -48,6 +48,15 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
     if assumed:
         names = ", ".join(dict.fromkeys(library.name for library in assumed))
         yield Gap(stage="linkage", reason=f"different target system: {names} not checked", expected=True)
+    of_torch = [
+        library.name
+        for library in linkage.resolution.closure.missing
+        if library.absence is Absence.WITH_TORCH and library.name in linkage.siblings
+    ]
+    if of_torch:
+        names = ", ".join(dict.fromkeys(of_torch))
+        reason = f"{linkage.release} has loaded {names} before, in place of what comes along: not checked"
+        yield Gap(stage="linkage", reason=reason, expected=not linkage.here)
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(unchecked)

@@ -190,6 +190,7 @@ class Judge:
         search = SearchPath(
             environment=system.environment_folders() if torch.here else (),
             siblings=siblings,
+            has_code=target.target.kind is not TargetKind.LIBRARY,
             torch=release.own_libraries,
             native=torch.here,
             host=_this_host(release.machine) if torch.here else None,
