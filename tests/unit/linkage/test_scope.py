@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec.structs
 import pytest
 
-from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.elf import Filtee, Machine, SharedObject
 from abiscan.linkage.model import Absence, Closure, Process
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.world import ObjectsByPath, shared_object
@@ -290,3 +291,37 @@ def test_a_library_of_a_distribution_has_a_version_in_its_name() -> None:
     # A wheel's has none: what was built for a distribution does not find it.
     wheel = {**objects, "/t/lib/libtorch_cpu.so": obj(soname="libtorch_cpu.so")}
     assert [one.name for one in opened(wheel, SearchPath(torch=own)).missing] == ["libtorch_cpu.so.1.13", "libc10.so.9"]
+
+
+def test_files_beside_an_extension_come_after_the_system_s_if_no_code_comes_with_them() -> None:
+    search = SearchPath(siblings={"a": "/x/a", "libz.so.1": "/x/libz.so.1"}, has_code=False, system=("/s",))
+    objects = {"/x/ext.so": obj("a", "libz.so.1"), **dict.fromkeys(("/x/a", "/x/libz.so.1", "/s/a"), obj())}
+    assert paths(opened(objects, search)) == ["/x/ext.so", "/s/a", "/x/libz.so.1"]
+    foreign = msgspec.structs.replace(search, native=False, system=())
+    assert [(one.name, one.absence) for one in opened(objects, foreign).missing] == [("libz.so.1", Absence.SYSTEM)]
+
+
+def test_what_python_may_have_loaded_is_not_judged_on_another_machine() -> None:
+    objects = {"/x/ext.so": obj("libz.so.1", runpath=("/x",)), "/x/libz.so.1": obj(), "/t/torch.so": obj()}
+    for native, missing in ((True, []), (False, [("libz.so.1", Absence.SYSTEM)])):
+        one = loader(objects, SearchPath(native=native))
+        process = one.start_process((), global_libraries=(), libraries=("/t/torch.so",))
+        assert [(library.name, library.absence) for library in one.open(process, "/x/ext.so").missing] == missing
+
+
+def test_filtees_come_before_what_they_are_for() -> None:
+    filtees = (Filtee("first", 0, optional=False), Filtee("gone", 0, optional=True), Filtee("last", 1, optional=True))
+    objects = {
+        "/x/ext.so": obj("a", "b"),
+        "/s/a": msgspec.structs.replace(obj("c"), filtees=filtees),
+        **dict.fromkeys(("/s/b", "/s/c", "/s/first", "/s/last"), obj()),
+    }
+    closure = opened(objects, SearchPath(system=("/s",)))
+    assert paths(closure) == ["/x/ext.so", "/s/first", "/s/last", "/s/a", "/s/b", "/s/c"]
+    assert closure.missing == ()
+    assert [one.name for one in opened({**objects, "/s/a": objects["/s/a"]}, SearchPath()).missing] == ["a", "b"]
+
+
+def test_a_filtee_that_is_not_optional() -> None:
+    objects = {"/x/ext.so": msgspec.structs.replace(obj(), filtees=(Filtee("gone", 0, optional=False),))}
+    assert [one.name for one in opened(objects).missing] == ["gone"]
