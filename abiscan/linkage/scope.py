@@ -161,7 +161,7 @@ class Loader:
         lacking = {library.name for library in closure.missing if library.absence is Absence.TORCH}
         missing = tuple(
             library
-            if library.name in lacking
+            if library.name in lacking or library.absence is Absence.REFUSED
             else msgspec.structs.replace(library, absence=Absence.UNREACHED, instead=None)
             for library in really.missing
             if not is_torch_library(library.needed_by.name)  # torch itself is taken to load

@@ -57,6 +57,9 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
         names = ", ".join(dict.fromkeys(of_torch))
         reason = f"{linkage.release} has loaded {names} before, in place of what comes along: not checked"
         yield Gap(stage="linkage", reason=reason, expected=not linkage.here)
+    if linkage.only_beside and linkage.here:
+        names = ", ".join(linkage.only_beside)
+        yield Gap(stage="linkage", reason=f"no search path leads to {names}: taken to be loaded before")
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(unchecked)
