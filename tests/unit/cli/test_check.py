@@ -395,10 +395,33 @@ def test_a_library_beside_it_that_cannot_be_read_is_a_gap(tmp_path: Path, torch:
     path = extension(needed=("libtorch_cpu.so", "libside.so"), runpath="$ORIGIN").write(tmp_path / "x" / "_C.so")
     (path.parent / "libside.so").write_bytes(extension().build()[:200])
     (one,) = json.loads(run(path, "--torch", torch, "--format", "json").stdout)["results"]
-    assert one["external"] == ["libside.so"]
+    assert (one["external"], one["verdict"]) == ([], "unknown")  # ld.so finds it, and what it does then is not known
     assert [gap["reason"].partition(":")[0] for gap in one["gaps"] if gap["stage"] == "elf"] == [
         str(path.parent / "libside.so")
     ]
+
+
+def test_a_wrong_file_of_the_right_name_ends_the_search(tmp_path: Path, torch: Path) -> None:
+    path = extension(needed=("libtorch_cpu.so", "libside.so"), runpath="$ORIGIN/a:$ORIGIN/b").write(tmp_path / "_C.so")
+    extension().write(tmp_path / "b" / "libside.so")
+    assert run(path, "--torch", torch).exit_code == 0
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "libside.so").write_bytes(
+        b"INPUT(../b/libside.so) /* as long as the header of a library, or longer */"
+    )
+    (one,) = json.loads(run(path, "--torch", torch, "--format", "json").stdout)["results"]
+    assert one["predicted_error"] == {"how": "raises", "object": "libside.so", "message": "invalid ELF header"}
+    assert [finding["rule"] for finding in one["findings"]] == ["missing-library"]
+    assert f"{tmp_path}/a/libside.so: invalid ELF header" in one["findings"][0]["message"]
+    assert one["gaps"] == []
+
+
+def test_a_file_that_no_search_path_leads_to_is_a_gap(tmp_path: Path, torch: Path) -> None:
+    path = extension(needed=("libtorch_cpu.so", "libside.so")).write(tmp_path / "_C.so")
+    extension().write(tmp_path / "libside.so")
+    (one,) = json.loads(run(path, "--torch", torch, "--format", "json").stdout)["results"]
+    assert [gap["reason"] for gap in one["gaps"]] == ["no search path leads to libside.so: taken to be loaded before"]
+    assert run(path, "--torch", torch, "--strict").exit_code == 1
 
 
 def test_a_wheel_in_place(tmp_path: Path, torch: Path) -> None:
