@@ -37,7 +37,7 @@ from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Module, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve_load
+from abiscan.linkage.resolve import Resolver, ended_at_start, library_error, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.results.causes import in_the_order_met
 from abiscan.results.check import Result
@@ -415,9 +415,14 @@ class Judge:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
         resolution = resolve_load(setting.process, opened, self.resolver)
-        if resolution.call_error is None:
-            return resolution
-        return ended_at_start(resolution, examined.called_at_start)
+        if resolution.call_error is not None:
+            return ended_at_start(resolution, examined.called_at_start)
+        if resolution.error is not None and self.torch.here and examined.target.kind is TargetKind.LIBRARY:
+            # It fails in any case, and on this machine it does not get as far as what is assumed to be there.
+            alone = setting.loader.without_siblings().open(setting.process, examined.extension.location)
+            if alone.missing and alone.missing[0].absence is Absence.EXTERNAL:
+                return msgspec.structs.replace(resolution, error=library_error(alone.missing[0]))
+        return resolution
 
     def _replay(
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None

@@ -424,6 +424,14 @@ def test_a_file_that_no_search_path_leads_to_is_a_gap(tmp_path: Path, torch: Pat
     assert run(path, "--torch", torch, "--strict").exit_code == 1
 
 
+def test_a_file_that_fails_in_any_case_fails_as_it_does_here(tmp_path: Path, torch: Path) -> None:
+    path = extension(needed=("libtorch_cpu.so", "libvendor.so.1"), undefined=uses(GONE)).write(tmp_path / "_C.so")
+    (one,) = json.loads(run(path, "--torch", torch, "--format", "json").stdout)["results"]
+    words = "libvendor.so.1: cannot open shared object file: No such file or directory"
+    assert one["predicted_error"] == {"how": "raises", "object": None, "message": words}
+    assert one["undefined_symbols"] == [GONE]
+
+
 def test_a_wheel_in_place(tmp_path: Path, torch: Path) -> None:
     members = {
         "pkg/_C.so": extension(needed=("libside.so", "libtorch_cpu.so"), runpath="$ORIGIN/../pkg.libs").build(),
