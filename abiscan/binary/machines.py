@@ -35,6 +35,9 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
     :ivar macho: the processor of a Mach-O file, as lief names it
     :ivar windows: what Python says on Windows (``platform.machine()``)
     :ivar macos: what Python says on macOS
+    :ivar loader: the path of ``ld.so``
+    :ivar cache: what marks its libraries in ``/etc/ld.so.cache`` (``_DL_CACHE_DEFAULT_ID``)
+    :ivar folders: what the subfolders of search folders begin with that glibc searches up to 2.36, besides ``tls``
     :ivar word: the size of every instruction, in bytes; None if they differ
     """
 
@@ -45,6 +48,9 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
     macho: str
     windows: str
     macos: str
+    loader: str
+    cache: int
+    folders: tuple[str, ...]
     word: int | None
 
 
@@ -57,6 +63,9 @@ _TRAITS: Final = {
         macho="X86_64",
         windows="AMD64",
         macos="x86_64",
+        loader="/lib64/ld-linux-x86-64.so.2",
+        cache=0x0303,
+        folders=("xeon_phi", "haswell", "avx512_1", "x86_64"),
         word=None,
     ),
     Machine.AARCH64: MachineTraits(
@@ -68,6 +77,9 @@ _TRAITS: Final = {
         macho="ARM64",
         windows="ARM64",
         macos="arm64",
+        loader="/lib/ld-linux-aarch64.so.1",
+        cache=0x0A03,
+        folders=("aarch64", "atomics"),
         word=4,
     ),
 }

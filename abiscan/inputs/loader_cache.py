@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from abiscan.binary.elf import Machine
+from abiscan.binary.machines import Machine
 
 _MAGIC: Final = b"glibc-ld.so.cache1.1"
 _HEADER: Final = struct.Struct("<20sIIB3xI12x")  # magic, number of entries, size of their texts, flags, extensions
@@ -19,7 +19,6 @@ _SECTION: Final = struct.Struct("<IIII")  # tag, flags, offset, size
 _EXTENSION_MAGIC: Final = 0xEAA4_2174
 _SUBFOLDER_NAMES: Final = 1  # cache_extension_tag_glibc_hwcaps
 _BIG_ENDIAN, _INVALID = 3, 1
-_FLAGS: Final = {Machine.X86_64: 0x0303, Machine.AARCH64: 0x0A03}  # _DL_CACHE_DEFAULT_ID
 # In the upper half of the features: this bit says that the lower half is the number of a subfolder; ten bits have the
 # level that the library in it requires.
 _IN_SUBFOLDER: Final = 1 << 30
@@ -46,7 +45,7 @@ def _list_entries(content: bytes, start: int, machine: Machine, subfolders: Sequ
     priorities = _rank_subfolders(content, extensions, subfolders) if extensions else ()
     ranked: list[tuple[int, bytes, int]] = []
     for entry_flags, name, path, _, features in _ENTRY.iter_unpack(table):
-        if entry_flags != _FLAGS[machine]:
+        if entry_flags != machine.traits.cache:
             continue
         upper, number = features >> 32, features & 0xFFFF_FFFF
         if not features:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,6 @@ from abiscan.inputs import observed_fs
 from abiscan.regex import regex
 
 _CACHE: Final = "/etc/ld.so.cache"
-_LOADERS: Final = {Machine.X86_64: "/lib64/ld-linux-x86-64.so.2", Machine.AARCH64: "/lib/ld-linux-aarch64.so.1"}
 _BUILT_IN: Final = regex(rb"\0((?:/[\w./+-]+/\0){2,})")
 _USUAL: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
@@ -35,10 +35,18 @@ def own_image_system() -> tuple[ImageSystem, Machine] | None:
 
 def default_folders(of: Machine) -> tuple[str, ...]:
     """Return the folders that are built into the ``ld.so`` of this system; of another machine, the usual ones."""
-    loader = _LOADERS[of]
+    loader = of.traits.loader
     if not observed_fs.is_file(loader):
         return (f"/lib/{of.value}-linux-gnu", f"/usr/lib/{of.value}-linux-gnu", *_USUAL)
     return _read_built_in(loader, observed_fs.resolve_links(loader), Path(loader).stat().st_mtime_ns)
+
+
+@functools.cache
+def glibc_version() -> tuple[int, ...]:
+    """Return the version of glibc; nothing if this is another C library."""
+    name = "CS_GNU_LIBC_VERSION"
+    text = os.confstr(name) if name in getattr(os, "confstr_names", ()) else None
+    return tuple(map(int, re.findall(r"[0-9]+", text or "")))
 
 
 @functools.lru_cache(maxsize=4)

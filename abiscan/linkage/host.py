@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
-import re
 from collections.abc import Iterator
 
 from abiscan.binary.elf import Machine
@@ -43,7 +41,10 @@ class Host:
     @property
     def subfolder_roots(self) -> tuple[str, ...]:
         """What the first part of a subfolder may be."""
-        return (*(("glibc-hwcaps",) if _has_levels() else ()), *(_LEGACY[self._machine] if _has_legacy() else ()))
+        return (
+            *(("glibc-hwcaps",) if _has_levels() else ()),
+            *(("tls", *self._machine.traits.folders) if _has_legacy() else ()),
+        )
 
     @functools.cached_property
     def subfolders(self) -> tuple[str, ...]:
@@ -89,23 +90,9 @@ class Host:
         return "haswell" if haswell and not own.lacks(haswell.features) else self._machine.value
 
 
-_LEGACY = {
-    Machine.X86_64: ("tls", "xeon_phi", "haswell", "avx512_1", "x86_64"),
-    Machine.AARCH64: ("tls", "aarch64", "atomics"),
-}
-
-
-@functools.cache
-def _version() -> tuple[int, ...]:
-    """Return the version of glibc; nothing if this is another C library."""
-    name = "CS_GNU_LIBC_VERSION"
-    text = os.confstr(name) if name in getattr(os, "confstr_names", ()) else None
-    return tuple(map(int, re.findall(r"[0-9]+", text or "")))
-
-
 def _has_levels() -> bool:
-    return _version() >= (2, 33)
+    return system.glibc_version() >= (2, 33)
 
 
 def _has_legacy() -> bool:
-    return (2,) < _version() < (2, 37)
+    return (2,) < system.glibc_version() < (2, 37)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
@@ -453,7 +452,7 @@ def _origin_of(module: Module) -> dict[str, str]:
     folder = posixpath.dirname(module.called)
     if not folder.startswith("/"):
         try:
-            folder = posixpath.join(str(Path.cwd()), folder)
+            folder = posixpath.join(posixpath.abspath(""), folder)
         except OSError:
             return {}
     return {"ORIGIN": folder}

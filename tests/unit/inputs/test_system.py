@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.inputs import system
+from abiscan.inputs import observed_fs, system
 
 
 @pytest.mark.parametrize(
@@ -26,17 +26,16 @@ def test_machine(system_name: str, name: str, machine: Machine | None, monkeypat
 
 
 def test_the_default_folders_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "_LOADERS", dict.fromkeys(Machine, "/absent"))
+    monkeypatch.setattr(observed_fs, "is_file", lambda _path: False)
     folders = system.default_folders(Machine.AARCH64)
     assert folders[:2] == ("/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu")
     assert "/lib/x86_64-linux-gnu" not in folders
 
 
-def test_the_default_folders_are_those_in_the_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folders_are_those_in_the_loader(tmp_path: Path) -> None:
     loader = tmp_path / "ld.so"
     loader.write_bytes(b"\x7fELF" + bytes(5000) + b"lib64\0\0/lib64/\0/usr/lib64/\0system search path\0")
-    monkeypatch.setattr(system, "_LOADERS", dict.fromkeys(Machine, str(loader)))
-    assert system.default_folders(Machine.X86_64) == ("/lib64", "/usr/lib64")
+    assert system._read_built_in(str(loader), "", 0) == ("/lib64", "/usr/lib64")
 
 
 def test_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
