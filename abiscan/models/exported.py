@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from abiscan.errors import InputError
+from abiscan.models import schema
 from abiscan.models.model import OperatorCall
 from abiscan.regex import regex
 from abiscan.words import listed
@@ -26,7 +27,7 @@ _CLASS: Final = regex(r"__torch__\.torch\.classes\.(\w+)\.(\w+)")
 
 
 class Graph(Struct, frozen=True, kw_only=True):
-    """What is known of an exported program's graph."""
+    """What is known of an exported program's graph; ``weights`` has the names of those that are saved with it."""
 
     operators: tuple[OperatorCall, ...]
     schema: tuple[int, ...] | None
@@ -34,6 +35,7 @@ class Graph(Struct, frozen=True, kw_only=True):
     classes: tuple[str, ...]
     torch_version: str | None
     higher_order: tuple[str, ...]
+    weights: tuple[str, ...]
 
 
 def read_graph(content: bytes, subject: str, member: str) -> Graph:
@@ -51,6 +53,10 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
         raise InputError(subject, "is not the JSON of an exported program", _FIX)
     if missing := next(_list_missing(document), None):
         raise InputError(subject, f"is not an exported program: {missing}", _FIX)
+    try:
+        program = _convert_program(document)
+    except schema.SchemaError as error:
+        raise InputError(subject, f"is not an exported program: {error}", _FIX) from error
     operators: list[OperatorCall] = []
     devices: dict[str, None] = {}
     classes: dict[str, None] = {}
@@ -76,6 +82,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
         classes=tuple(classes),
         torch_version=version if isinstance(version, str) and version.partition("+")[0][:1].isdigit() else None,
         higher_order=tuple(higher),
+        weights=tuple(program.list_weights()) if program is not None else (),
     )
 
 
@@ -108,6 +115,19 @@ def _list_missing(document: dict[str, Any]) -> Iterator[str]:
     version = document["schema_version"]
     if isinstance(version, dict):
         yield from _list_wrong(version, {"major": int, "minor": int}, "schema_version")
+    elif version >= schema.VERSION[0]:
+        yield "schema_version is a bare number, as torch up to 2.2 saved it"
+
+
+def _convert_program(document: dict[str, Any]) -> schema.ExportedProgram | None:
+    """Return a program as the schema describes it; None if it is of another version.
+
+    :raises SchemaError: it is not what torch saves
+    """
+    major, minor = schema.VERSION
+    version = _read_schema_version(document["schema_version"])
+    described = version is not None and len(version) > 1 and version[0] == major and version[1] <= minor
+    return schema.convert(document, schema.ExportedProgram) if described else None
 
 
 def _list_wrong(part: object, fields: Mapping[str, type | tuple[type, ...]], place: str) -> Iterator[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import posixpath
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from abiscan import words
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import unreadable_error
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive
-from abiscan.models import exported, torchscript
+from abiscan.models import exported, schema, torchscript
 from abiscan.models.model import ModelFormat, ModelLayout, OperatorCall, SavedModel
 from abiscan.models.opcodes import Called, GlobalName, Persistent, Pickle, read_pickle
 
@@ -158,21 +161,22 @@ def _read_exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
     if not graphs:
         raise InputError(str(archive.path), "has no graph: models/NAME.json is missing", _DAMAGED)
     read = [exported.read_graph(archive.read_content(inside[name]), f"{archive.path}!{name}", name) for name in graphs]
+    models = [posixpath.basename(name).removesuffix(".json") for name in graphs]
     if flat:
         _require_members(archive, inside, ("version",))
-        schema = exported.schema_version(archive.read_head(inside["version"], 64))
+        version = exported.schema_version(archive.read_head(inside["version"], 64))
     else:
-        schema = read[0].schema
-        _check_package(archive, inside, [posixpath.basename(name).removesuffix(".json") for name in graphs])
-        _check_weights(archive, inside)
+        version = read[0].schema
+        _check_package(archive, inside, models)
+        _check_weights(archive, inside, dict(zip(models, read, strict=True)))
     of_higher = dict.fromkeys(name for graph in read for name in graph.higher_order)
     return SavedModel(
         format=ModelFormat.EXPORT,
         layout=ModelLayout.FLAT if flat else ModelLayout.ROOTED,
         file_version=None if flat else _read_number(archive, inside, ".data/version"),
-        schema=schema,
+        schema=version,
         archive_version=_find_text(archive, inside, "archive_version"),
-        models=tuple(posixpath.basename(name).removesuffix(".json") for name in graphs) if not flat else ("model",),
+        models=tuple(models) if not flat else ("model",),
         operators=tuple(call for graph in read for call in graph.operators),
         classes=tuple(dict.fromkeys(name for graph in read for name in graph.classes)),
         devices=tuple(dict.fromkeys(name for graph in read for name in graph.devices)),
@@ -204,14 +208,25 @@ def _check_package(archive: ModelArchive, inside: dict[str, str], models: Sequen
         _require_members(archive, inside, (".data/version",))
     for model in models:
         _require_members(archive, inside, (f"data/sample_inputs/{model}.pt",))
+        _check_saved(archive, inside[f"data/sample_inputs/{model}.pt"])
         for kind in ("weights", "constants"):
             # 2.8 saves all weights as one file; later releases each as its own, and list them.
             if f"data/{kind}/{model}.pt" not in inside:
                 _require_members(archive, inside, (f"data/{kind}/{model}_{kind}_config.json",))
 
 
-def _check_weights(archive: ModelArchive, inside: dict[str, str]) -> None:
-    """Compare the members with what the configurations of weights and constants list.
+def _check_saved(archive: ModelArchive, name: str) -> None:
+    """Look whether a member is what ``torch.save`` writes, or empty, which stands for nothing.
+
+    :raises InputError: it is not
+    """
+    content = archive.read_content(name)
+    if content and not content.startswith(PICKLE_MAGIC) and not zipfile.is_zipfile(io.BytesIO(content)):
+        raise InputError(f"{archive.path}!{name}", "is not a file of torch.save", _DAMAGED)
+
+
+def _check_weights(archive: ModelArchive, inside: dict[str, str], models: Mapping[str, exported.Graph]) -> None:
+    """Compare the members, and what the models have, with what the configurations of weights and constants list.
 
     :raises InputError: one is missing
     """
@@ -219,23 +234,21 @@ def _check_weights(archive: ModelArchive, inside: dict[str, str]) -> None:
     for name, folder in tuple((name, posixpath.dirname(name)) for name in inside if name.endswith("s_config.json")):
         if folder not in ("data/weights", "data/constants"):
             continue
-        document = _read_config(archive, inside[name])
-        for entry in document.values():
-            file = entry.get("path_name") if isinstance(entry, dict) else None
-            if isinstance(file, str) and f"{folder}/{file}" not in inside:
-                raise InputError(f"{archive.path}!{folder}/{file}", "is missing, and listed by the model", _DAMAGED)
-
-
-def _read_config(archive: ModelArchive, name: str) -> dict[str, object]:
-    config = _read_object(archive, name, archive.read_content(name)).get("config")
-    if not isinstance(config, dict) or not all(map(_is_payload, config.values())):
-        raise InputError(f"{archive.path}!{name}", "does not list weights or constants", _DAMAGED)
-    return config
-
-
-def _is_payload(entry: object) -> bool:
-    """Whether an entry has what every release reads of it (``PayloadMeta`` in ``torch/_export/serde/schema.py``)."""
-    return isinstance(entry, dict) and {"path_name", "is_param", "use_pickle", "tensor_meta"} <= entry.keys()
+        subject = f"{archive.path}!{inside[name]}"
+        try:
+            listed = schema.convert(
+                _read_object(archive, inside[name], archive.read_content(inside[name])), schema.PayloadConfig
+            ).config
+        except schema.SchemaError as error:
+            raise InputError(subject, f"is no list of weights or constants: {error}", _DAMAGED) from error
+        for entry in listed.values():
+            if f"{folder}/{entry.path_name}" not in inside:
+                raise InputError(
+                    f"{archive.path}!{folder}/{entry.path_name}", "is missing, and listed by the model", _DAMAGED
+                )
+        model = models.get(posixpath.basename(name).removesuffix("_weights_config.json"))
+        if model is not None and (missing := [weight for weight in model.weights if weight not in listed]):
+            raise InputError(subject, f"does not list {words.listed(missing)}, which the model has", _DAMAGED)
 
 
 def _read_object(archive: ModelArchive, name: str, content: bytes) -> dict[str, Any]:

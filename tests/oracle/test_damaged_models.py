@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import zipfile
@@ -29,6 +30,38 @@ def loads(path):
     return True
 print(json.dumps({path: loads(path) for path in sys.argv[1:]}))
 """
+GRAPH: Final = "graph_module graph"
+WRONG: Final[tuple[tuple[str, object], ...]] = (
+    ("schema_version", 8),
+    ("verifiers", 5),
+    ("guards_code", []),
+    ("range_constraints", {"s0": 5}),
+    ("graph_module metadata", 5),
+    ("graph_module module_call_graph", [5]),
+    ("graph_module module_call_graph 0 signature", {}),
+    ("graph_module module_call_graph 0 signature", None),
+    (f"{GRAPH} nodes", []),
+    (f"{GRAPH} inputs", []),
+    (f"{GRAPH} outputs", []),
+    (f"{GRAPH} tensor_values", {}),
+    (f"{GRAPH} tensor_values x", 5),
+    (f"{GRAPH} tensor_values x sizes", ["2"]),
+    (f"{GRAPH} tensor_values x device", "cpu"),
+    (f"{GRAPH} tensor_values x layout", None),
+    (f"{GRAPH} sym_int_values", {"s0": {}}),
+    (f"{GRAPH} nodes 0 inputs 0 name", None),
+    (f"{GRAPH} nodes 0 inputs 0 arg", {}),
+    (f"{GRAPH} nodes 0 inputs 0 arg", {"as_tensor": {"name": "none_such"}}),
+    (f"{GRAPH} nodes 0 inputs 0 arg", {"as_tensor": {"name": "x"}, "as_none": True}),
+    (f"{GRAPH} nodes 0 inputs 0 arg", {"as_what": 1}),
+    (f"{GRAPH} nodes 0 outputs", [{"as_tensor": None}]),
+    (f"{GRAPH} nodes 0 metadata", 5),
+    (f"{GRAPH} nodes 0 further", 5),
+    ("graph_module signature input_specs", []),
+    ("graph_module signature input_specs 0", {"parameter": {}}),
+    ("graph_module signature input_specs 0 parameter parameter_name", "none_such"),
+    ("graph_module signature output_specs 0", {"user_output": {"arg": 5}}),
+)
 Members = Mapping[str, bytes]
 
 
@@ -60,6 +93,14 @@ def programs(document: dict[str, Any]) -> Iterator[tuple[str, object]]:
         yield what, {**document, "graph_module": {**module, "graph": {**module["graph"], "nodes": value}}}
     for name, wrong in (("graph_module", 1), ("schema_version", {"major": 8}), ("range_constraints", 5)):
         yield f"{name}: {wrong}", {**document, name: wrong}
+    for path, wrong in WRONG:
+        changed = copy.deepcopy(document)
+        *parents, last = path.split()
+        part: Any = changed
+        for name in parents:
+            part = part[int(name) if isinstance(part, list) else name]
+        part[int(last) if isinstance(part, list) else last] = wrong
+        yield f"{path}: {str(wrong)[:30]}", changed
 
 
 def damaged() -> Iterator[tuple[str, Members]]:
@@ -78,6 +119,18 @@ def damaged() -> Iterator[tuple[str, Members]]:
         for text in ("", "{}", '{"config": 1}', '{"config": {"a": 1}}', '{"config": {"a": {}}}'):
             name = f"export/data/{kind}/model_{kind}_config.json"
             yield f"{kind} {text}.pt2", {**program, name: text.encode()}
+    weights = "export/data/weights/model_weights_config.json"
+    listed = json.loads(program[weights])["config"]
+    name, *_ = listed
+    for what, config in (
+        ("not listed", without(listed, name)),
+        ("no shape", {**listed, name: {**listed[name], "tensor_meta": None}}),
+        ("path", {**listed, name: {**listed[name], "path_name": 5}}),
+        ("dtype", {**listed, name: {**listed[name], "tensor_meta": {**listed[name]["tensor_meta"], "dtype": "x"}}}),
+    ):
+        yield f"weights {what}.pt2", {**program, weights: json.dumps({"config": config}).encode()}
+    for what, content in (("garbage", b"\x80garbage"), ("empty", b""), ("text", b"none")):
+        yield f"sample inputs {what}.pt2", {**program, "export/data/sample_inputs/model.pt": content}
     yield "no code.pt", {**script, "script/code/__torch__.py": b""}
 
 

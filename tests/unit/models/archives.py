@@ -35,6 +35,13 @@ def script(path: Path, expression: str = "torch.relu(x)", **more: bytes | str) -
     return write(path, {**members, "version": "3\n", **more})
 
 
+TENSOR: Final = {
+    **{"dtype": 7, "sizes": [{"as_int": 4}], "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7},
+    **{"requires_grad": False, "device": {"type": "cpu", "index": None}},
+}
+"""What an exported program says of a tensor."""
+
+
 def graph(*targets: str, schema: tuple[int, int] = (8, 8), inputs: tuple[str, ...] = ("self",)) -> str:
     """The JSON of an exported program whose nodes call operators."""
     nodes: list[Any] = [
@@ -46,9 +53,11 @@ def graph(*targets: str, schema: tuple[int, int] = (8, 8), inputs: tuple[str, ..
         }
         for target in targets
     ]
-    program: dict[str, Any] = {"nodes": nodes, "inputs": [], "outputs": []}
-    program |= {"tensor_values": {}, "sym_int_values": {}, "sym_bool_values": {}}
-    signature: dict[str, Any] = {"input_specs": [], "output_specs": []}
+    argument = {"as_tensor": {"name": "x"}}
+    program: dict[str, Any] = {"nodes": nodes, "inputs": [argument], "outputs": []}
+    program |= {"tensor_values": {"x": TENSOR}}
+    program |= {"sym_int_values": {}, "sym_bool_values": {}}
+    signature: dict[str, Any] = {"input_specs": [{"user_input": {"arg": argument}}], "output_specs": []}
     module = {"graph": program, "signature": signature, "module_call_graph": []}
     version = {"major": schema[0], "minor": schema[1]}
     document = {"graph_module": module, "schema_version": version, "opset_version": {}, "range_constraints": {}}

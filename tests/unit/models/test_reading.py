@@ -19,9 +19,9 @@ from abiscan.errors import InputError
 from abiscan.inputs.model_archive import ModelArchive
 from abiscan.models.model import ModelFormat, ModelLayout
 from abiscan.models.reading import read_model
-from tests.unit.models.archives import CODE, exported, flat, graph, script, write
+from tests.unit.models.archives import CODE, TENSOR, exported, flat, graph, script, write
 
-PAYLOAD: Final = {"path_name": "weight_0", "is_param": True, "use_pickle": False, "tensor_meta": {}}
+PAYLOAD: Final = {"path_name": "weight_0", "is_param": True, "use_pickle": False, "tensor_meta": TENSOR}
 """A weight in its configuration."""
 
 
