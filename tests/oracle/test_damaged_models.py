@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import json
+import operator
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -91,15 +93,17 @@ def programs(document: dict[str, Any]) -> Iterator[tuple[str, object]]:
     nodes = {f"node: no {name}": [without(first, name), *further] for name in first if name != "name"}
     for what, value in {**nodes, "nodes: 5": 5, "nodes: null": None, "nodes: numbers": [5]}.items():
         yield what, {**document, "graph_module": {**module, "graph": {**module["graph"], "nodes": value}}}
-    for name, wrong in (("graph_module", 1), ("schema_version", {"major": 8}), ("range_constraints", 5)):
-        yield f"{name}: {wrong}", {**document, name: wrong}
+    parts: tuple[tuple[str, object], ...] = (
+        ("graph_module", 1),
+        ("schema_version", {"major": 8}),
+        ("range_constraints", 5),
+    )
+    for name, part in parts:
+        yield f"{name}: {part}", {**document, name: part}
     for path, wrong in WRONG:
-        changed = copy.deepcopy(document)
-        *parents, last = path.split()
-        part: Any = changed
-        for name in parents:
-            part = part[int(name) if isinstance(part, list) else name]
-        part[int(last) if isinstance(part, list) else last] = wrong
+        changed: Any = copy.deepcopy(document)
+        *parents, last = (int(name) if name.isdecimal() else name for name in path.split())
+        functools.reduce(operator.getitem, parents, changed)[last] = wrong
         yield f"{path}: {str(wrong)[:30]}", changed
 
 

@@ -36,8 +36,13 @@ def script(path: Path, expression: str = "torch.relu(x)", **more: bytes | str) -
 
 
 TENSOR: Final = {
-    **{"dtype": 7, "sizes": [{"as_int": 4}], "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7},
-    **{"requires_grad": False, "device": {"type": "cpu", "index": None}},
+    "dtype": 7,
+    "sizes": [{"as_int": 4}],
+    "strides": [{"as_int": 1}],
+    "storage_offset": {"as_int": 0},
+    "layout": 7,
+    "requires_grad": False,
+    "device": {"type": "cpu", "index": None},
 }
 """What an exported program says of a tensor."""
 
