@@ -30,7 +30,9 @@ def describe_fault(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     places = [f" ({Path(frame.filename).relative_to(_PACKAGE.parent).as_posix()}:{frame.lineno})" for frame in own]
-    return f"internal error, please report it: {type(error).__name__}: {error}{places[-1] if places else ''}"
+    # As Python puts it, also where it has no text, or one that cannot be had.
+    words = traceback.format_exception_only(error)[-1].rstrip()
+    return f"internal error, please report it: {words}{places[-1] if places else ''}"
 
 
 def describe_damage(error: Exception) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import json
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ import abiscan
 from abiscan.cli import main
 from abiscan.errors import InternalError
 from abiscan.inputs.index_options import IndexOptions
+from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import Opinion, _Attempt
 from abiscan.pipelines.survey import SurveyTask, SurveyTorches, judge_task
@@ -136,6 +138,23 @@ def test_alone_it_is_unknown(targets: list[str]) -> None:
     with pytest.raises(InternalError) as raised:
         abiscan.check(targets[1], "2.13.0")
     assert isinstance(raised.value.__cause__, KeyError)
+
+
+class SilentError(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "error", [AssertionError(), StopIteration(), SilentError(), SyntaxError("bad", ("f", 1, 1, "x"))]
+)
+def test_any_error_has_words(error: Exception) -> None:
+    with pytest.raises(InternalError) as raised, turn_of("x.so"):
+        raise error
+    name = type(error).__name__
+    assert re.match(rf"internal error, please report it: ([\w.]+\.)?{name}(: \S.*)? \(abiscan/", raised.value.problem)
 
 
 @pytest.mark.usefixtures("broken")
