@@ -86,13 +86,24 @@ def find_newer(source: bytes, python: tuple[int, int], tree: Callable[[], ast.AS
     if python >= NEWEST:
         return None
     newer: list[Newer] = []
-    if _may_have_newer(source, python):
+    if _may_have_newer(source, python) and not _accepts_at_once(source, python):
         from abiscan.python.newer_syntax import newer_parts
 
         newer += newer_parts(source)
     if python < OLDEST and any(pattern.search(source) for pattern in _FORMS) and (parsed := tree()) is not None:
         newer += _newer_forms(parsed, source)
     return min((part for part in newer if python < part.first), key=lambda part: part.line, default=None)
+
+
+def _accepts_at_once(source: bytes, python: tuple[int, int]) -> bool:
+    """Whether a Python accepts a source because the one that runs does, which is no newer; that takes no tokens."""
+    if python < sys.version_info[:2]:
+        return False
+    try:
+        ast.parse(source)
+    except FAILURES:
+        return False
+    return True
 
 
 def _may_have_newer(source: bytes, python: tuple[int, int] = OLDEST) -> bool:
