@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec.structs
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
@@ -159,12 +160,22 @@ class Neighbourhood:
         choice = TorchOf(self._plan.python, over=str(self._folder) if over else None)
         try:
             with turn_of(str(distribution)):
-                return judge_neighbour(distribution, choice, self._session, compared=compared)
+                judgement = judge_neighbour(distribution, choice, self._session, compared=compared)
         except StoppedError as error:
             notes.append(f"{distribution} is not checked: {error.problem}")
             return None
         except InputError:  # it has nothing to do with torch, or cannot be read now either
             return None
+        return self._as_installed(judgement, distribution.site) if judgement is not None and over else judgement
+
+    def _as_installed(self, judgement: Judgement, site: str) -> Judgement:
+        """Return a judgement whose error has the paths that files have once they are installed."""
+        package = judgement.package
+        if package is None or package.error is None or package.error.message is None:
+            return judgement
+        text = package.error.message.replace(self._folder.as_posix(), site)
+        error = msgspec.structs.replace(package.error, message=text)
+        return msgspec.structs.replace(judgement, package=msgspec.structs.replace(package, error=error))
 
     def _unpack(self, wanted: Iterable[Planned]) -> None:
         """Put the code and the libraries of wheels into the folder, as if they were installed there."""

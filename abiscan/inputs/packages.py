@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import posixpath
 import re
 import signal
@@ -150,7 +151,9 @@ def _list_files(distribution: importlib.metadata.Distribution, *, libraries: boo
 
 
 def _read_text(distribution: importlib.metadata.Distribution, name: str) -> str | None:
-    """Return a file of the metadata; what is not UTF-8 in it, as an author's name once could be, is replaced."""
+    """Return a file of the metadata, None if it cannot be read; what is not UTF-8 in it, as an author's name once could
+    be, is replaced.
+    """
     from importlib.metadata import PathDistribution
 
     try:
@@ -158,6 +161,8 @@ def _read_text(distribution: importlib.metadata.Distribution, name: str) -> str 
     except UnicodeDecodeError:
         assert isinstance(distribution, PathDistribution)
         return Path(str(distribution._path), name).read_bytes().decode("utf-8", "replace")
+    except OSError:  # importlib.metadata takes some of them for a file that is not there, but not a loop of links
+        return None
 
 
 def _read_headers(distribution: importlib.metadata.Distribution) -> Message:
@@ -239,9 +244,19 @@ def _read_origin(distribution: importlib.metadata.Distribution) -> dict[str, Any
     """
     try:
         origin = json.loads(_read_text(distribution, "direct_url.json") or "{}")
+        if isinstance(origin, dict) and isinstance(origin.get("url"), str) and _is_possible(path_of_url(origin["url"])):
+            return origin
     except (ValueError, RecursionError):
-        return {}  # damaged metadata are treated as missing
-    return origin if isinstance(origin, dict) and isinstance(origin.get("url"), str) else {}
+        pass
+    return {}  # damaged metadata are treated as missing
+
+
+def _is_possible(path: str) -> bool:
+    """Whether a file can have this path.
+
+    :raises ValueError: none can
+    """
+    return b"\0" not in os.fsencode(path)
 
 
 def path_of_url(url: str) -> str:

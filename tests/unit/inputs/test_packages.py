@@ -86,6 +86,12 @@ def test_damaged_metadata_is_passed_over(text: str, tmp_path: Path) -> None:
     assert found.objects == (str(tmp_path / "_C.so"),)
 
 
+def test_metadata_in_a_loop_of_links_are_passed_over(site: Path) -> None:
+    before = list(map(str, list_installed([str(site)])))
+    (site / "loop-1.0.dist-info").symlink_to("loop-1.0.dist-info")
+    assert set(map(str, list_installed([str(site)]))) >= set(before) != set()
+
+
 def test_an_installed_package_is_a_target(site: Path) -> None:
     files = Files()
     found = find_installed("pkg-name", [str(site)])
