@@ -343,14 +343,14 @@ def test_a_wheel_without_compiled_code_works(tmp_path: Path, files: Mapping[str,
 
 def test_python_code_that_cannot_be_imported_does_not_work(tmp_path: Path) -> None:
     for version, name in {"2.0": "nope", "1.0": "compile"}.items():
-        files = {"code/__init__.py": f"from torch import {name}\n"}
+        files = {"plain/__init__.py": f"from torch import {name}\n"}
         required = {"Requires-Dist": "torch"}
         package_wheel(
-            tmp_path / "wheels", "code", {}, version=version, files=files, metadata=required, tag="py3-none-any"
+            tmp_path / "wheels", "plain", {}, version=version, files=files, metadata=required, tag="py3-none-any"
         )
     with serving(tmp_path / "wheels") as server:
-        report = found(server, tmp_path, ["code"], ["2.8.0"])
-        assert versions(report) == {"code": "1.0"}
+        report = found(server, tmp_path, ["plain"], ["2.8.0"])
+        assert versions(report) == {"plain": "1.0"}
         (rejected,) = report.packages[0].rejected
         assert "cannot import name 'nope' from 'torch'" in rejected.reason
 
