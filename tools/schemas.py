@@ -68,7 +68,9 @@ def schema(name: str) -> dict[str, Any]:
     """The schema (draft 2020-12) of a document."""
     words, types = DOCUMENTS[name]
     tops, parts = msgspec.json.schema_components(types, schema_hook=lambda _: {"type": "string", "minLength": 1})
-    structs = {cls.__name__: cls for cls in _subclasses(Struct)}
+    # Those of the package count, whatever else has been imported that is called alike.
+    ordered = sorted(_subclasses(Struct), key=lambda cls: cls.__module__.startswith("abiscan."))
+    structs = {cls.__name__: cls for cls in ordered}
     for part in parts.keys() & structs.keys():
         # What JSON has of a result means what it means in the result.
         _describe(parts[part], structs[part], structs.get(part.removesuffix("Json"), Struct))
