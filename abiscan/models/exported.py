@@ -55,7 +55,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
         raise InputError(subject, f"is not an exported program: {missing}", _FIX)
     try:
         program = _convert_program(document)
-    except schema.SchemaError as error:
+    except schema.ProgramError as error:
         raise InputError(subject, f"is not an exported program: {error}", _FIX) from error
     operators: list[OperatorCall] = []
     devices: dict[str, None] = {}
@@ -122,7 +122,7 @@ def _list_missing(document: dict[str, Any]) -> Iterator[str]:
 def _convert_program(document: dict[str, Any]) -> schema.ExportedProgram | None:
     """Return a program as the schema describes it; None if it is of another version.
 
-    :raises SchemaError: it is not what torch saves
+    :raises ProgramError: it is not what torch saves
     """
     major, minor = schema.VERSION
     version = _read_schema_version(document["schema_version"])

@@ -239,7 +239,7 @@ def _check_weights(archive: ModelArchive, inside: dict[str, str], models: Mappin
             listed = schema.convert(
                 _read_object(archive, inside[name], archive.read_content(inside[name])), schema.PayloadConfig
             ).config
-        except schema.SchemaError as error:
+        except schema.ProgramError as error:
             raise InputError(subject, f"is no list of weights or constants: {error}", _DAMAGED) from error
         for entry in listed.values():
             if f"{folder}/{entry.path_name}" not in inside:

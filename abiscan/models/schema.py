@@ -1,4 +1,5 @@
-"""What is in the JSON of an exported program: the types of ``torch/_export/serde/schema.py``, by their names there.
+"""What is in the JSON of an exported program: the types of ``torch/_export/serde/schema.py``, by their names there, with
+``Saved`` before those that mean something else here.
 
 They are those of version 8, which torch 2.6 brought, with all that was added since. A field that torch passes on
 without a look at it is ``Any``; one that it does not know, it ignores. A union has exactly one, which it knows.
@@ -22,15 +23,15 @@ _Kind = TypeVar("_Kind")
 def convert(value: object, kind: type[_Kind]) -> _Kind:
     """Return a value of JSON as one of the types below.
 
-    :raises SchemaError: it is none
+    :raises ProgramError: it is none
     """
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise SchemaError(str(error)) from error
+        raise ProgramError(str(error)) from error
 
 
-class SchemaError(Exception):
+class ProgramError(Exception):
     """Something is not what torch saves; the text says what, and where."""
 
 
@@ -40,7 +41,7 @@ class _Union(Struct, forbid_unknown_fields=True):
             raise ValueError("Object must have exactly one field")
 
 
-class Device(Struct):
+class SavedDevice(Struct):
     """Where a tensor is."""
 
     type: str
@@ -79,7 +80,7 @@ class TensorMeta(Struct):
     dtype: int
     sizes: list[_SymInt]
     requires_grad: bool
-    device: Device
+    device: SavedDevice
     strides: list[_SymInt]
     storage_offset: _SymInt
     layout: Any
@@ -111,7 +112,7 @@ class _OptionalTensorArgument(_Union):
 
 class _GraphArgument(Struct):
     name: str
-    graph: Graph
+    graph: SavedGraph
 
 
 class _CustomObjArgument(Struct):
@@ -124,7 +125,7 @@ class _ComplexValue(Struct):
     imag: float | str
 
 
-class Argument(_Union):
+class SavedArgument(_Union):
     """What an operator or a graph takes or returns."""
 
     as_none: Any | UnsetType = UNSET
@@ -141,7 +142,7 @@ class Argument(_Union):
     as_scalar_type: int | UnsetType = UNSET
     as_memory_format: int | UnsetType = UNSET
     as_layout: int | UnsetType = UNSET
-    as_device: Device | UnsetType = UNSET
+    as_device: SavedDevice | UnsetType = UNSET
     as_bool: bool | UnsetType = UNSET
     as_bools: list[bool] | UnsetType = UNSET
     as_sym_bool: _SymBoolArgument | UnsetType = UNSET
@@ -156,7 +157,7 @@ class Argument(_Union):
     as_complex: _ComplexValue | UnsetType = UNSET
     as_nested_tensors: list[list[_Named]] | UnsetType = UNSET
     as_int_lists: list[list[int]] | UnsetType = UNSET
-    as_string_to_argument: dict[str, Argument] | UnsetType = UNSET
+    as_string_to_argument: dict[str, SavedArgument] | UnsetType = UNSET
     as_float_lists: list[list[float | str]] | UnsetType = UNSET
 
     def list_tensors(self) -> Iterator[str]:
@@ -169,7 +170,7 @@ class Argument(_Union):
 
 class _NamedArgument(Struct):
     name: str
-    arg: Argument
+    arg: SavedArgument
     kind: Any = None
 
 
@@ -178,17 +179,17 @@ class Node(Struct):
 
     target: str
     inputs: list[_NamedArgument]
-    outputs: list[Argument]
+    outputs: list[SavedArgument]
     metadata: dict[str, str]
     is_hop_single_tensor_return: Any = None
     name: str | None = None
 
 
-class Graph(Struct):
+class SavedGraph(Struct):
     """What is computed."""
 
-    inputs: list[Argument]
-    outputs: list[Argument]
+    inputs: list[SavedArgument]
+    outputs: list[SavedArgument]
     nodes: list[Node]
     tensor_values: dict[str, TensorMeta]
     sym_int_values: dict[str, _SymInt]
@@ -209,7 +210,7 @@ class Graph(Struct):
 
 
 class _UserSpec(Struct):
-    arg: Argument
+    arg: SavedArgument
 
 
 class _TensorSpec(Struct):
@@ -278,8 +279,8 @@ class _RangeConstraint(Struct):
 
 
 class _ModuleCallSignature(Struct):
-    inputs: list[Argument]
-    outputs: list[Argument]
+    inputs: list[SavedArgument]
+    outputs: list[SavedArgument]
     in_spec: str
     out_spec: str
 
@@ -294,7 +295,7 @@ class _NamedTupleDef(Struct):
 
 
 class _GraphModule(Struct):
-    graph: Graph
+    graph: SavedGraph
     signature: _GraphSignature
     module_call_graph: list[_ModuleCallEntry]
     metadata: dict[str, Any] = {}
