@@ -1,5 +1,6 @@
-"""What is in the JSON of an exported program: the types of ``torch/_export/serde/schema.py``, by their names there, with
-``Saved`` before those that mean something else here.
+"""What is in the JSON of an exported program: the types of ``torch/_export/serde/schema.py``, by their names there.
+
+Those that would mean something else here have ``Saved`` before their names.
 
 They are those of version 8, which torch 2.6 brought, with all that was added since. A field that torch passes on
 without a look at it is ``Any``; one that it does not know, it ignores. A union has exactly one, which it knows.
