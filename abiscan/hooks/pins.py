@@ -22,7 +22,6 @@ from abiscan.inputs import interpreter, observed_fs, packages
 from abiscan.inputs.session import Session
 
 _HASH: Final = "sha256="
-_PART: Final = 1 << 20
 _DIGITS: Final = 32  # of the hash that a file is called by
 
 
@@ -107,11 +106,7 @@ class Pins:
 
     def _find_hash(self, planned: Planned) -> str | None:
         if planned in self._files:
-            digest = hashlib.sha256()
-            with observed_fs.open_file(self._files[planned]) as stream:
-                while part := stream.read(_PART):
-                    digest.update(part)
-            return digest.hexdigest()
+            return observed_fs.hash_file(self._files[planned])
         fragment = urllib.parse.urlsplit(planned.url).fragment if planned.url else ""
         return fragment.removeprefix(_HASH) if fragment.startswith(_HASH) else None
 
