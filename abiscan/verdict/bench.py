@@ -172,8 +172,7 @@ class TorchSet:
         target.recover(self._jobs)
         self._layers[name].take_unread()  # what earlier targets left
         package = self._read_package(source, name)
-        return system_of(target.target).judge(
-            self._judges[name],
+        return self._judges[name].judge(
             target,
             self.rules if rules is None else rules,
             extensions=extensions,

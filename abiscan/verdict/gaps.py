@@ -6,13 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from abiscan.binary.ownership import is_python_symbol
+from abiscan.errors import InputError
 from abiscan.findings import Rule
 from abiscan.gaps import Gap
+from abiscan.inputs.sources import Target
+from abiscan.inputs.version import number_of
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.unknown_torch_data import TorchData
+from abiscan.results.check import Result
+from abiscan.results.verdict import Verdict
 from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch import Torch
 from abiscan.words import listed, plural
 
 _STAGES: Final = {TorchData.LAYOUTS: "layouts", TorchData.OPERATORS: "dispatch", TorchData.ENTRIES: "dispatch"}
@@ -108,3 +114,24 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
     if registering.operators is None:
         reason = f"the operators of {release} are not available: only conflicts within the extension are found"
         yield Gap(stage="dispatch", reason=reason)
+
+
+def unread_result(target: Target, torch: Torch, path: str, error: InputError, *, stage: str) -> Result:
+    """Return the result for a file of a target that cannot be read.
+
+    :param stage: of the gap that says why
+    """
+    return Result(
+        target=target.name,
+        kind=target.kind,
+        path=path,
+        sha256=None,
+        torch=number_of(torch.build) if torch.build else None,
+        torch_build=torch.build,
+        verdict=Verdict.UNKNOWN,
+        predicted_error=None,
+        undefined_symbols=(),
+        external=(),
+        findings=(),
+        gaps=(Gap(stage=stage, reason=f"{error.problem} ({error.fix})" if error.fix else error.problem),),
+    )

@@ -27,8 +27,8 @@ from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded, embedded_operators, embedded_python, pythons
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
+from abiscan.verdict.any_system import LoadAttempt, importing_python, operators_of_any_release, raised_by, with_bases
 from abiscan.verdict.images import machine_of
-from abiscan.verdict.world import LoadAttempt, importing_python, operators_of_any_release, raised_by, with_bases
 
 SYSTEMS: Final = {ImageSystem.WINDOWS: WINDOWS, ImageSystem.MACOS: MACOS}
 """The systems of images, as Python code sees them."""

@@ -20,7 +20,7 @@ from abiscan.results.check import Result
 from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
-from abiscan.verdict.judge import unread_result
+from abiscan.verdict.gaps import unread_result
 from abiscan.words import plural
 
 _log = logging.getLogger("abiscan.verdict")

@@ -16,7 +16,6 @@ from abiscan.binary.registration_api import registers_anything
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.cpu.torches import torch_needs
-from abiscan.errors import InputError
 from abiscan.extension.drift import find_drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
@@ -29,7 +28,6 @@ from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Progress
 from abiscan.inputs.sources import Target, needs_torch
-from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
@@ -46,8 +44,9 @@ from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import LinuxTorch, Torch
 from abiscan.verdict.beside import OtherPackages
-from abiscan.verdict.gaps import gaps_of
+from abiscan.verdict.gaps import gaps_of, unread_result
 from abiscan.verdict.promises import promised_cpu, read_promise
+from abiscan.verdict.systems import system_of
 from abiscan.verdict.unlisted_build import limited
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class Judge:
         declarations: Mapping[str, Declaration] | None = None,
         python: Mapping[str, str] | None = None,
     ) -> tuple[Result, ...]:
-        """Check every extension of a target.
+        """Return the results for the libraries of a target: each extension is linked, and the rules judge that.
 
         :param extensions: the extensions to check; all of the target for None
         :param keep: whether ``keep_loaded`` comes next
@@ -137,6 +136,9 @@ class Judge:
         :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
         :param python: the operators that the package's Python code defines, and the line that does
         """
+        of_images = system_of(target.target).judge_images(target.target, self.torch, rules)
+        if of_images is not None:
+            return of_images
         declared = (declarations or {}).get
         link = functools.partial(self.link, explained=explained, python=python)
         linkages = [
@@ -545,24 +547,3 @@ def _make_verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Se
 def _predicted(error: LoadError) -> PredictedError:
     how = How.ABORTS if error.aborts else How.RAISES
     return PredictedError(how=how, object=error.object, message=error.message, exact=error.exact, signal=error.signal)
-
-
-def unread_result(target: Target, torch: Torch, path: str, error: InputError, *, stage: str) -> Result:
-    """Return the result for a file of a target that cannot be read.
-
-    :param stage: of the gap that says why
-    """
-    return Result(
-        target=target.name,
-        kind=target.kind,
-        path=path,
-        sha256=None,
-        torch=number_of(torch.build) if torch.build else None,
-        torch_build=torch.build,
-        verdict=Verdict.UNKNOWN,
-        predicted_error=None,
-        undefined_symbols=(),
-        external=(),
-        findings=(),
-        gaps=(Gap(stage=stage, reason=f"{error.problem} ({error.fix})" if error.fix else error.problem),),
-    )

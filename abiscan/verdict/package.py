@@ -165,7 +165,8 @@ class PackageReading:
         return self._reader.misses_names(world, surroundings_of(judge.torch, self._package))
 
     def _make_world(self, judge: Judge, target: ExaminedTarget, files: Files) -> PackageWorld | ImageWorld:
-        return self._system.make_world(judge, target, self._package, files)
+        of_images = self._system.image_world(judge.torch, target.target, self._package)
+        return of_images or PackageWorld(judge, target, self._package, files)
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:

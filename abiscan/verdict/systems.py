@@ -23,8 +23,6 @@ from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.results.check import Result
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ImageTorch, Torch
-from abiscan.verdict.judge import Judge
-from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.verdict.image_world import ImageWorld
@@ -39,10 +37,9 @@ class TargetSystem(Protocol):
     def python(self, target: Target) -> PythonSystem:
         """Return the system as Python code sees it."""
 
-    def judge(self, judge: Judge, target: ExaminedTarget, rules: Sequence[Rule], **options: Any) -> tuple[Result, ...]:
-        """Return the results for the libraries of a target.
+    def judge_images(self, target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...] | None:
+        """Return the results for the images of a target; None where its libraries are extensions, which are linked.
 
-        :param options: those of ``Judge.judge``
         :raises InputError: the torch does not exist for the system
         """
 
@@ -52,13 +49,8 @@ class TargetSystem(Protocol):
         :param has_build: whether it exists for Linux on a machine
         """
 
-    def make_world(
-        self, judge: Judge, target: ExaminedTarget, package: Package, files: Files
-    ) -> PackageWorld | ImageWorld:
-        """Return the process that imports a package.
-
-        :param files: those that the torch and the target were read from
-        """
+    def image_world(self, torch: Torch, target: Target, package: Package) -> ImageWorld | None:
+        """Return the process that imports a package with images; None where its libraries are extensions."""
 
     def relied_on(self, target: ExaminedTarget, torch: Torch, find_layouts: Layouts) -> dict[str, Any]:
         """Return what the libraries of a target need from the torch that they were built for, for its stamp.
@@ -97,15 +89,15 @@ class _Linux:
     def python(self, _target: Target) -> PythonSystem:
         return LINUX
 
-    def judge(self, judge: Judge, target: ExaminedTarget, rules: Sequence[Rule], **options: Any) -> tuple[Result, ...]:
-        return judge.judge(target, rules, **options)
+    def judge_images(self, _target: Target, _torch: Torch, _rules: Sequence[Rule]) -> None:
+        return None
 
     def is_embedded(self, _torch: EmbeddedTorch, target: Target, has_build: Callable[[Machine], bool]) -> bool:
         machines = {extension.facts.machine for extension in target.extensions}
         return not machines or any(map(has_build, machines))
 
-    def make_world(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> PackageWorld:
-        return PackageWorld(judge, target, package, files)
+    def image_world(self, _torch: Torch, _target: Target, _package: Package) -> None:
+        return None
 
     def relied_on(self, target: ExaminedTarget, torch: Torch, find_layouts: Layouts) -> dict[str, Any]:
         from abiscan.verdict.reliance import relied_on_by_extensions
@@ -141,20 +133,20 @@ class _Images:
 
         return SYSTEMS[target.images[0].system]
 
-    def judge(self, judge: Judge, target: ExaminedTarget, rules: Sequence[Rule], **_options: Any) -> tuple[Result, ...]:
+    def judge_images(self, target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
         from abiscan.verdict.images import judge_images
 
-        return judge_images(target.target, judge.torch, rules)
+        return judge_images(target, torch, rules)
 
     def is_embedded(self, torch: EmbeddedTorch, target: Target, _has_build: Callable[[Machine], bool]) -> bool:
         from abiscan.verdict.images import exists_for_images
 
         return exists_for_images(torch, target)
 
-    def make_world(self, judge: Judge, target: ExaminedTarget, package: Package, _files: Files) -> ImageWorld:
+    def image_world(self, torch: Torch, target: Target, package: Package) -> ImageWorld:
         from abiscan.verdict.image_world import ImageWorld
 
-        return ImageWorld(judge.torch, target.target, package)
+        return ImageWorld(torch, target, package)
 
     def relied_on(self, target: ExaminedTarget, torch: Torch, _find_layouts: Layouts) -> dict[str, Any]:
         from abiscan.verdict.reliance import relied_on_by_images

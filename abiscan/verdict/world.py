@@ -22,18 +22,18 @@ from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
-from abiscan.inputs.sources import Target
 from abiscan.inputs.torch_build import build_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import predict_crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import NO_SUCH_FILE, Absence, Closure, LoadError, MissingLibrary, Module, Process, Resolution
 from abiscan.linkage.resolve import resolve_load, symbol_message, version_message
-from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
+from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded_operators, embedded_python, pythons
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
+from abiscan.verdict.any_system import LoadAttempt, importing_python, operators_of_any_release, raised_by, with_bases
 from abiscan.verdict.judge import Judge, Setting
 
 if TYPE_CHECKING:
@@ -46,43 +46,6 @@ _OF_TORCHSCRIPT: Final = ("aten", "prim")
 """The namespaces in which TorchScript has operators of its own (``aten::floordiv``), which no dispatcher knows."""
 _TORCHSCRIPT_KNOWN_SINCE: Final = TorchVersion("2.0")
 """From here on, what TorchScript has is as good as the same: see ``dispatch/torchscript``."""
-
-
-class LoadAttempt(Struct, frozen=True, kw_only=True):
-    """A load that was tried.
-
-    :ivar words: what went wrong; None if nothing did
-    :ivar aborts: whether the load ends the process
-    :ivar exact: whether all of the words are known
-    :ivar lacking: the external libraries that are lacking
-    :ivar assumed: whether a package that is required, and not installed, may bring those
-    :ivar unreadable: whether the file is damaged, or not for ``ld.so``
-    :ivar lacks_library: whether a library is not there, and not a symbol
-    :ivar needs: the libraries that are neither of torch, the package nor the system; where they are taken to be there,
-        what comes of the load holds on that condition
-    """
-
-    path: str
-    words: str | None
-    aborts: bool = False
-    exact: bool = True
-    lacking: tuple[str, ...] = ()
-    assumed: bool = False
-    unreadable: bool = False
-    lacks_library: bool = False
-    needs: tuple[str, ...] = ()
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the outcome is known."""
-        return not self.unreadable and (self.words is not None or self.assumed or not self.lacking)
-
-    @property
-    def problem(self) -> str | None:
-        """What the load says on this machine; None if it succeeds."""
-        if self.words is None and self.lacking:
-            return f"{self.lacking[0]}: {NO_SUCH_FILE}"
-        return self.words
 
 
 class _ProcessState(Struct, frozen=True, kw_only=True, eq=False):
@@ -198,30 +161,12 @@ class PackageWorld:
         return self._loads.location(path) in self._moment.process.names
 
 
-def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None = None) -> Raised:
-    """Return what the system's loader raises in Python where a load fails.
-
-    :param of_loader: the exception that ``ctypes`` raises, if it is another one than ``OSError``
-    """
-    if attempt.aborts:
-        return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
-    if loader is LoadedBy.IMPORT:
-        return Raised(exception="ImportError", message=attempt.words, at=None)
-    return Raised(exception=of_loader or "OSError", message=attempt.words, at=None)
-
-
 def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
     """Return what a load raises on this machine; it may succeed on one that has the libraries that are lacking."""
     if attempt.unreadable:
         return Answer.UNKNOWN
     here = msgspec.structs.replace(attempt, words=attempt.problem)
     return msgspec.structs.replace(raised_by(here, loader), lacking=attempt.lacking[0])
-
-
-@functools.cache
-def operators_of_any_release() -> frozenset[str]:
-    """Return the operators in the dispatcher of any embedded torch, without overloads."""
-    return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
 
 
 @functools.cache
@@ -518,11 +463,6 @@ def _defined_by(examined: ExaminedExtension) -> Iterator[str]:
     return (operator.name for operator in result.operators) if result else iter(())
 
 
-def with_bases(names: frozenset[str]) -> frozenset[str]:
-    """Return operators with and without their overloads."""
-    return names | {name.partition(".")[0] for name in names}
-
-
 def _list_registrations(linkage: Linkage) -> Iterator[Registrations]:
     """Yield what an extension and the libraries that it brings along register."""
     if linkage.registering:
@@ -575,13 +515,3 @@ def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str |
     if version.cuda:
         return build, version.cuda
     return build, None if (version.local or "").startswith(("cpu", "rocm")) else Answer.UNKNOWN
-
-
-def importing_python(torch: Torch, target: Target) -> tuple[int, int] | Answer:
-    """Return the Python that imports the package: that of the torch, else the one that the wheel is for."""
-    if torch.interpreter is not None:
-        return torch.interpreter.tag.major, torch.interpreter.tag.minor
-    if target.metadata is None or target.metadata.python is None:
-        return Answer.UNKNOWN
-    major, _, minor = target.metadata.python.partition(".")
-    return int(major), int(minor)

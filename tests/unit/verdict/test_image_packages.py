@@ -15,7 +15,7 @@ from abiscan.binary.elf import Machine
 from abiscan.cli import main
 from abiscan.results.document import read_schema
 from abiscan.torches import embedded_operators
-from abiscan.verdict.world import operators_of_any_release
+from abiscan.verdict.any_system import operators_of_any_release
 from tests.image_samples import image, package
 
 PLATFORMS: Final = {"Windows": "win_amd64", "macOS": "macosx_11_0_arm64"}

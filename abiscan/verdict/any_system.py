@@ -1,0 +1,83 @@
+"""What the processes that import packages share on all systems: loads that were tried, the Python, operators."""
+
+from __future__ import annotations
+
+import functools
+
+from msgspec import Struct
+
+from abiscan.inputs.sources import Target
+from abiscan.linkage.model import NO_SUCH_FILE
+from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
+from abiscan.torches import embedded_operators
+from abiscan.torches.torch import Torch
+
+
+class LoadAttempt(Struct, frozen=True, kw_only=True):
+    """A load that was tried.
+
+    :ivar words: what went wrong; None if nothing did
+    :ivar aborts: whether the load ends the process
+    :ivar exact: whether all of the words are known
+    :ivar lacking: the external libraries that are lacking
+    :ivar assumed: whether a package that is required, and not installed, may bring those
+    :ivar unreadable: whether the file is damaged, or not for ``ld.so``
+    :ivar lacks_library: whether a library is not there, and not a symbol
+    :ivar needs: the libraries that are neither of torch, the package nor the system; where they are taken to be there,
+        what comes of the load holds on that condition
+    """
+
+    path: str
+    words: str | None
+    aborts: bool = False
+    exact: bool = True
+    lacking: tuple[str, ...] = ()
+    assumed: bool = False
+    unreadable: bool = False
+    lacks_library: bool = False
+    needs: tuple[str, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the outcome is known."""
+        return not self.unreadable and (self.words is not None or self.assumed or not self.lacking)
+
+    @property
+    def problem(self) -> str | None:
+        """What the load says on this machine; None if it succeeds."""
+        if self.words is None and self.lacking:
+            return f"{self.lacking[0]}: {NO_SUCH_FILE}"
+        return self.words
+
+
+def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None = None) -> Raised:
+    """Return what the system's loader raises in Python where a load fails.
+
+    :param of_loader: the exception that ``ctypes`` raises, if it is another one than ``OSError``
+    """
+    if attempt.aborts:
+        return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
+    if loader is LoadedBy.IMPORT:
+        return Raised(exception="ImportError", message=attempt.words, at=None)
+    return Raised(exception=of_loader or "OSError", message=attempt.words, at=None)
+
+
+def importing_python(torch: Torch, target: Target) -> tuple[int, int] | Answer:
+    """Return the Python that imports the package: that of the torch, else the one that the wheel is for."""
+    if torch.interpreter is not None:
+        return torch.interpreter.tag.major, torch.interpreter.tag.minor
+    if target.metadata is None or target.metadata.python is None:
+        return Answer.UNKNOWN
+    major, _, minor = target.metadata.python.partition(".")
+    return int(major), int(minor)
+
+
+@functools.cache
+def operators_of_any_release() -> frozenset[str]:
+    """Return the operators in the dispatcher of any embedded torch, without overloads."""
+    return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
+
+
+def with_bases(names: frozenset[str]) -> frozenset[str]:
+    """Return operators with and without their overloads."""
+    return names | {name.partition(".")[0] for name in names}
