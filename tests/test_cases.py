@@ -103,7 +103,7 @@ def test_a_finding_that_stops_the_load_goes_with_an_error(file: Path) -> None:
     # What the metadata admit wrongly is about other releases and processors than those at hand.
     of_load = [finding for finding in findings if finding.rule not in OF_METADATA]
     stops = any(finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS) for finding in of_load)
-    assert stops == (linkage.error is not None)
+    assert stops == (linkage.load.error is not None)
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.name)

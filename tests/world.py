@@ -45,7 +45,7 @@ from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import illegal_instructions
 from abiscan.linkage.layout_drift import collect_shared, compare_layouts, predict_crash
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, HardwareFit, Linkage, Promises
 from abiscan.linkage.promise import Promise
 from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
@@ -252,26 +252,30 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
     needs, cpus = _cpu(case.get("cpu"))
     illegal = next(iter(illegal_instructions(needs, cpus)), None)
     return Linkage(
-        name=posixpath.basename(path),
-        facts=facts,
-        release=release,
-        interpreter=interpreter,
-        torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
-        resolution=resolution,
-        error=first_error(
-            path, facts, resolution, interpreter, replayed, predict_crash(drifts, release.version), illegal
+        load=ExtensionLoad(
+            name=posixpath.basename(path),
+            facts=facts,
+            release=release,
+            interpreter=interpreter,
+            torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
+            resolution=resolution,
+            error=first_error(
+                path, facts, resolution, interpreter, replayed, predict_crash(drifts, release.version), illegal
+            ),
+            defined_in_python=case.get("defined_in_python", {}),
+            registering=replayed,
+            drifts=drifts,
+            built_for=origin,
         ),
-        requires_torch=metadata_of([case["requires_torch"]], "").requires_torch if "requires_torch" in case else None,
-        declaration=_declaration(case.get("declaration")),
-        defined_in_python=case.get("defined_in_python", {}),
-        registering=replayed,
-        drifts=drifts,
-        wheel=case.get("wheel", ""),
-        cpu=needs,
-        cpus=cpus,
-        built_for=origin,
-        promise=_promise(case),
-        **_gpu(case.get("gpu", {})),
+        hardware=HardwareFit(cpu=needs, cpus=cpus, **_gpu(case.get("gpu", {}))),
+        promises=Promises(
+            wheel=case.get("wheel", ""),
+            requires_torch=(
+                metadata_of([case["requires_torch"]], "").requires_torch if "requires_torch" in case else None
+            ),
+            declaration=_declaration(case.get("declaration")),
+            variant=_promise(case),
+        ),
     )
 
 

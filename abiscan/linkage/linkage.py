@@ -1,4 +1,4 @@
-"""An extension loaded into the process of a torch: the input of every rule."""
+"""An extension loaded into the process of a torch: what the loader and the hardware do, and what was promised."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from abiscan.inputs.requirement import TorchRequirement
 
 
-class Linkage(Struct, frozen=True, kw_only=True, dict=True):
-    """One load, analysed.
+class ExtensionLoad(Struct, frozen=True, kw_only=True, dict=True):
+    """What the loader, Python and torch do with an extension.
 
     :ivar name: the base name of the extension
     :ivar facts: what its file says
@@ -40,24 +40,14 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     :ivar torch_libraries: all libraries of the torch by base name, loaded or not
     :ivar resolution: None if the extension is built for a different machine, so there is nothing to resolve
     :ivar error: the error that ends the load, None if it succeeds
-    :ivar requires_torch: what the metadata of its package require, None if nothing or unknown
     :ivar siblings: the libraries next to the extension, by base name
     :ivar here: whether libraries were looked for on this system; for a release number they are not
     :ivar registering: the registrations with torch, None if there are none
     :ivar explained: whether rules look for what the torch has in place of what it lacks
-    :ivar declaration: what the metadata declare, if that is checked
     :ivar defined_in_python: where the package's Python code defines an operator, by operator: ``pkg/ops.py:16``
     :ivar drifts: the class layouts that differ from those that the extension, or a library that it brings along, was
         compiled with
-    :ivar package: the name of the package that it is in, empty if unknown
-    :ivar wheel: the file name of its wheel, empty if unknown
-    :ivar gpus: what each GPU that the user named runs of the extension
-    :ivar gpu_gaps: what is unknown about that
-    :ivar torch_runs: whether torch itself has code for those GPUs, as far as that is known
     :ivar built_for: the releases that the extension may have been built for, oldest first; empty if unknown
-    :ivar cpu: what the load needs of the processor, None if nothing was emulated
-    :ivar cpus: the processors that this is compared with
-    :ivar promise: what its wheel says of the systems that it is for, None if the wheel is of no variant
     :ivar only_beside: libraries next to a single file that no search path leads to
     """
 
@@ -68,30 +58,14 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     torch_libraries: Mapping[str, SharedObject]
     resolution: Resolution | None
     error: LoadError | None
-    requires_torch: TorchRequirement | None
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
     registering: Registering | None = None
     explained: bool = True
-    declaration: Declaration | None = None
     defined_in_python: Mapping[str, str] = field(default_factory=dict)
     drifts: tuple[LayoutDrift, ...] = ()
-    package: str = ""
-    wheel: str = ""
-    gpus: tuple[GpuOutcome, ...] = ()
-    gpu_gaps: tuple[str, ...] = ()
-    torch_runs: Mapping[Gpu, bool] = field(default_factory=dict)
     built_for: tuple[TorchVersion, ...] = ()
-    cpu: CpuNeeds | None = None
-    cpus: tuple[Cpu, ...] = ()
-    torch_cpu: tuple[str, ...] = ()
-    promise: Promise | None = None
     only_beside: tuple[str, ...] = ()
-
-    @functools.cached_property
-    def illegal(self) -> tuple[IllegalInstruction, ...]:
-        """The places where loads end on processors that lack what they need."""
-        return illegal_instructions(self.cpu, self.cpus)
 
     @property
     def fails_before_registering(self) -> bool:
@@ -122,3 +96,52 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     def torch_uses_cxx11_strings(self) -> bool | None:
         """Whether this torch was built with the C++11 ``std::string``; None if unknown."""
         return uses_cxx11_strings(self.torch_libraries)
+
+
+class HardwareFit(Struct, frozen=True, kw_only=True, dict=True):
+    """What the GPUs and processors that the user named do with it.
+
+    :ivar gpus: what each GPU runs of the extension
+    :ivar gpu_gaps: what is unknown about that
+    :ivar torch_runs: whether torch itself has code for those GPUs, as far as that is known
+    :ivar cpu: what the load needs of the processor, None if nothing was emulated
+    :ivar cpus: the processors that this is compared with
+    :ivar torch_cpu: what torch itself needs of them
+    """
+
+    gpus: tuple[GpuOutcome, ...] = ()
+    gpu_gaps: tuple[str, ...] = ()
+    torch_runs: Mapping[Gpu, bool] = field(default_factory=dict)
+    cpu: CpuNeeds | None = None
+    cpus: tuple[Cpu, ...] = ()
+    torch_cpu: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def illegal(self) -> tuple[IllegalInstruction, ...]:
+        """The places where loads end on processors that lack what they need."""
+        return illegal_instructions(self.cpu, self.cpus)
+
+
+class Promises(Struct, frozen=True, kw_only=True):
+    """What the metadata of its package say, for findings to compare with what happens.
+
+    :ivar package: the name of the package, empty if unknown
+    :ivar wheel: the file name of the wheel, empty if unknown
+    :ivar requires_torch: the requirement on torch, None if there is none, or it is unknown
+    :ivar declaration: what is declared, compared with all releases, if that is checked
+    :ivar variant: what the wheel says of the systems that it is for, None if it is of no variant
+    """
+
+    package: str = ""
+    wheel: str = ""
+    requires_torch: TorchRequirement | None = None
+    declaration: Declaration | None = None
+    variant: Promise | None = None
+
+
+class Linkage(Struct, frozen=True, kw_only=True):
+    """One load, analysed: the input of every rule."""
+
+    load: ExtensionLoad
+    hardware: HardwareFit = HardwareFit()
+    promises: Promises = Promises()

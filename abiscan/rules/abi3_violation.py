@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from abiscan.binary.ownership import is_python_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.inputs.wheel_tag import Version, abi3_python, limited_api
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.words import listed
 
 _SUFFIX = ".abi3.so"
@@ -31,37 +31,34 @@ _SUFFIX = ".abi3.so"
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for the symbols that are not in the stable ABI, one for those that joined it later."""
+    load = linkage.load
     # Either name makes the promise: that of the module to Python's import system, the tag of the wheel to pip.
-    oldest = abi3_python(linkage.wheel)
-    if not linkage.name.endswith(_SUFFIX) and (oldest is None or not linkage.facts.python_modules):
+    oldest = abi3_python(linkage.promises.wheel)
+    if not load.name.endswith(_SUFFIX) and (oldest is None or not load.facts.python_modules):
         return
-    used = sorted(filter(is_python_symbol, linkage.facts.imports))
+    used = sorted(filter(is_python_symbol, load.facts.imports))
     # Two findings, since the fixes differ: a symbol outside has to go, a later one may stay under another tag.
     outside = [name for name in used if name not in limited_api()]
     if outside:
-        yield _make_finding(
-            linkage, outside, f"is tagged abi3, but Python's stable ABI does not have {listed(outside)}"
-        )
+        yield _make_finding(load, outside, f"is tagged abi3, but Python's stable ABI does not have {listed(outside)}")
     later = {name: since for name in used if oldest and (since := limited_api().get(name)) and since > oldest}
     if oldest and later:
         newest = max(later.values())
         text = (
             f"is for Python {_format_version(oldest)} and newer, but {listed(later)} joined Python's stable ABI later"
         )
-        yield _make_finding(linkage, list(later), text, f"tag it cp{newest[0]}{newest[1]}-abi3, or ")
+        yield _make_finding(load, list(later), text, f"tag it cp{newest[0]}{newest[1]}-abi3, or ")
 
 
-def _make_finding(linkage: Linkage, names: list[str], subject: str, fix: str = "") -> Finding:
+def _make_finding(load: ExtensionLoad, names: list[str], subject: str, fix: str = "") -> Finding:
     return Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
-        message=f"{linkage.name} {subject}",
+        message=f"{load.name} {subject}",
         evidence=tuple(
-            Evidence(
-                subject=name, object=linkage.name, instead=f"in the stable ABI from Python {_format_version(since)}"
-            )
+            Evidence(subject=name, object=load.name, instead=f"in the stable ABI from Python {_format_version(since)}")
             if (since := limited_api().get(name))
-            else Evidence(subject=name, object=linkage.name)
+            else Evidence(subject=name, object=load.name)
             for name in names
         ),
         fix=f"{fix}compile it with Py_LIMITED_API defined as the oldest Python that it is for",

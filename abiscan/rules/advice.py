@@ -20,20 +20,21 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
 
     :param kind: what kind of torch the extension needs: ``CUDA``; empty if any will do
     """
-    torch = f"torch {linkage.release.version}" if linkage.release.version else "this torch"
+    load = linkage.load
+    torch = f"torch {load.release.version}" if load.release.version else "this torch"
     of_kind = f" (a {kind} build)" if kind else ""
     found_by = _found_by(linkage, without_gpu=bool(kind))
     own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}{found_by}"
-    required = linkage.requires_torch
+    required = linkage.promises.requires_torch
     # The metadata are the word of the authors, so they come before what the bytes allow to infer.
     if required_elsewhere(linkage):
         return f"{own_build}, or the torch that its metadata requires: {required}{of_kind}"
-    here = linkage.release.torch_version
+    here = load.release.torch_version
     # If this torch is among the releases that it may have been built for, "the torch it was built for" is no way out.
-    other_releases = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
-    if len(other_releases) < len(linkage.built_for):
+    other_releases = tuple(version for version in load.built_for if here is None or version != here.of_release)
+    if len(other_releases) < len(load.built_for):
         if other_releases:
-            releases_of_machine = embedded.versions(linkage.release.machine)
+            releases_of_machine = embedded.versions(load.release.machine)
             releases = ranges([str(version) for version in other_releases], map(str, releases_of_machine))
             return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
         second = f"install another version of the extension{found_by}"
@@ -57,17 +58,18 @@ def _found_by(linkage: Linkage, *, without_gpu: bool) -> str:
 
     By default, ``fit`` looks for what works with the build for CUDA.
     """
-    version = linkage.release.torch_version
-    is_embedded = version is not None and version.of_release in embedded.versions(linkage.release.machine)
+    load = linkage.load
+    version = load.release.torch_version
+    is_embedded = version is not None and version.of_release in embedded.versions(load.release.machine)
     # The name is printed as a part of a command to paste, and comes from a file.
-    if version is None or not is_embedded or not _NAME.fullmatch(linkage.package):
+    if version is None or not is_embedded or not _NAME.fullmatch(linkage.promises.package):
         return ""
-    is_for_cpus = without_gpu or (linkage.release.build or "").endswith("+cpu")
+    is_for_cpus = without_gpu or (load.release.build or "").endswith("+cpu")
     kind = " --cuda cpu" if is_for_cpus else ""
-    return f" (abiscan fit {linkage.package} --torch {version.number}{kind} finds the newest)"
+    return f" (abiscan fit {linkage.promises.package} --torch {version.number}{kind} finds the newest)"
 
 
 def required_elsewhere(linkage: Linkage) -> bool:
     """Whether the metadata require a torch, and exclude this one."""
-    required, version = linkage.requires_torch, linkage.release.torch_version
+    required, version = linkage.promises.requires_torch, linkage.load.release.torch_version
     return required is not None and version is not None and not required.admits(version)

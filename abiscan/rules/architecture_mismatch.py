@@ -22,14 +22,15 @@ from abiscan.linkage.linkage import Linkage
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Compare the machines that the extension and the torch are built for."""
-    extension_machine, torch_machine = linkage.facts.machine.value, linkage.release.machine.value
+    load = linkage.load
+    extension_machine, torch_machine = load.facts.machine.value, load.release.machine.value
     # ``ld.so`` passes over such a file as it searches (elf/dl-load.c, open_verify).
     if extension_machine != torch_machine:
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{linkage.name} is built for {extension_machine}, but this torch is for {torch_machine}",
-            evidence=(Evidence(subject=linkage.name, readable=extension_machine, instead=torch_machine),),
+            message=f"{load.name} is built for {extension_machine}, but this torch is for {torch_machine}",
+            evidence=(Evidence(subject=load.name, readable=extension_machine, instead=torch_machine),),
             fix=f"install the {torch_machine} build: a wheel whose name ends in {torch_machine}.whl",
         )
 

@@ -28,7 +28,7 @@ from abiscan.rules.registration import list_refusals, place_of, refusal_finding
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the schema at which torch stops."""
     # G1 has the words of the parser; K11 is the limit of 64 arguments, which is checked after parsing.
-    for reaction in list_refusals(linkage, ("G1", "K11")):
+    for reaction in list_refusals(linkage.load, ("G1", "K11")):
         outcome = reaction.outcome
         assert outcome.message is not None
         problem = outcome.problem or outcome.message.text
@@ -37,7 +37,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             RULE.name,
             linkage,
             reaction,
-            f"{reaction.object} has a schema that {linkage.release} cannot parse: {problem}",
+            f"{reaction.object} has a schema that {linkage.load.release} cannot parse: {problem}",
             [
                 Evidence(
                     subject=outcome.subject,

@@ -26,15 +26,16 @@ from abiscan.words import plural
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all copies that are too small."""
+    load = linkage.load
     # sysdeps/x86_64/dl-machine.h, R_X86_64_COPY: the message is a warning, and as much is copied as both have.
-    copies = linkage.resolution.resized if linkage.resolution and linkage.error is None else ()
+    copies = load.resolution.resized if load.resolution and load.error is None else ()
     if not copies:
         return
     yield Finding(
         rule=RULE.name,
         effect=Effect.CORRUPTS,
         message=(
-            f"{linkage.name} copies {plural(len(copies), 'variable')} that grew since it was linked: "
+            f"{load.name} copies {plural(len(copies), 'variable')} that grew since it was linked: "
             f"Symbol `{copies[0].name}' has different size in shared object, consider re-linking"
         ),
         evidence=tuple(

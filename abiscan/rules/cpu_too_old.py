@@ -29,7 +29,7 @@ from abiscan.cpu.needs import CpuUse, summary
 from abiscan.cpu.processors import Cpu
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.illegal_instruction import MESSAGE
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.words import listed, plural
 
 _SHOWN: Final = 4
@@ -37,10 +37,11 @@ _SHOWN: Final = 4
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each processor and file, and one for the operators on each processor that loads it."""
-    for end in linkage.illegal:
+    load, hardware = linkage.load, linkage.hardware
+    for end in hardware.illegal:
         features = [use.feature for use in end.uses]
         when = "when its Python module is imported" if end.in_module else "while it is loaded"
-        file = end.object if end.object == linkage.name else f"{end.object}, which {linkage.name} needs,"
+        file = end.object if end.object == load.name else f"{end.object}, which {load.name} needs,"
         needed = summary(end.cpu.machine, tuple(features))
         yield Finding(
             rule=RULE.name,
@@ -52,22 +53,22 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         )
     # What torch itself needs is compared with the processors that the user named, and said in a note: else the findings
     # below would look as if another build of the extension helped.
-    for cpu in linkage.cpus if linkage.cpu is not None else ():
-        if cpu.machine is linkage.facts.machine and (lacking := cpu.lacks(linkage.torch_cpu)):
-            yield _torch_too(linkage, cpu, lacking)
+    for cpu in hardware.cpus if hardware.cpu is not None else ():
+        if cpu.machine is load.facts.machine and (lacking := cpu.lacks(hardware.torch_cpu)):
+            yield _torch_too(load, cpu, lacking)
     # Operators of an extension that ends the process as it is loaded are never called.
-    ended = {end.cpu for end in linkage.illegal}
-    for cpu in linkage.cpus:
-        if linkage.cpu is not None and cpu not in ended and (failing := linkage.cpu.failing_operators(cpu)):
-            yield _operators_finding(linkage.name, cpu, failing)
+    ended = {end.cpu for end in hardware.illegal}
+    for cpu in hardware.cpus:
+        if hardware.cpu is not None and cpu not in ended and (failing := hardware.cpu.failing_operators(cpu)):
+            yield _operators_finding(load.name, cpu, failing)
 
 
-def _torch_too(linkage: Linkage, cpu: Cpu, lacking: tuple[str, ...]) -> Finding:
+def _torch_too(load: ExtensionLoad, cpu: Cpu, lacking: tuple[str, ...]) -> Finding:
     return Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
-        message=f"{linkage.release} itself uses {listed(lacking)} when it is imported; {cpu.name} lacks that",
-        evidence=tuple(Evidence(subject=feature, object=str(linkage.release)) for feature in lacking),
+        message=f"{load.release} itself uses {listed(lacking)} when it is imported; {cpu.name} lacks that",
+        evidence=tuple(Evidence(subject=feature, object=str(load.release)) for feature in lacking),
         fix="use a release of torch that runs on that processor, or another processor",
         says=MESSAGE,
     )

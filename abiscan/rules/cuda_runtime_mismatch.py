@@ -34,7 +34,8 @@ _PLATFORMS = {"cudart": "CUDA", "amdhip64": "ROCm"}
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all libraries of another version."""
-    missing = linkage.resolution.closure.missing if linkage.resolution else ()
+    load = linkage.load
+    missing = load.resolution.closure.missing if load.resolution else ()
     # A library of which this torch brings no version at all is a case for missing-library.
     mismatched = [library for library in missing if library.absence is Absence.OTHER_VERSION]
     if not mismatched:
@@ -45,15 +46,14 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
         message=(
-            f"{linkage.name} needs {needed}, but {linkage.release} comes with {brought}: "
-            f"{mismatched[0].name}: {NO_SUCH_FILE}"
+            f"{load.name} needs {needed}, but {load.release} comes with {brought}: {mismatched[0].name}: {NO_SUCH_FILE}"
         ),
         evidence=tuple(
             Evidence(subject=library.name, object=library.needed_by.name, instead=_of_torch(library))
             for library in mismatched
         ),
         fix=next(filter(None, map(_find_fix, mismatched)), "install a build of the extension made for this torch"),
-        symptom=describe_symptom(linkage),
+        symptom=describe_symptom(load),
     )
 
 

@@ -25,8 +25,8 @@ from abiscan.rules.registration import list_refusals, other_side, refusal_findin
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the class that is already there."""
     # Checked in registerCustomClass (aten/src/ATen/core/custom_class.cpp), by the qualified name.
-    for reaction in list_refusals(linkage, ("C1",)):
-        name, second = reaction.outcome.subject, other_side(linkage, reaction)
+    for reaction in list_refusals(linkage.load, ("C1",)):
+        name, second = reaction.outcome.subject, other_side(linkage.load, reaction)
         cause = f"{reaction.object} registers the class {name}, which {second} has already registered"
         yield refusal_finding(RULE.name, linkage, reaction, cause, [Evidence(subject=name, object=reaction.object)])
 

@@ -32,17 +32,18 @@ _SETTING = {True: "the C++11 ABI (_GLIBCXX_USE_CXX11_ABI=1)", False: "the pre-C+
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all symbols that use the other string."""
-    symbols = [symbol for symbol in linkage.undefined if is_string_abi_mismatch(linkage, symbol.reference.name)]
+    load = linkage.load
+    symbols = [symbol for symbol in load.undefined if is_string_abi_mismatch(load, symbol.reference.name)]
     # A result of type string alone tells torch's side; one parameter of that type is needed to know the extension's.
     if not any(uses_cxx11_string(symbol.reference.name) is not None for symbol in symbols):
         return
-    torch_is_cxx11 = linkage.torch_uses_cxx11_strings
+    torch_is_cxx11 = load.torch_uses_cxx11_strings
     assert torch_is_cxx11 is not None
     evidence = []
     for symbol in symbols:
         # The export with the other string differs in nothing else, so it is the nearest: what to show next to the
         # symbol.
-        nearest = nearest_export(linkage, symbol.reference.name)
+        nearest = nearest_export(load, symbol.reference.name)
         evidence.append(
             Evidence(
                 subject=symbol.reference.name,
@@ -55,12 +56,12 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         rule=RULE.name,
         effect=effect_of(symbols),
         message=(
-            f"std::string ABI mismatch: {linkage.name} is compiled with {_SETTING[not torch_is_cxx11]}, "
-            f"{linkage.release} with {_SETTING[torch_is_cxx11]}; this leaves {plural(len(symbols), 'symbol')} undefined"
+            f"std::string ABI mismatch: {load.name} is compiled with {_SETTING[not torch_is_cxx11]}, "
+            f"{load.release} with {_SETTING[torch_is_cxx11]}; this leaves {plural(len(symbols), 'symbol')} undefined"
         ),
         evidence=tuple(evidence),
         fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(torch_is_cxx11)}, like this torch",
-        symptom=describe_symptom(linkage),
+        symptom=describe_symptom(load),
     )
 
 

@@ -31,8 +31,8 @@ from abiscan.words import ranges
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield the findings about the metadata of the wheel that the extension is in."""
-    if linkage.declaration is not None:
-        yield from list_findings(linkage.declaration, linkage.name)
+    if linkage.promises.declaration is not None:
+        yield from list_findings(linkage.promises.declaration, linkage.load.name)
 
 
 def list_findings(declaration: Declaration, name: str) -> Iterator[Finding]:

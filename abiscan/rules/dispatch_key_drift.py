@@ -32,7 +32,7 @@ from abiscan.words import plural
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Look each number up in the tables of both releases."""
-    registering = linkage.registering
+    load, registering = linkage.load, linkage.load.registering
     if registering is None or not registering.built_for:
         return
     registrations = registering.own
@@ -61,15 +61,15 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
         message=(
-            f"{linkage.name} registers for dispatch key {first}, which is {moved[first]} in {built_for} but "
-            f"{target_keys.names.get(first, 'no key')} in {linkage.release}"
+            f"{load.name} registers for dispatch key {first}, which is {moved[first]} in {built_for} but "
+            f"{target_keys.names.get(first, 'no key')} in {load.release}"
             + (f"; {plural(len(moved) - 1, 'more key')} changed meaning" if len(moved) > 1 else "")
         ),
         evidence=tuple(
             Evidence(
                 subject=old_name,
                 readable=f"{old_name} (number {number}, {plural(used[number], 'registration')})",
-                object=linkage.name,
+                object=load.name,
                 instead=target_keys.name(number),
             )
             for number, old_name in moved.items()

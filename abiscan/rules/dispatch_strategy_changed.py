@@ -33,7 +33,7 @@ _GENERIC = (EntrySource.CATCH_ALL, EntrySource.MATH, EntrySource.DEFAULT_BACKEND
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all of them, the most used first."""
-    registering = linkage.registering
+    load, registering = linkage.load, linkage.load.registering
     backend = registering.backend if registering else None
     if backend is None or backend.before is None:
         return
@@ -54,11 +54,11 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.CALL_FAILS,
             message=(
-                f"{linkage.name} was built for torch {backend.before_version}, which has a generic kernel for "
-                f"{plural(len(changed), 'operator')}; {linkage.release} needs kernels for {backend.key} instead: "
+                f"{load.name} was built for torch {backend.before_version}, which has a generic kernel for "
+                f"{plural(len(changed), 'operator')}; {load.release} needs kernels for {backend.key} instead: "
                 f"{listed(kernel.operator for kernel in changed)}"
             ),
-            evidence=tuple(Evidence(subject=kernel.operator, object=linkage.name) for kernel in changed),
+            evidence=tuple(Evidence(subject=kernel.operator, object=load.name) for kernel in changed),
             fix=other_build(linkage),
             says=failure_message(backend.table, Failure(operator=changed[0].operator, key=changed[0].key)).text,
         )

@@ -27,10 +27,11 @@ from abiscan.rules.registration import compare_schemas, list_places, list_refusa
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the second definition."""
+    load = linkage.load
     # Dispatcher::registerDef (aten/src/ATen/core/dispatch/Dispatcher.cpp) looks at the name alone.
-    for reaction in list_refusals(linkage, ("D1",)):
-        difference, both = compare_schemas(linkage, reaction)
-        subject, second = reaction.outcome.subject, other_side(linkage, reaction)
+    for reaction in list_refusals(load, ("D1",)):
+        difference, both = compare_schemas(load, reaction)
+        subject, second = reaction.outcome.subject, other_side(load, reaction)
         cause = f"{reaction.object} defines {subject}, which {second} already defines ({difference})"
         yield refusal_finding(RULE.name, linkage, reaction, cause, [both, *list_places(reaction)])
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import RegisteredFallback
@@ -31,24 +31,23 @@ from abiscan.rules.registration import list_refusals, other_side, place_of, refu
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per key."""
+    load = linkage.load
     # Dispatcher::registerFallback throws for most keys and releases; where it replaces, the second loop has a warning.
-    for reaction in list_refusals(linkage, ("F1", "F2")):
-        yield refusal_finding(
-            RULE.name, linkage, reaction, _format_cause(linkage, reaction), [_make_evidence(reaction)]
-        )
-    for reaction in linkage.registering.reactions if linkage.registering else ():
+    for reaction in list_refusals(load, ("F1", "F2")):
+        yield refusal_finding(RULE.name, linkage, reaction, _format_cause(load, reaction), [_make_evidence(reaction)])
+    for reaction in load.registering.reactions if load.registering else ():
         if reaction.outcome.kind is OutcomeKind.OVERRIDES and isinstance(reaction.outcome.event, RegisteredFallback):
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,
-                message=f"{_format_cause(linkage, reaction)}; {linkage.release} silently replaces it",
+                message=f"{_format_cause(load, reaction)}; {load.release} silently replaces it",
                 evidence=(_make_evidence(reaction),),
                 fix=other_build(linkage),
             )
 
 
-def _format_cause(linkage: Linkage, reaction: Reaction) -> str:
-    second = other_side(linkage, reaction)
+def _format_cause(load: ExtensionLoad, reaction: Reaction) -> str:
+    second = other_side(load, reaction)
     return f"{reaction.object} registers a fallback for {reaction.outcome.subject}, for which {second} already has one"
 
 

@@ -27,8 +27,8 @@ from abiscan.rules.registration import list_refusals, other_side, place_of, refu
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the second block."""
-    for reaction in list_refusals(linkage, ("N1",)):
-        namespace, second = reaction.outcome.subject, other_side(linkage, reaction)
+    for reaction in list_refusals(linkage.load, ("N1",)):
+        namespace, second = reaction.outcome.subject, other_side(linkage.load, reaction)
         # Which of the two is refused depends on their order, and that is the order of the imports.
         same = f" ({reaction.conflicts_with} is loaded first)" if reaction.conflicts_with else ""
         cause = f"{reaction.object} opens TORCH_LIBRARY({namespace}), which {second} has already opened{same}"

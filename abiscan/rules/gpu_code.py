@@ -30,8 +30,9 @@ def list_failures(
     :param cause: why, for the best code that the runtime finds
     :param says: the first line of torch's error with CUDA; with ROCm its text depends on the version
     """
-    for outcome in linkage.gpus:
-        subject = f"{linkage.name} on {outcome.gpu}"
+    load = linkage.load
+    for outcome in linkage.hardware.gpus:
+        subject = f"{load.name} on {outcome.gpu}"
         # Each rule has one way to fail, so an operator is in one finding for each GPU.
         failing = {name: choice for name, choice in outcome.failing.items() if choice.fit is fit}
         if failing:
@@ -44,14 +45,14 @@ def list_failures(
             continue
         targets = {name: targets_of(outcome.code[name]) for name in failing}
         evidence = tuple(
-            Evidence(subject=name, object=linkage.name, instead=_format_targets(targets[name])) for name in failing
+            Evidence(subject=name, object=load.name, instead=_format_targets(targets[name])) for name in failing
         )
         yield Finding(
             rule=rule,
             effect=Effect.CALL_FAILS,
             message=f"{subject}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}{selected}",
-            evidence=evidence or (Evidence(subject=linkage.name, instead=_format_targets(targets_of(outcome.every))),),
-            fix=fix(outcome, first, targets or {linkage.name: targets_of(outcome.every)}),
+            evidence=evidence or (Evidence(subject=load.name, instead=_format_targets(targets_of(outcome.every))),),
+            fix=fix(outcome, first, targets or {load.name: targets_of(outcome.every)}),
             # HIP's text for it changes with its version, and a quotation has to be exact.
             says=says if outcome.gpu.gfx is None else None,
         )
@@ -62,10 +63,10 @@ def _format_targets(targets: tuple[str, ...]) -> str:
 
 
 def _torch_too(linkage: Linkage, gpu: Gpu) -> str:
-    runs = linkage.torch_runs.get(gpu)
+    runs = linkage.hardware.torch_runs.get(gpu)
     if runs is None:
         return ""
-    return f"; {linkage.release} itself has {'code' if runs else 'none'} for it"
+    return f"; {linkage.load.release} itself has {'code' if runs else 'none'} for it"
 
 
 def advise_architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str:

@@ -33,7 +33,7 @@ from abiscan.words import listed
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for torch's namespaces, one for all others."""
-    registering = linkage.registering
+    load, registering = linkage.load, linkage.load.registering
     if registering is None or registering.operators is None:
         return
     defined = registering.operators.operators
@@ -45,14 +45,14 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     if not dead:
         return
     # torch defines some of its operators in Python as it is imported, which its libraries do not show.
-    from_python = embedded_python.definitions(linkage.release.torch_version) or frozenset()
+    from_python = embedded_python.definitions(load.release.torch_version) or frozenset()
     dead = [reaction for reaction in dead if reaction.outcome.subject not in from_python]
     # Of an embedded torch, only the operators that matter are looked up, but all of its namespaces.
     namespaces = {*registering.operators.namespaces, *(name.partition("::")[0] for name in defined)}
     of_torch = [reaction for reaction in dead if reaction.outcome.subject.partition("::")[0] in namespaces]
     # Three answers of different weight: torch does not have it (a fault), nobody is seen to have it (a note), the code
     # of the package has it (a note that says where).
-    places = linkage.defined_in_python
+    places = load.defined_in_python
     in_python = [reaction for reaction in dead if _base_name(reaction) in places]
     of_torch = [reaction for reaction in of_torch if reaction not in in_python]
     of_others = [reaction for reaction in dead if reaction not in of_torch and reaction not in in_python]
@@ -60,9 +60,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         yield Finding(
             rule=RULE.name,
             effect=Effect.CALL_FAILS,
-            message=(
-                f"{linkage.name} has kernels for operators that {linkage.release} does not have: {_names_of(of_torch)}"
-            ),
+            message=f"{load.name} has kernels for operators that {load.release} does not have: {_names_of(of_torch)}",
             evidence=tuple(map(_make_evidence, of_torch)),
             fix=other_build(linkage),
         )
@@ -71,7 +69,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
-                f"{linkage.name} has kernels for operators that neither torch nor any library loaded with it defines: "
+                f"{load.name} has kernels for operators that neither torch nor any library loaded with it defines: "
                 f"{_names_of(of_others)}"
             ),
             evidence=tuple(map(_make_evidence, of_others)),
@@ -85,7 +83,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
-            message=f"{linkage.name} has kernels for operators that Python code of the package defines: {named}",
+            message=f"{load.name} has kernels for operators that Python code of the package defines: {named}",
             evidence=tuple(_make_evidence(reaction, places[_base_name(reaction)]) for reaction in in_python),
             fix="no action needed: the package defines them",
         )

@@ -29,7 +29,7 @@ from abiscan.rules.registration import list_refusals, refusal_finding
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding: the first end is the last."""
     # It stands among the reactions because it competes with them: whatever comes first ends the load.
-    for reaction in list_refusals(linkage, (OF_THE_CODE,)):
+    for reaction in list_refusals(linkage.load, (OF_THE_CODE,)):
         event = reaction.outcome.event
         assert isinstance(event, ProcessEnd)
         place = demangle(event.symbol) if event.symbol else "a static initialiser"

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import RegisteredFallback, Registry
@@ -31,12 +31,13 @@ from abiscan.words import plural
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per object and owner of the kernels that it replaces."""
+    load = linkage.load
     by_owner: dict[tuple[str, str], list[Reaction]] = {}
-    for reaction in linkage.registering.reactions if linkage.registering else ():
+    for reaction in load.registering.reactions if load.registering else ():
         overrides = reaction.outcome.kind is OutcomeKind.OVERRIDES
         # Fallbacks and other registries have rules of their own: torch treats them differently.
         if overrides and not isinstance(reaction.outcome.event, RegisteredFallback | Registry):
-            by_owner.setdefault((reaction.object, other_side(linkage, reaction)), []).append(reaction)
+            by_owner.setdefault((reaction.object, other_side(load, reaction)), []).append(reaction)
     # A backend replaces hundreds of kernels at once; as one finding they can be accepted as one.
     for (object_name, owner), reactions in by_owner.items():
         warnings = [reaction.outcome.message.text for reaction in reactions if reaction.outcome.message is not None]
@@ -46,14 +47,14 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.OVERRIDES,
             message=f"{object_name} {replaces}: {reactions[0].outcome.subject}" + (", …" if len(reactions) > 1 else ""),
-            evidence=tuple(_make_evidence(linkage, reaction) for reaction in reactions),
+            evidence=tuple(_make_evidence(load, reaction) for reaction in reactions),
             fix="no action needed if this is intended; otherwise do not load both into one process",
             says="\n".join(warnings) or None,
         )
 
 
-def _make_evidence(linkage: Linkage, reaction: Reaction) -> Evidence:
-    key = key_of(linkage, reaction.outcome.event)
+def _make_evidence(load: ExtensionLoad, reaction: Reaction) -> Evidence:
+    key = key_of(load, reaction.outcome.event)
     return Evidence(
         subject=reaction.outcome.subject,
         readable=reaction.outcome.subject + (f" for {key}" if key else ""),

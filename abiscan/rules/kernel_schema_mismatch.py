@@ -29,12 +29,13 @@ from abiscan.rules.registration import list_places, list_refusals, other_side, r
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Show the schema, and the one that the C++ type implies."""
-    for reaction in list_refusals(linkage, ("K2", "R7", "R8")):
+    load = linkage.load
+    for reaction in list_refusals(load, ("K2", "R7", "R8")):
         outcome = reaction.outcome
         cause = f"a kernel for {outcome.subject} in {reaction.object} does not match the schema of the operator"
         # "Defined by itself" would be said of an extension with both; then only the mismatch is news.
-        if other_side(linkage, reaction) != f"{reaction.object} itself":
-            cause += f", defined by {other_side(linkage, reaction)}"
+        if other_side(load, reaction) != f"{reaction.object} itself":
+            cause += f", defined by {other_side(load, reaction)}"
         both = Evidence(subject=outcome.subject, readable=outcome.new, object=reaction.object, instead=outcome.old)
         yield refusal_finding(RULE.name, linkage, reaction, cause, [both, *list_places(reaction)])
 

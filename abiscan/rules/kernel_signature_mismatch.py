@@ -29,10 +29,11 @@ from abiscan.rules.registration import compare_types, key_of, list_places, list_
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Compare the two types."""
+    load = linkage.load
     # CppSignature (aten/src/ATen/core/dispatch/CppSignature.h) compares std::type_index, so by mangled name.
-    for reaction in list_refusals(linkage, ("K1",)):
-        subject, second = reaction.outcome.subject, other_side(linkage, reaction)
-        key = key_of(linkage, reaction.outcome.event)
+    for reaction in list_refusals(load, ("K1",)):
+        subject, second = reaction.outcome.subject, other_side(load, reaction)
+        key = key_of(load, reaction.outcome.event)
         kernel = f"{key} kernel" if key else "kernel"
         cause = f"the {kernel} for {subject} in {reaction.object} has a different C++ type than that of {second}"
         yield refusal_finding(RULE.name, linkage, reaction, cause, [compare_types(reaction), *list_places(reaction)])

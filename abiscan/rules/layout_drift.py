@@ -38,7 +38,7 @@ from msgspec.structs import replace
 from abiscan.binary.mangling import demangle, demangle_type
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
 from abiscan.words import listed, plural
@@ -46,7 +46,8 @@ from abiscan.words import listed, plural
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for classes passed while loading, one for each that is harmful in use, a note for the rest."""
-    for drift in linkage.drifts:
+    load = linkage.load
+    for drift in load.drifts:
         # Together: registration passes several of these classes at once, and nobody can load it without the others.
         if drift.at_load:
             classes = " and ".join(map(_format_sizes, drift.at_load))
@@ -60,9 +61,9 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 yield _make_finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
         # The notes say on what the answer rests: it is about a torch whose layouts were not measured but inferred.
         if drift.compared:
-            yield _said_to_hold(linkage, drift)
+            yield _said_to_hold(load, drift)
         if drift.compiled:
-            yield _laid_out(linkage, drift)
+            yield _laid_out(load, drift)
         possible = tuple(type_drift for type_drift in drift.types if type_drift.certainty is Certainty.POSSIBLE)
         if possible:
             names = ", ".join(type_drift.change.name for type_drift in possible)
@@ -71,12 +72,12 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             yield replace(finding, confidence=Confidence.POSSIBLE)
 
 
-def _said_to_hold(linkage: Linkage, drift: LayoutDrift) -> Finding:
+def _said_to_hold(load: ExtensionLoad, drift: LayoutDrift) -> Finding:
     releases = listed(dict.fromkeys(release for _, release in drift.compared))
     return Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
-        message=f"{linkage.release} is not embedded, but has the class layouts of torch {releases}: {drift.basis}",
+        message=f"{load.release} is not embedded, but has the class layouts of torch {releases}: {drift.basis}",
         evidence=tuple(
             Evidence(subject=name, readable=f"{name}, as in torch {release}", object=drift.name)
             for name, release in drift.compared
@@ -85,12 +86,12 @@ def _said_to_hold(linkage: Linkage, drift: LayoutDrift) -> Finding:
     )
 
 
-def _laid_out(linkage: Linkage, drift: LayoutDrift) -> Finding:
+def _laid_out(load: ExtensionLoad, drift: LayoutDrift) -> Finding:
     classes = plural(len(drift.compiled), "class", "classes")
     return Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
-        message=f"{linkage.release} is not embedded: clang laid out {classes} from its headers",
+        message=f"{load.release} is not embedded: clang laid out {classes} from its headers",
         evidence=tuple(Evidence(subject=name, readable=name, object=drift.name) for name in drift.compiled),
         fix="no action needed",
     )
@@ -115,7 +116,7 @@ def _make_finding(
     return Finding(
         rule=RULE.name,
         effect=effect,
-        message=f"{drift.name}, built for torch {drift.built_for}, {cause} {linkage.release}{harm}",
+        message=f"{drift.name}, built for torch {drift.built_for}, {cause} {linkage.load.release}{harm}",
         evidence=tuple(evidence for type_drift in types for evidence in _list_evidence(drift, type_drift)),
         fix=other_build(linkage),
     )

@@ -54,7 +54,7 @@ _OF_RELEASES = ("L4", "R10", UNKNOWN_KEY)
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Say which of the checks failed."""
     # The keys are the ids of torch's messages in ``dispatch``: L for those about blocks, R for ``RegisterOperators``.
-    for reaction in list_refusals(linkage, _WHAT):
+    for reaction in list_refusals(linkage.load, _WHAT):
         message, subject = reaction.outcome.message, reaction.outcome.subject
         assert message is not None
         place = place_of(reaction.outcome.event)

@@ -33,7 +33,7 @@ _KEEPS = (EntrySource.KERNEL, EntrySource.AUTOGRAD, EntrySource.MATH)
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per backend."""
-    registering = linkage.registering
+    load, registering = linkage.load, linkage.load.registering
     if registering is None or registering.operators is None:
         return
     before = DispatchTable(registering.release, registering.operators)
@@ -60,11 +60,11 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,
                 message=(
-                    f"{linkage.name} registers {backend} kernels that bypass the gradient of composite operators: "
+                    f"{load.name} registers {backend} kernels that bypass the gradient of composite operators: "
                     f"{listed(lost)}"
                 ),
                 evidence=tuple(
-                    Evidence(subject=name, readable=f"{name}: no kernel for {autograd}", object=linkage.name)
+                    Evidence(subject=name, readable=f"{name}: no kernel for {autograd}", object=load.name)
                     for name in lost
                 ),
                 fix=f"register kernels for {autograd} too, or leave these operators to torch",

@@ -28,7 +28,7 @@ from abiscan.words import listed
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all of them."""
-    registering = linkage.registering
+    load, registering = linkage.load, linkage.load.registering
     if registering is None or registering.backend is None:
         return
     backend = registering.backend
@@ -47,14 +47,14 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.CALL_FAILS,
             message=(
-                f"{linkage.name} has no {backend.key} kernel for operators that it needs on {linkage.release}: "
+                f"{load.name} has no {backend.key} kernel for operators that it needs on {load.release}: "
                 f"{listed(kernel.operator for kernel in missing)}"
             ),
             evidence=tuple(
                 Evidence(
                     subject=kernel.operator,
                     readable=kernel.operator + (" (essential)" if kernel.essential else ""),
-                    object=linkage.name,
+                    object=load.name,
                 )
                 for kernel in missing
             ),

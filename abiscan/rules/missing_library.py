@@ -40,16 +40,17 @@ from abiscan.rules.symptom import describe_symptom
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for libraries that torch lacks, and notes on those whose search may find nothing."""
+    load = linkage.load
     # The kinds of absence exclude each other, and differ in how certain the failure is.
-    if of_torch := missing_torch_libraries(linkage):
+    if of_torch := missing_torch_libraries(load):
         yield _torch_lacks(linkage, of_torch)
-    missing = linkage.resolution.closure.missing if linkage.resolution else ()
+    missing = load.resolution.closure.missing if load.resolution else ()
     if unreached := [library for library in missing if library.absence is Absence.UNREACHED]:
         names = ", ".join(dict.fromkeys(library.name for library in unreached))
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{linkage.name} needs {names}, and no search path leads there: {unreached[0].message}",
+            message=f"{load.name} needs {names}, and no search path leads there: {unreached[0].message}",
             evidence=_list_evidence(unreached),
             fix="link it with -Wl,-rpath and the folder that has it, or name that folder in LD_LIBRARY_PATH",
         )
@@ -65,13 +66,13 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         )
     external = [library for library in missing if library.absence is Absence.EXTERNAL]
     # On another machine, nothing is known of its libraries, and a note about each would be noise.
-    if external and linkage.here:
+    if external and load.here:
         names = ", ".join(dict.fromkeys(library.name for library in external))
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
-                f"{linkage.name} needs {names}: not in torch, not next to the extension, not on this machine; assumed "
+                f"{load.name} needs {names}: not in torch, not next to the extension, not on this machine; assumed "
                 f"to be present at run time, otherwise loading fails: {external[0].name}: {NO_SUCH_FILE}"
             ),
             evidence=_list_evidence(external),
@@ -79,29 +80,30 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             confidence=Confidence.POSSIBLE,
         )
     # Found by this check since it lies there, and by ``ld.so`` only if something loads it first.
-    if linkage.only_beside:
-        names = ", ".join(linkage.only_beside)
+    if load.only_beside:
+        names = ", ".join(load.only_beside)
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
-                f"{linkage.name} needs {names}, which lies next to it, but no RPATH or RUNPATH leads there: unless it "
-                f"is loaded first, loading fails: {linkage.only_beside[0]}: {NO_SUCH_FILE}"
+                f"{load.name} needs {names}, which lies next to it, but no RPATH or RUNPATH leads there: unless it "
+                f"is loaded first, loading fails: {load.only_beside[0]}: {NO_SUCH_FILE}"
             ),
-            evidence=tuple(Evidence(subject=name, object=linkage.name) for name in linkage.only_beside),
+            evidence=tuple(Evidence(subject=name, object=load.name) for name in load.only_beside),
             fix="link it with -Wl,-rpath,'$ORIGIN', or load the library first",
             confidence=Confidence.POSSIBLE,
         )
 
 
 def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding:
+    load = linkage.load
     kind = next((kind for library in missing for word, kind in KINDS if word in library.name), None)
     if kind:
-        cause = f"{linkage.name} is a {kind} build, but {linkage.release} has no {kind}"
+        cause = f"{load.name} is a {kind} build, but {load.release} has no {kind}"
         # A build of this torch with the libraries would be the wrong release still.
         fix = other_build(linkage, kind) if required_elsewhere(linkage) else other_kind(linkage, kind)
     else:
-        cause = f"{linkage.name} needs libraries of torch that {linkage.release} does not have"
+        cause = f"{load.name} needs libraries of torch that {load.release} does not have"
         fix = other_build(linkage)
     return Finding(
         rule=RULE.name,
@@ -113,11 +115,11 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
                 Evidence(
                     subject=symbol.reference.name, readable=demangle(symbol.reference.name), object=symbol.module.name
                 )
-                for symbol in of_missing_libraries(linkage)
+                for symbol in of_missing_libraries(load)
             ),
         ),
         fix=fix,
-        symptom=describe_symptom(linkage),
+        symptom=describe_symptom(load),
     )
 
 

@@ -31,7 +31,7 @@ from abiscan.words import listed
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for torch's namespaces, one for all others."""
-    registering = linkage.registering
+    load, registering = linkage.load, linkage.load.registering
     if registering is None or registering.operators is None:
         return
     of_torch = registering.operators.operators
@@ -54,9 +54,9 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             yield Finding(
                 rule=RULE.name,
                 effect=effect,
-                message=f"{linkage.name} looks up operators that {linkage.release} does not have: {listed(names)}",
+                message=f"{load.name} looks up operators that {load.release} does not have: {listed(names)}",
                 evidence=tuple(
-                    Evidence(subject=name, readable=f"{name}: {message.text}", object=linkage.name)
+                    Evidence(subject=name, readable=f"{name}: {message.text}", object=load.name)
                     for name, message in zip(names, messages, strict=True)
                 ),
                 fix=other_build(linkage),

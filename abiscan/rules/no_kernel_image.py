@@ -38,7 +38,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     code.
     """
     yield from list_failures(RULE.name, CodeFit.NONE, linkage, _format_cause, _format_fix, _SAYS)
-    for outcome in linkage.gpus:
+    for outcome in linkage.hardware.gpus:
         # An operator that has kernels for several GPUs chooses one at run time; that it can reach another is no
         # failure.
         if partial := outcome.partial:
@@ -46,13 +46,13 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 rule=RULE.name,
                 effect=Effect.NOTE,
                 message=(
-                    f"{plural(len(partial), 'operator')} of {linkage.name} can launch kernels without code for "
+                    f"{plural(len(partial), 'operator')} of {linkage.load.name} can launch kernels without code for "
                     f"{outcome.gpu}, besides others that have it: {listed(partial)}"
                 ),
                 evidence=tuple(
                     Evidence(
                         subject=name,
-                        object=linkage.name,
+                        object=linkage.load.name,
                         instead=f"{len(outcome.operators[name]) - count} of {len(outcome.operators[name])} kernels run",
                     )
                     for name, count in partial.items()

@@ -26,14 +26,15 @@ from abiscan.words import listed
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all symbol versions that systems with this tag may lack."""
-    tagged = manylinux_version(linkage.wheel)
+    load = linkage.load
+    tagged = manylinux_version(linkage.promises.wheel)
     if tagged is None:
         return
-    machine = linkage.facts.machine.value
+    machine = load.facts.machine.value
     beyond = {}
-    for needed in linkage.facts.version_needs:
+    for needed in load.facts.version_needs:
         # What the wheel brings along is there on every system; of other libraries, the tags say nothing.
-        if needed.file in linkage.siblings or not has_rules_for(needed.name):
+        if needed.file in load.siblings or not has_rules_for(needed.name):
             continue
         lowest = lowest_manylinux(needed.name, machine)
         if lowest is None or lowest > tagged:
@@ -47,9 +48,9 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     yield Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
-        message=f"{linkage.name} needs {names}, but its wheel is tagged for glibc {'.'.join(map(str, tagged))}",
+        message=f"{load.name} needs {names}, but its wheel is tagged for glibc {'.'.join(map(str, tagged))}",
         evidence=tuple(
-            Evidence(subject=needed.name, readable=f"{needed.name} of {needed.file}", object=linkage.name)
+            Evidence(subject=needed.name, readable=f"{needed.name} of {needed.file}", object=load.name)
             for needed in beyond
         ),
         fix=f"{tag}build it in the container of its tag",

@@ -31,12 +31,13 @@ _SAYS = "CUDA error: the provided PTX was compiled with an unsupported toolchain
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each GPU on which operators need translation."""
+    load = linkage.load
     yield from list_failures(RULE.name, CodeFit.PTX_TOO_NEW, linkage, _format_cause, _format_fix, _SAYS)
-    for outcome in linkage.gpus:
+    for outcome in linkage.hardware.gpus:
         translated = outcome.translated
         # As in ``gpu_code``: the file as a whole, if no operator is known.
         if not translated and not outcome.operators and outcome.file.fit is CodeFit.JIT:
-            translated = {linkage.name: outcome.file}
+            translated = {load.name: outcome.file}
         # With a driver, the answer is certain: it fails, which is the finding above, or it works, which is none.
         if translated and outcome.driver is None:
             # The newest PTX decides which driver will do for all of them.
@@ -46,10 +47,10 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 rule=RULE.name,
                 effect=Effect.NOTE,
                 message=(
-                    f"{linkage.name} on {outcome.gpu}: only PTX fits, which the driver translates when it is first "
+                    f"{load.name} on {outcome.gpu}: only PTX fits, which the driver translates when it is first "
                     f"used; {_format_need(newest)}{selected}"
                 ),
-                evidence=tuple(Evidence(subject=name, object=linkage.name) for name in translated),
+                evidence=tuple(Evidence(subject=name, object=load.name) for name in translated),
                 fix=f"pass --driver to have it checked, or {advise_architecture(outcome.gpu, {})}",
             )
 

@@ -28,18 +28,19 @@ from abiscan.linkage.linkage import Linkage
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Compare the names of the two registries."""
-    python = linkage.torch_libraries.get("libtorch_python.so")
-    own_internals, torch_internals = linkage.facts.pybind11_internals, python.pybind11_internals if python else None
+    load = linkage.load
+    python = load.torch_libraries.get("libtorch_python.so")
+    own_internals, torch_internals = load.facts.pybind11_internals, python.pybind11_internals if python else None
     # pybind11/detail/internals.h: modules share types if, and only if, they look up the same record by this name.
     if own_internals and torch_internals and own_internals != torch_internals:
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
-                f"{linkage.name} and {linkage.release} use incompatible pybind11 internals: the extension does not "
+                f"{load.name} and {load.release} use incompatible pybind11 internals: the extension does not "
                 "know the classes that torch binds (TypeError: incompatible function arguments)"
             ),
-            evidence=(Evidence(subject=own_internals, object=linkage.name, instead=torch_internals),),
+            evidence=(Evidence(subject=own_internals, object=load.name, instead=torch_internals),),
             fix="build the extension with the pybind11 headers in torch/include/pybind11 of this torch",
         )
 

@@ -31,7 +31,7 @@ from abiscan.rules.symptom import describe_symptom
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding with all evidence of a different Python."""
-    interpreter = linkage.interpreter
+    load, interpreter = linkage.load, linkage.load.interpreter
     if interpreter is None:
         return
     running = str(interpreter.tag)
@@ -39,28 +39,24 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     built_for: str | None = None
     # Three clues in the order in which Python meets them: the file name before it opens the file, the check of pybind11
     # as the module is initialised, a symbol as it is loaded. The message names the version if any clue has it.
-    tag = expected_tag(linkage.name, linkage.facts)
+    tag = expected_tag(load.name, load.facts)
     if tag is not None and tag != interpreter.tag:
         built_for = str(tag)
-        evidence.append(
-            Evidence(subject=linkage.name, readable=f"tagged for Python {tag}", instead=f"Python {running}")
-        )
-    version = compiled_for(linkage.facts, interpreter)
+        evidence.append(Evidence(subject=load.name, readable=f"tagged for Python {tag}", instead=f"Python {running}"))
+    version = compiled_for(load.facts, interpreter)
     if version is not None and version != interpreter.tag.version:
         built_for = version
         evidence.append(
-            Evidence(
-                subject=linkage.name, readable=f"pybind11 module for Python {version}", instead=f"Python {running}"
-            )
+            Evidence(subject=load.name, readable=f"pybind11 module for Python {version}", instead=f"Python {running}")
         )
-    symbols = [symbol for symbol in linkage.undefined if is_python_symbol(symbol.reference.name)]
+    symbols = [symbol for symbol in load.undefined if is_python_symbol(symbol.reference.name)]
     evidence += [Evidence(subject=symbol.reference.name, object=symbol.module.name) for symbol in symbols]
     if not evidence:
         return
     if built_for is not None:
-        message = f"{linkage.name} is built for Python {built_for}, but torch runs in Python {running}"
+        message = f"{load.name} is built for Python {built_for}, but torch runs in Python {running}"
     else:
-        message = f"{linkage.name} uses a part of the Python C API that Python {running} does not have"
+        message = f"{load.name} uses a part of the Python C API that Python {running} does not have"
     if symbols:
         message += f": {symbol_message(symbols[0].reference)}"
     yield Finding(
@@ -69,7 +65,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         message=message,
         evidence=tuple(evidence),
         fix=f"install the wheel for Python {running} (tag cp{running.replace('.', '')})",
-        symptom=describe_symptom(linkage),
+        symptom=describe_symptom(load),
     )
 
 

@@ -9,7 +9,7 @@ from abiscan.dispatch.registries import entry_key
 from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.version import MinorVersion
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.registrations import (
     Library,
@@ -26,12 +26,12 @@ from abiscan.words import listed
 _OF_SCHEMAS = ("D1", "D2", "D3", "D4", "D5", "K2", "R7", "R8")
 
 
-def list_refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
+def list_refusals(load: ExtensionLoad, checks: Collection[str]) -> Iterator[Reaction]:
     """Yield the registrations that torch rejects with one of these messages.
 
     :param checks: the ids of the messages
     """
-    for reaction in linkage.registering.reactions if linkage.registering else ():
+    for reaction in load.registering.reactions if load.registering else ():
         message = reaction.outcome.message
         # What torch would reject later is told with the first refusal, and not as a finding of its own: it may go away
         # with the first.
@@ -46,7 +46,8 @@ def refusal_finding(
 
     :param cause: what is wrong, in one clause
     """
-    message, behind = reaction.outcome.message, _list_later(linkage, reaction)
+    load = linkage.load
+    message, behind = reaction.outcome.message, _list_later(load, reaction)
     subjects = listed(later.outcome.subject for later in behind)
     later_conflicts = f"{subjects} too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
     and_then = f"; once that is fixed, torch rejects {later_conflicts}" if behind else ""
@@ -54,28 +55,28 @@ def refusal_finding(
         rule=rule,
         effect=effect_of(reaction),
         message=f"{cause}; {describe_consequence(reaction)}{and_then}",
-        evidence=(*evidence, *(_evidence_behind(linkage, later) for later in behind)),
+        evidence=(*evidence, *(_evidence_behind(load, later) for later in behind)),
         # Most refusals are between an extension and a torch that it was not built for.
         fix=fix or other_build(linkage),
         says=message.text.strip("\n") or None if message else None,
-        symptom=describe_symptom(linkage) if effect_of(reaction) is Effect.LOAD_FAILS else None,
+        symptom=describe_symptom(load) if effect_of(reaction) is Effect.LOAD_FAILS else None,
     )
 
 
-def _list_later(linkage: Linkage, reaction: Reaction) -> list[Reaction]:
+def _list_later(load: ExtensionLoad, reaction: Reaction) -> list[Reaction]:
     """Return what torch would reject once ``reaction``, the first thing that it rejects, is fixed."""
-    registering = linkage.registering
+    registering = load.registering
     # Only the failure that ends the load hides others; one in a call ends that call.
     if registering is None or reaction is not registering.failure:
         return []
     return [later for later in registering.reactions if later.after_failure]
 
 
-def _evidence_behind(linkage: Linkage, reaction: Reaction) -> Evidence:
+def _evidence_behind(load: ExtensionLoad, reaction: Reaction) -> Evidence:
     message = reaction.outcome.message
     assert message is not None
     if message.id in _OF_SCHEMAS:
-        return compare_schemas(linkage, reaction)[1]
+        return compare_schemas(load, reaction)[1]
     if message.id == "K1":
         return compare_types(reaction)
     return Evidence(subject=reaction.outcome.subject, readable=message.text.strip("\n"), object=reaction.object)
@@ -102,17 +103,17 @@ def describe_consequence(reaction: Reaction) -> str:
     return f"{doing} " + ("aborts the process (SIGABRT, exit 134)" if reaction.aborts else "raises ImportError")
 
 
-def other_side(linkage: Linkage, reaction: Reaction) -> str:
+def other_side(load: ExtensionLoad, reaction: Reaction) -> str:
     """Return what has already registered the subject of the reaction."""
     if reaction.conflicts_with:
         return reaction.conflicts_with
-    operators = linkage.registering.operators if linkage.registering else None
+    operators = load.registering.operators if load.registering else None
     subject, event = reaction.outcome.subject, reaction.outcome.event
     # Other registries are not part of the dispatcher, so their entries are looked up by registry and key.
     if isinstance(event, Registry) and not event.names_backend:
         torch_entries = ((entry.registry, entry.key) for entry in (operators and operators.entries) or ())
         is_of_torch = (event.what, entry_key(event.what, event.key)) in torch_entries
-        return str(linkage.release) if is_of_torch else f"{reaction.object} itself"
+        return str(load.release) if is_of_torch else f"{reaction.object} itself"
     if operators and (
         subject in operators.operators
         or subject in operators.namespaces
@@ -120,7 +121,7 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
         or any(subject == fallback.key for fallback in operators.fallbacks)
         or any(subject == kernel.operator for kernel in operators.kernels)
     ):
-        return str(linkage.release)
+        return str(load.release)
     return f"{reaction.object} itself"
 
 
@@ -136,22 +137,22 @@ def place_of(event: Registration) -> str | None:
     return library.place if library else None
 
 
-def key_of(linkage: Linkage, event: Registration) -> str | None:
+def key_of(load: ExtensionLoad, event: Registration) -> str | None:
     """Return the dispatch key for which a kernel is registered, as the target names it."""
     kernel = event.kernels[0] if isinstance(event, RegisteredOperator) and event.kernels else event
-    if linkage.registering is None or not isinstance(kernel, RegisteredKernel) or kernel.library is None:
+    if load.registering is None or not isinstance(kernel, RegisteredKernel) or kernel.library is None:
         return None
-    name_of = linkage.registering.keys.registered_name
+    name_of = load.registering.keys.registered_name
     return name_of(kernel.dispatch_key) or name_of(kernel.library.dispatch_key)
 
 
-def compare_schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
+def compare_schemas(load: ExtensionLoad, reaction: Reaction) -> tuple[str, Evidence]:
     """Return two schemas compared: the first difference in words, and both schemas, « » around what only one of them
     has.
     """
     new, old = reaction.outcome.new or "", reaction.outcome.old or ""
     difference, instead = "the schemas are identical", old
-    assert linkage.registering is not None
+    assert load.registering is not None
     try:
         new_schema, old_schema = FunctionSchema.parse(new), FunctionSchema.parse(old)
     except SchemaError:
@@ -159,8 +160,8 @@ def compare_schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence
     else:
         first = new_schema.first_difference(old_schema)
         if first is not None:
-            difference = _in_words(first, reaction.object, other_side(linkage, reaction))
-            instead = mark_differences(old_schema, new_schema, linkage.registering.release)
+            difference = _in_words(first, reaction.object, other_side(load, reaction))
+            instead = mark_differences(old_schema, new_schema, load.registering.release)
     return difference, Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
 
 

@@ -24,7 +24,7 @@ from typing import Final
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.dispatch.registries import entry_key
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import Registry
@@ -45,20 +45,21 @@ _WHAT: Final = {
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for what is rejected, and for each entry that replaces another or is ignored."""
-    for reaction in list_refusals(linkage, _CHECKS):
+    load = linkage.load
+    for reaction in list_refusals(load, _CHECKS):
         fix = (
             f"do not load {reaction.object} and {reaction.conflicts_with} into one process"
             if reaction.conflicts_with
             else None
         )
         yield refusal_finding(
-            RULE.name, linkage, reaction, _format_cause(linkage, reaction), [_make_evidence(reaction)], fix
+            RULE.name, linkage, reaction, _format_cause(load, reaction), [_make_evidence(reaction)], fix
         )
-    for reaction in linkage.registering.reactions if linkage.registering else ():
+    for reaction in load.registering.reactions if load.registering else ():
         kind, message = reaction.outcome.kind, reaction.outcome.message
         # c10/util/Registry.h: a higher priority replaces silently, a lower one is dropped silently, an equal one exits.
         if isinstance(reaction.outcome.event, Registry) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
-            entry, second = _name_entry(reaction.outcome.event), other_side(linkage, reaction)
+            entry, second = _name_entry(reaction.outcome.event), other_side(load, reaction)
             overrides = kind is OutcomeKind.OVERRIDES
             existing = "its own" if second == f"{reaction.object} itself" else f"that of {second}"
             effect = f"replacing {existing}" if overrides else f"but {existing} has priority"
@@ -72,8 +73,8 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             )
 
 
-def _format_cause(linkage: Linkage, reaction: Reaction) -> str:
-    event, second, subject = reaction.outcome.event, other_side(linkage, reaction), reaction.outcome.subject
+def _format_cause(load: ExtensionLoad, reaction: Reaction) -> str:
+    event, second, subject = reaction.outcome.event, other_side(load, reaction), reaction.outcome.subject
     assert isinstance(event, Registry)
     # A name has no key, so the sentence has to be another one.
     if event.names_backend:

@@ -28,15 +28,16 @@ from abiscan.rules.registration import compare_schemas, list_refusals, other_sid
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Compare the two definitions that torch found to differ, in their schemas or alias analysis kinds."""
-    for reaction in list_refusals(linkage, ("D2",)):
-        difference, both = compare_schemas(linkage, reaction)
-        subject, second = reaction.outcome.subject, other_side(linkage, reaction)
+    load = linkage.load
+    for reaction in list_refusals(load, ("D2",)):
+        difference, both = compare_schemas(load, reaction)
+        subject, second = reaction.outcome.subject, other_side(load, reaction)
         cause = f"{reaction.object} defines {subject} with a different schema than {second}: {difference}"
         yield refusal_finding(RULE.name, linkage, reaction, cause, [both])
     # The schemas may be equal here: the kinds of alias analysis are compared next to them.
-    for reaction in list_refusals(linkage, ("D3", "D4", "D5")):
-        _, both = compare_schemas(linkage, reaction)
-        subject, second = reaction.outcome.subject, other_side(linkage, reaction)
+    for reaction in list_refusals(load, ("D3", "D4", "D5")):
+        _, both = compare_schemas(load, reaction)
+        subject, second = reaction.outcome.subject, other_side(load, reaction)
         cause = f"{reaction.object} defines {subject} with a different alias analysis kind than {second}"
         yield refusal_finding(RULE.name, linkage, reaction, cause, [both])
 

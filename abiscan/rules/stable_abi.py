@@ -29,14 +29,15 @@ from abiscan.torches.shims import exported_since, is_shim
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield a note about an extension that uses nothing of torch but C functions."""
-    if not _is_stable(linkage.facts):
+    load = linkage.load
+    if not _is_stable(load.facts):
         return
-    functions = sorted(filter(is_shim, linkage.facts.imports))
-    since = (exported_since(name, linkage.facts.machine) for name in functions)
+    functions = sorted(filter(is_shim, load.facts.imports))
+    since = (exported_since(name, load.facts.machine) for name in functions)
     # It needs all of the functions, so the newest of them decides.
     first = max(filter(None, since), default=None)
-    text = f"{linkage.name} uses only the stable ABI of torch"
-    if compiled_with := linkage.registering and linkage.registering.own.compiled_with:
+    text = f"{load.name} uses only the stable ABI of torch"
+    if compiled_with := load.registering and load.registering.own.compiled_with:
         text += f"; compiled with the headers of torch {compiled_with}"
     if first:
         text += f"; needs torch {first} or newer"
@@ -44,7 +45,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         rule=RULE.name,
         effect=Effect.NOTE,
         message=text,
-        evidence=tuple(Evidence(subject=name, object=linkage.name) for name in functions),
+        evidence=tuple(Evidence(subject=name, object=load.name) for name in functions),
         fix="no action needed",
     )
 

@@ -41,17 +41,17 @@ from abiscan.torches import embedded, embedded_operators
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each operator that is called in a way that harms."""
-    registering = linkage.registering
+    load, registering = linkage.load, linkage.load.registering
     if registering is None or registering.operators is None:
         return
     # Once for each operator: a second place with the same call adds nothing.
     for lookup in {lookup.operator: lookup for lookup in registering.own.lookups if lookup.is_stable_call}.values():
         now = _parse_schema(registering.operators.operators.get(lookup.operator), registering.release)
-        releases = _compiled_with(lookup, registering, linkage.facts.machine)
+        releases = _compiled_with(lookup, registering, load.facts.machine)
         if now is None or not releases:
             continue
         mismatches = {
-            release: _find_mismatch(lookup.operator, release, linkage.facts.machine, now) for release in releases
+            release: _find_mismatch(lookup.operator, release, load.facts.machine, now) for release in releases
         }
         harmful = {release: mismatch for release, mismatch in mismatches.items() if mismatch}
         if not harmful:
@@ -63,12 +63,12 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         yield Finding(
             rule=RULE.name,
             effect=Effect.CORRUPTS if certain else Effect.NOTE,
-            message=f"{linkage.name} {calls} {lookup.operator} as it was in torch {release}: {mismatch}",
+            message=f"{load.name} {calls} {lookup.operator} as it was in torch {release}: {mismatch}",
             evidence=(
                 Evidence(
                     subject=lookup.operator,
-                    readable=str(_schema_of(lookup.operator, release, linkage.facts.machine)),
-                    object=linkage.name,
+                    readable=str(_schema_of(lookup.operator, release, load.facts.machine)),
+                    object=load.name,
                     instead=str(now),
                 ),
             ),

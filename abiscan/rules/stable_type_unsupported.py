@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from abiscan.dispatch.stable import Uncrossable
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.crossing import uncrossable_calls, uncrossable_kernels
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.words import listed
 
@@ -33,31 +33,29 @@ _FIX = "use types that cross in the schema (float or Tensor for Scalar), or regi
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for the kernels, one for the calls."""
-    registering = linkage.registering
+    load, registering = linkage.load, linkage.load.registering
     if registering is None:
         return
     # Apart: the first can be mended in the schema by the author, the second only by whoever owns the operator.
     failing = uncrossable_kernels(registering)
     if failing:
-        yield _make_finding(linkage, failing, "registers kernels through the stable ABI for operators")
+        yield _make_finding(load, failing, "registers kernels through the stable ABI for operators")
     called = uncrossable_calls(registering)
     if called:
-        yield _make_finding(linkage, called, "calls operators through the stable ABI")
+        yield _make_finding(load, called, "calls operators through the stable ABI")
 
 
-def _make_finding(linkage: Linkage, failing: dict[str, Uncrossable], subject: str) -> Finding:
+def _make_finding(load: ExtensionLoad, failing: dict[str, Uncrossable], subject: str) -> Finding:
     types = listed(dict.fromkeys(str(value.type) for value in failing.values()))
     return Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
-        message=(
-            f"{linkage.name} {subject} with types that {linkage.release} cannot convert ({types}): {listed(failing)}"
-        ),
+        message=f"{load.name} {subject} with types that {load.release} cannot convert ({types}): {listed(failing)}",
         evidence=tuple(
             Evidence(
                 subject=name,
                 readable=f"{name}: {value.place} is a {value.type}; {_name_calls(value)} raises",
-                object=linkage.name,
+                object=load.name,
             )
             for name, value in failing.items()
         ),

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.model import MissingVersion, Module
 from abiscan.linkage.resolve import PACKED, refused_packing, version_message
 from abiscan.rules.symptom import describe_symptom
@@ -30,9 +30,10 @@ from abiscan.rules.symptom import describe_symptom
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per library that is too old."""
+    load = linkage.load
     # One library that is too old lacks many versions at once: ``ld.so`` names the first, the finding has all.
     by_provider: dict[str, list[MissingVersion]] = {}
-    for missing in linkage.resolution.missing_versions if linkage.resolution else ():
+    for missing in load.resolution.missing_versions if load.resolution else ():
         by_provider.setdefault(missing.provider.path, []).append(missing)
     for path, versions in by_provider.items():
         provider = versions[0].provider
@@ -49,20 +50,20 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 for missing in versions
             ),
             fix=f"use a system with a newer {provider.name}, or a build of the extension made on an older system",
-            symptom=describe_symptom(linkage),
+            symptom=describe_symptom(load),
         )
-    if linkage.resolution:
-        yield from (_packing_finding(linkage, module) for module in refused_packing(linkage.resolution.closure))
+    if load.resolution:
+        yield from (_packing_finding(load, module) for module in refused_packing(load.resolution.closure))
 
 
-def _packing_finding(linkage: Linkage, module: Module) -> Finding:
+def _packing_finding(load: ExtensionLoad, module: Module) -> Finding:
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
         message=f"{module.path}: {PACKED}",
         evidence=(Evidence(subject="GLIBC_ABI_DT_RELR", object=module.name),),
         fix=f"link {module.name} with -Wl,-z,pack-relative-relocs, or without packed relocations",
-        symptom=describe_symptom(linkage),
+        symptom=describe_symptom(load),
     )
 
 

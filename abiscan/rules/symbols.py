@@ -11,7 +11,7 @@ from abiscan.binary.elf import SharedObject
 from abiscan.binary.mangling import Signature, demangle, returning_cxx11_string, same_name_prefixes, uses_cxx11_string
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.findings import Effect
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad
 from abiscan.linkage.model import Absence, MissingLibrary, UndefinedSymbol
 
 
@@ -22,12 +22,12 @@ class Nearest(Struct, frozen=True, kw_only=True):
     signature: str
 
 
-def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
+def nearest_export(load: ExtensionLoad, name: str) -> Nearest | None:
     """Return the closest function of the same qualified name in any library of this torch, differences marked.
 
     Also None if findings are not explained.
     """
-    if not linkage.explained:
+    if not load.explained:
         return None
     missing = Signature.of(demangle(name))
     if missing.parameters is None:
@@ -36,7 +36,7 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
     candidates = {
         candidate: Signature.of(demangle(candidate))
         for prefix in same_name_prefixes(name)
-        for library in linkage.torch_libraries.values()
+        for library in load.torch_libraries.values()
         for candidate in library.symbols.starting_with(prefix)
     }
     alike = [
@@ -63,37 +63,37 @@ def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None
 KINDS: Final = (("cuda", "CUDA"), ("nvrtc", "CUDA"), ("hip", "ROCm"), ("xpu", "XPU"))
 
 
-def missing_torch_libraries(linkage: Linkage) -> tuple[MissingLibrary, ...]:
+def missing_torch_libraries(load: ExtensionLoad) -> tuple[MissingLibrary, ...]:
     """Return the libraries of torch that the extension needs and this torch does not have."""
-    missing = linkage.resolution.closure.missing if linkage.resolution else ()
+    missing = load.resolution.closure.missing if load.resolution else ()
     return tuple(library for library in missing if library.absence is Absence.TORCH)
 
 
-def of_missing_libraries(linkage: Linkage) -> list[UndefinedSymbol]:
+def of_missing_libraries(load: ExtensionLoad) -> list[UndefinedSymbol]:
     """Return the undefined symbols of torch that are of the same kind (CUDA, …) as a library that this torch lacks."""
-    missing = missing_torch_libraries(linkage)
+    missing = missing_torch_libraries(load)
     words = {word for word, _ in KINDS for library in missing if word in library.name}
     return [
         symbol
-        for symbol in (linkage.undefined if words else ())
+        for symbol in (load.undefined if words else ())
         if is_torch_symbol(symbol.reference.name) and any(word in symbol.reference.name.lower() for word in words)
     ]
 
 
-def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:
+def is_string_abi_mismatch(load: ExtensionLoad, name: str) -> bool:
     """Whether a symbol is missing because the two sides use different ``std::string`` ABIs.
 
     Its mangled name mentions the other string. If it only returns one, torch's own symbol has (or lacks) the tag
     ``[abi:cxx11]`` that the Itanium ABI gives such functions.
     """
-    torch_is_cxx11 = linkage.torch_uses_cxx11_strings
+    torch_is_cxx11 = load.torch_uses_cxx11_strings
     if torch_is_cxx11 is None or not is_torch_symbol(name):
         return False
     symbol_is_cxx11 = uses_cxx11_string(name)
     if symbol_is_cxx11 is None:
         # Itanium C++ ABI, "ABI tags": a function that returns the new string is mangled with B5cxx11.
         tagged = returning_cxx11_string(name) if torch_is_cxx11 else None
-        return tagged is not None and library_with(linkage.torch_libraries, tagged) is not None
+        return tagged is not None and library_with(load.torch_libraries, tagged) is not None
     return symbol_is_cxx11 != torch_is_cxx11
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abiscan.inputs.version import MinorVersion
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad
 from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, says, wording_of
 
 _SHOWN = 8
 
 
-def describe_symptom(linkage: Linkage) -> str | None:
+def describe_symptom(load: ExtensionLoad) -> str | None:
     """Return the later error if the load error is ignored; None for an extension that defines no operators."""
-    registering = linkage.registering
+    registering = load.registering
     if registering is None:
         return None
     defined = [

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from abiscan.binary.mangling import demangle
 from abiscan.binary.ownership import is_python_symbol, is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.model import UndefinedSymbol
 from abiscan.rules.advice import other_build
 from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, library_with, nearest_export, of_missing_libraries
@@ -38,7 +38,8 @@ from abiscan.words import plural
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Group undefined symbols by their cause; one finding for all if findings are not explained."""
-    if not linkage.explained:
+    load = linkage.load
+    if not load.explained:
         yield from _find_unsorted(linkage)
         return
     changed: list[tuple[UndefinedSymbol, str]] = []
@@ -48,32 +49,32 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     foreign: list[UndefinedSymbol] = []
     # Each cause is asked for only if the one before it does not hold: being linked with the wrong library explains a
     # symbol better than a near name does.
-    for symbol in _list_unexplained(linkage):
+    for symbol in _list_unexplained(load):
         name = symbol.reference.name
-        if library := library_with(linkage.siblings, name):
+        if library := library_with(load.siblings, name):
             unlinked_siblings.setdefault(library, []).append(symbol)
-        elif library := library_with(linkage.torch_libraries, name):
+        elif library := library_with(load.torch_libraries, name):
             unlinked.setdefault(library, []).append(symbol)
         elif not is_torch_symbol(name):
             foreign.append(symbol)
-        elif nearest := nearest_export(linkage, name):
+        elif nearest := nearest_export(load, name):
             changed.append((symbol, nearest.signature))
         else:
             absent.append(symbol)
-    torch = str(linkage.release)
+    torch = str(load.release)
     if changed:
         symbols = [symbol for symbol, _ in changed]
         yield _make_finding(
-            linkage,
-            f"{linkage.name} {_count_of(symbols)} that {torch} has with different parameters",
+            load,
+            f"{load.name} {_count_of(symbols)} that {torch} has with different parameters",
             symbols,
             [_make_evidence(symbol, instead) for symbol, instead in changed],
             other_build(linkage),
         )
     if absent:
         yield _make_finding(
-            linkage,
-            f"{linkage.name} {_count_of(absent)} that {torch} does not have",
+            load,
+            f"{load.name} {_count_of(absent)} that {torch} does not have",
             absent,
             list(map(_make_evidence, absent)),
             other_build(linkage),
@@ -81,7 +82,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     # By library, since linking with it mends all of its symbols at once.
     for library, symbols in unlinked.items():
         yield _make_finding(
-            linkage,
+            load,
             f"{symbols[0].module.name} {_count_of(symbols)} of {library}, but is not linked with it",
             symbols,
             list(map(_make_evidence, symbols)),
@@ -89,7 +90,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         )
     for library, symbols in unlinked_siblings.items():
         yield _make_finding(
-            linkage,
+            load,
             f"{symbols[0].module.name} {_count_of(symbols)} of {library}, a sibling library that it is not linked with",
             symbols,
             list(map(_make_evidence, symbols)),
@@ -97,8 +98,8 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         )
     if foreign:
         yield _make_finding(
-            linkage,
-            f"{linkage.name} {_count_of(foreign)} that no loaded library defines",
+            load,
+            f"{load.name} {_count_of(foreign)} that no loaded library defines",
             foreign,
             list(map(_make_evidence, foreign)),
             "link the extension with the library that defines it",
@@ -106,23 +107,24 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
 
 
 def _find_unsorted(linkage: Linkage) -> Iterator[Finding]:
-    symbols = list(_list_unexplained(linkage))
+    load = linkage.load
+    symbols = list(_list_unexplained(load))
     if symbols:
-        message = f"{linkage.name} {_count_of(symbols)} that no loaded library defines"
+        message = f"{load.name} {_count_of(symbols)} that no loaded library defines"
         # C++ names take longer to read than all the rest; the plain ones tell which finding is met first.
         evidence = [Evidence(subject=symbol.reference.name, object=symbol.module.name) for symbol in symbols]
-        yield _make_finding(linkage, message, symbols, evidence, other_build(linkage))
+        yield _make_finding(load, message, symbols, evidence, other_build(linkage))
 
 
-def _list_unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
+def _list_unexplained(load: ExtensionLoad) -> Iterator[UndefinedSymbol]:
     """Yield the undefined symbols that no other rule explains."""
     # A symbol without its version is a fault of the system's library, and told there.
-    stale = {version.version for version in linkage.resolution.missing_versions} if linkage.resolution else set()
-    explained = {symbol.reference.name for symbol in of_missing_libraries(linkage)}
-    for symbol in linkage.undefined:
+    stale = {version.version for version in load.resolution.missing_versions} if load.resolution else set()
+    explained = {symbol.reference.name for symbol in of_missing_libraries(load)}
+    for symbol in load.undefined:
         name = symbol.reference.name
         is_explained = symbol.reference.version in stale or name in explained or is_python_symbol(name)
-        if not is_explained and not is_string_abi_mismatch(linkage, name):
+        if not is_explained and not is_string_abi_mismatch(load, name):
             yield symbol
 
 
@@ -136,7 +138,7 @@ def _make_evidence(symbol: UndefinedSymbol, instead: str | None = None) -> Evide
 
 
 def _make_finding(
-    linkage: Linkage, message: str, symbols: Sequence[UndefinedSymbol], evidence: list[Evidence], fix: str
+    load: ExtensionLoad, message: str, symbols: Sequence[UndefinedSymbol], evidence: list[Evidence], fix: str
 ) -> Finding:
     effect = effect_of(symbols)
     return Finding(
@@ -145,7 +147,7 @@ def _make_finding(
         message=f"{message}; calling one ends the program" if effect is Effect.CALL_FAILS else message,
         evidence=tuple(evidence),
         fix=fix,
-        symptom=describe_symptom(linkage),
+        symptom=describe_symptom(load),
     )
 
 

@@ -25,11 +25,11 @@ from abiscan.words import plural
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all of them."""
-    registering = linkage.registering
+    registering = linkage.load.registering
     if registering is None:
         return
     # The libraries that come along register, too, and what is unread there is as unknown.
-    objects = {linkage.name: registering.own, **registering.bundled}
+    objects = {linkage.load.name: registering.own, **registering.bundled}
     gaps = [
         (name, gap)
         for name, registrations in objects.items()

@@ -38,7 +38,7 @@ from abiscan.inputs.variants import VariantProperty
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import MESSAGE
 from abiscan.linkage.layout_drift import predict_crash
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.model import LoadError
 from abiscan.linkage.promise import Promise
 from abiscan.words import listed, plural
@@ -48,7 +48,7 @@ _SHOWN: Final = 4
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each kind of system that the properties are wrong about."""
-    promise = linkage.promise
+    load, promise = linkage.load, linkage.promises.variant
     if promise is None:
         return
     if promise.variant.problems:
@@ -60,13 +60,14 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         )
     yield from _of_processors(linkage, promise)
     if promise.gpu is not None:
-        yield from _of_gpus(linkage, promise.gpu)
-        yield from _of_drivers(linkage, promise.gpu)
-    yield from _of_torch(linkage, promise)
+        yield from _of_gpus(load, promise.gpu)
+        yield from _of_drivers(load, promise.gpu)
+    yield from _of_torch(load, promise)
 
 
 def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
-    machine, needs, cpu = linkage.facts.machine, linkage.cpu, promise.cpu
+    load = linkage.load
+    machine, needs, cpu = load.facts.machine, linkage.hardware.cpu, promise.cpu
     # A namespace of another machine, such as ``aarch64`` in a wheel for x86_64: no system can satisfy it.
     foreign = [
         stated
@@ -76,7 +77,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
     if foreign:
         yield _make_finding(
             Effect.NOTE,
-            f"{linkage.name} is for {machine.value}, but its wheel says {listed(map(str, foreign), _SHOWN)}",
+            f"{load.name} is for {machine.value}, but its wheel says {listed(map(str, foreign), _SHOWN)}",
             _list_stated(foreign),
             "remove them: no processor has both",
         )
@@ -87,7 +88,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
         needed = summary(machine, tuple(use.feature for use in uses))
         yield _make_finding(
             Effect.LOAD_FAILS,
-            f"{linkage.name} needs {needed} to load, but its wheel says {cpu.name}",
+            f"{load.name} needs {needed} to load, but its wheel says {cpu.name}",
             [
                 Evidence(subject=use.feature, readable=str(use), object=name)
                 for name, of_file in needs.lacking(cpu).items()
@@ -102,12 +103,12 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
         operators = f"{plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
         yield _make_finding(
             Effect.CALL_FAILS,
-            f"its wheel says {cpu.name}, but {linkage.name} needs {summary(machine, tuple(features))} for {operators}",
+            f"its wheel says {cpu.name}, but {load.name} needs {summary(machine, tuple(features))} for {operators}",
             [
                 Evidence(
                     subject=name,
                     readable=f"{name}: uses {listed([use.feature for use in of_operator])}: {of_operator[0].place}",
-                    object=of_operator[0].library or linkage.name,
+                    object=of_operator[0].library or load.name,
                 )
                 for name, of_operator in failing.items()
             ],
@@ -141,15 +142,14 @@ def _suggest_properties(machine: Machine, needs: CpuNeeds) -> str:
     return f"state {true}, or build it for what is stated"
 
 
-def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
+def _of_gpus(load: ExtensionLoad, promise: GpuPromise) -> Iterator[Finding]:
     failing = [(stated, outcome) for stated, outcome in promise.outcomes if not runs_all(outcome)]
     if failing:
         reasons = {_format_reason(outcome) for _, outcome in failing}
         yield _make_finding(
             Effect.CALL_FAILS,
-            f"{linkage.name} has {listed(sorted(reasons))}: "
-            f"{listed([str(item.stated) for item, _ in failing], _SHOWN)}",
-            [_of_outcome(linkage.name, stated, outcome) for stated, outcome in failing],
+            f"{load.name} has {listed(sorted(reasons))}: {listed([str(item.stated) for item, _ in failing], _SHOWN)}",
+            [_of_outcome(load.name, stated, outcome) for stated, outcome in failing],
             "build the extension for these GPUs, or do not state them",
         )
     translated = [(stated, outcome) for stated, outcome in promise.outcomes if runs_all(outcome)]
@@ -159,15 +159,15 @@ def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
         names = listed([str(stated.stated) for stated, _ in translated], _SHOWN)
         yield _make_finding(
             Effect.NOTE,
-            f"{linkage.name} has only PTX for {names}, which the driver translates",
-            [_of_outcome(linkage.name, stated, outcome) for stated, outcome in translated],
+            f"{load.name} has only PTX for {names}, which the driver translates",
+            [_of_outcome(load.name, stated, outcome) for stated, outcome in translated],
             "state _virtual, or build it with machine code for these GPUs",
         )
     if promise.unstated:
         yield _make_finding(
             Effect.NOTE,
-            f"{linkage.name} has code for {listed(promise.unstated, _SHOWN)}, whose GPUs no property admits",
-            [Evidence(subject=target, object=linkage.name) for target in promise.unstated],
+            f"{load.name} has code for {listed(promise.unstated, _SHOWN)}, whose GPUs no property admits",
+            [Evidence(subject=target, object=load.name) for target in promise.unstated],
             "state nvidia :: sm_arch for them, too",
         )
 
@@ -198,7 +198,7 @@ def _of_outcome(name: str, stated: StatedGpu, outcome: GpuOutcome) -> Evidence:
     )
 
 
-def _of_drivers(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
+def _of_drivers(load: ExtensionLoad, promise: GpuPromise) -> Iterator[Finding]:
     needed = cuda_of_driver(promise.driver) if promise.driver else None
     if needed is None:
         return
@@ -209,46 +209,46 @@ def _of_drivers(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
         version = f"{needed[0]}.{needed[1]}"
         yield _make_finding(
             Effect.CALL_FAILS,
-            f"{linkage.name} needs a driver with CUDA {version}, but its wheel says {listed(map(str, wrong))}",
-            [Evidence(subject=str(stated), object=linkage.name, instead=f"CUDA {version}") for stated in wrong],
+            f"{load.name} needs a driver with CUDA {version}, but its wheel says {listed(map(str, wrong))}",
+            [Evidence(subject=str(stated), object=load.name, instead=f"CUDA {version}") for stated in wrong],
             f"state {lower_bound_of(needed)}",
         )
 
 
-def _of_torch(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
-    stated, release = promise.variant.torch, linkage.release
+def _of_torch(load: ExtensionLoad, promise: Promise) -> Iterator[Finding]:
+    stated, release = promise.variant.torch, load.release
     if not stated:
         return
     version = release.torch_version
-    error = _error_of_torch(linkage)
+    error = _error_of_torch(load)
     if version is not None and promise.variant.admits_torch(version) and error is not None:
         yield _make_finding(
             Effect.LOAD_FAILS,
-            f"{listed(map(str, stated), _SHOWN)} in the wheel admits {release}, on which {linkage.name} fails",
-            [Evidence(subject=str(release), object=linkage.name, instead=error.message)],
-            _suggest_releases(linkage),
+            f"{listed(map(str, stated), _SHOWN)} in the wheel admits {release}, on which {load.name} fails",
+            [Evidence(subject=str(release), object=load.name, instead=error.message)],
+            _suggest_releases(load),
         )
-    elif linkage.built_for and not any(map(promise.variant.admits_torch, linkage.built_for)):
-        built = f"torch {linkage.built_for[0]}"
+    elif load.built_for and not any(map(promise.variant.admits_torch, load.built_for)):
+        built = f"torch {load.built_for[0]}"
         yield _make_finding(
             Effect.NOTE,
-            f"{linkage.name} is built for {built}, but its wheel says {listed(map(str, stated), _SHOWN)}",
-            [Evidence(subject=str(item), object=linkage.name, instead=f"built for {built}") for item in stated],
-            _suggest_releases(linkage),
+            f"{load.name} is built for {built}, but its wheel says {listed(map(str, stated), _SHOWN)}",
+            [Evidence(subject=str(item), object=load.name, instead=f"built for {built}") for item in stated],
+            _suggest_releases(load),
         )
 
 
-def _error_of_torch(linkage: Linkage) -> LoadError | None:
+def _error_of_torch(load: ExtensionLoad) -> LoadError | None:
     """Return the error that ends the load whatever the processor, the Python and the vendor's libraries are."""
     # A library that is missing here may be there elsewhere, and would hide the error that torch itself causes.
-    if linkage.resolution is None or linkage.resolution.closure.missing:
+    if load.resolution is None or load.resolution.closure.missing:
         return None
-    crash = predict_crash(linkage.drifts, linkage.release.version)
-    return first_error(linkage.name, linkage.facts, linkage.resolution, None, linkage.registering, crash)
+    crash = predict_crash(load.drifts, load.release.version)
+    return first_error(load.name, load.facts, load.resolution, None, load.registering, crash)
 
 
-def _suggest_releases(linkage: Linkage) -> str:
-    built = f", built for torch {linkage.built_for[0]}" if linkage.built_for else ""
+def _suggest_releases(load: ExtensionLoad) -> str:
+    built = f", built for torch {load.built_for[0]}" if load.built_for else ""
     return f"state the releases that abiscan matrix shows to work{built}"
 
 

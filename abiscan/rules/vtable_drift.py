@@ -34,14 +34,14 @@ from abiscan.words import listed, plural
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each base class in torch."""
-    for drift in linkage.drifts:
+    for drift in linkage.load.drifts:
         for table in drift.tables:
             yield _make_finding(linkage, drift, table)
 
 
 def _make_finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Finding:
     names = listed(demangle_type(derived.name) for derived in table.derived)
-    release = linkage.release
+    release = linkage.load.release
     # Itanium C++ ABI, "Virtual Table Layout": slots are in the order of declaration, and a call has the number compiled
     # in.
     if table.misplaced:

@@ -11,7 +11,7 @@ from abiscan.findings import Rule
 from abiscan.gaps import Gap
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import number_of
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import HardwareFit, Linkage
 from abiscan.linkage.model import Absence
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.unknown_torch_data import TorchData
@@ -29,70 +29,71 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
 
     :param rules: the rules that were checked
     """
-    if linkage.resolution is None:
+    load = linkage.load
+    if load.resolution is None:
         return
     # Data that are lacking are a gap only for the rules that need them, if any of those was asked for.
-    for lack in linkage.lacks:
+    for lack in load.lacks:
         if silent := tuple(rule.name for rule in rules if lack.data in rule.needs):
             yield Gap(stage=_STAGES[lack.data], reason=lack.reason, rules=silent, decides=lack.decides)
-    if linkage.registering:
-        yield from _registration_gaps(linkage.registering, linkage.release)
-    for drift in linkage.drifts:
+    if load.registering:
+        yield from _registration_gaps(load.registering, load.release)
+    for drift in load.drifts:
         if drift.doubts:
             releases = f"torch {drift.candidates[0]}-{drift.candidates[-1]}"
             reason = f"{drift.name} may be built for {releases}; not all of them lay out {', '.join(drift.doubts)} like"
-            yield Gap(stage="layouts", reason=f"{reason} {linkage.release}")
-    yield from (Gap(stage="gpu", reason=reason) for reason in linkage.gpu_gaps)
-    yield from _cpu_gaps(linkage)
+            yield Gap(stage="layouts", reason=f"{reason} {load.release}")
+    yield from (Gap(stage="gpu", reason=reason) for reason in linkage.hardware.gpu_gaps)
+    yield from _cpu_gaps(linkage.hardware)
     yield from _variant_gaps(linkage)
     # The symbols that nothing here defines may be those of the Python that is not here, or of a library that is not.
-    interpreter, unchecked = linkage.interpreter, linkage.resolution.unchecked
+    interpreter, unchecked = load.interpreter, load.resolution.unchecked
     if interpreter and interpreter.executable is None and any(is_python_symbol(symbol.name) for symbol in unchecked):
         python = f"Python {interpreter.tag}"
         yield Gap(stage="linkage", reason=f"{python} is not on this machine: its C API symbols were not checked")
-    assumed = [library for library in linkage.resolution.closure.missing if library.absence is Absence.SYSTEM]
+    assumed = [library for library in load.resolution.closure.missing if library.absence is Absence.SYSTEM]
     if assumed:
         names = ", ".join(dict.fromkeys(library.name for library in assumed))
         yield Gap(stage="linkage", reason=f"different target system: {names} not checked", expected=True)
     of_torch = [
         library.name
-        for library in linkage.resolution.closure.missing
-        if library.absence is Absence.WITH_TORCH and library.name in linkage.siblings
+        for library in load.resolution.closure.missing
+        if library.absence is Absence.WITH_TORCH and library.name in load.siblings
     ]
     if of_torch:
         names = ", ".join(dict.fromkeys(of_torch))
-        reason = f"{linkage.release} has loaded {names} before, in place of what comes along: not checked"
-        yield Gap(stage="linkage", reason=reason, expected=not linkage.here)
-    if linkage.only_beside and linkage.here:
-        names = ", ".join(linkage.only_beside)
+        reason = f"{load.release} has loaded {names} before, in place of what comes along: not checked"
+        yield Gap(stage="linkage", reason=reason, expected=not load.here)
+    if load.only_beside and load.here:
+        names = ", ".join(load.only_beside)
         yield Gap(stage="linkage", reason=f"no search path leads to {names}: taken to be loaded before")
-    external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
+    external = [library.name for library in load.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(unchecked)
         yield Gap(
             stage="linkage",
             reason=f"not available: {names}; {plural(count, 'unresolved symbol')} not checked",
-            expected=not linkage.here,
+            expected=not load.here,
         )
 
 
-def _cpu_gaps(linkage: Linkage) -> Iterator[Gap]:
-    for cpu in linkage.cpus if linkage.cpu else ():
-        for place in linkage.cpu.unread(cpu) if linkage.cpu else ():
+def _cpu_gaps(hardware: HardwareFit) -> Iterator[Gap]:
+    for cpu in hardware.cpus if hardware.cpu else ():
+        for place in hardware.cpu.unread(cpu) if hardware.cpu else ():
             yield Gap(stage="cpu", reason=f"may need more than {cpu.name} has: {place}", decides=True)
     unread = (
-        [name for name, reach in (linkage.cpu.operators or {}).items() if not reach.is_whole] if linkage.cpu else []
+        [name for name, reach in (hardware.cpu.operators or {}).items() if not reach.is_whole] if hardware.cpu else []
     )
-    if unread and any(not cpu.is_complete for cpu in linkage.cpus):
+    if unread and any(not cpu.is_complete for cpu in hardware.cpus):
         reason = f"not all code was read that {listed(unread)} can reach: it may need more of the processor"
         yield Gap(stage="cpu", reason=reason)
 
 
 def _variant_gaps(linkage: Linkage) -> Iterator[Gap]:
-    if linkage.promise is None:
+    if linkage.promises.variant is None:
         return
-    cpu, unknown = linkage.promise.cpu, linkage.promise.unknown
-    for place in linkage.cpu.unread(cpu) if linkage.cpu and cpu else ():
+    cpu, unknown = linkage.promises.variant.cpu, linkage.promises.variant.unknown
+    for place in linkage.hardware.cpu.unread(cpu) if linkage.hardware.cpu and cpu else ():
         yield Gap(stage="variant", reason=f"may need more than its wheel says, {cpu.name}: {place}" if cpu else place)
     if unknown:
         yield Gap(stage="variant", reason=f"the meaning of {listed(map(str, unknown))} is not known here: not checked")

@@ -6,7 +6,7 @@ import functools
 import logging
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 import msgspec.structs
 from msgspec import Struct
@@ -20,8 +20,7 @@ from abiscan.extension.drift import find_drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gaps import Gap
-from abiscan.gpu.devices import Gpu, Hardware
-from abiscan.gpu.outcome import GpuOutcome
+from abiscan.gpu.devices import Hardware
 from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
@@ -32,7 +31,7 @@ from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
 from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, HardwareFit, Linkage, Promises
 from abiscan.linkage.model import Absence, LoadError, Module, Process, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, ended_at_start, library_error, relocation_order, resolve_load
@@ -59,14 +58,6 @@ _log = logging.getLogger("abiscan.verdict")
 _rules_log = logging.getLogger("abiscan.rules")
 
 _OF_CUDA: Final = "libtorch_cuda.so"
-
-
-class _OnGpus(TypedDict):
-    """The fields of a linkage about GPUs."""
-
-    gpus: tuple[GpuOutcome, ...]
-    gpu_gaps: tuple[str, ...]
-    torch_runs: Mapping[Gpu, bool]
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -156,7 +147,9 @@ class Judge:
         self._to_keep = linkages if keep else ()
         return (
             *(
-                limited(_make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage)
+                limited(
+                    _make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage.load
+                )
                 for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
             *(
@@ -263,7 +256,11 @@ class Judge:
         if replayer is None:
             replayer = self._replayer
         linkage = self._linked(examined, setting, replayer, explained=explained)
-        return msgspec.structs.replace(linkage, declaration=declaration, defined_in_python=python or {})
+        return msgspec.structs.replace(
+            linkage,
+            load=msgspec.structs.replace(linkage.load, explained=explained, defined_in_python=python or {}),
+            promises=msgspec.structs.replace(linkage.promises, declaration=declaration),
+        )
 
     def _linked(
         self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
@@ -278,10 +275,10 @@ class Judge:
             return self._link(examined, setting, replayer, explained=explained)
         key = id(examined), id(setting.process)
         _, linkage = self._first.get(key, (None, None))
-        if linkage is None or (linkage.explained is not explained and linkage.fails_before_registering):
+        if linkage is None or (linkage.load.explained is not explained and linkage.load.fails_before_registering):
             linkage = self._link(examined, setting, replayer, explained=explained)
             self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
-        return msgspec.structs.replace(linkage, explained=explained)
+        return linkage
 
     def _link(
         self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
@@ -302,31 +299,33 @@ class Judge:
             drifting = find_drifts(examined, self._files, resolution, registering, layouts)
         crashes = predict_crash(drifting, release.version)
         promised = promised_cpu(examined)
-        cpu, cpus = self._cpu_needs(examined, resolution, registering, promised), self._cpus
-        illegal = next(iter(illegal_instructions(cpu, cpus)), None)
+        hardware = self._hardware_fit(examined, release, self._cpu_needs(examined, resolution, registering, promised))
+        illegal = next(iter(hardware.illegal), None)
+        metadata, package = examined.target.metadata, examined.target.package
         return Linkage(
-            name=examined.name,
-            facts=examined.facts,
-            release=release,
-            interpreter=interpreter,
-            torch_libraries=setting.libraries,
-            resolution=resolution,
-            error=first_error(name, examined.facts, resolution, interpreter, registering, crashes, illegal),
-            requires_torch=_required(examined.target),
-            siblings=setting.siblings,
-            here=self.torch.here,
-            registering=registering,
-            explained=explained,
-            drifts=drifting,
-            package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
-            wheel=examined.target.metadata.wheel if examined.target.metadata else "",
-            built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
-            only_beside=() if examined.target.package else _only_beside(examined, setting),
-            cpu=cpu,
-            cpus=cpus,
-            torch_cpu=_torch_needs(examined.facts.machine, release) if cpus else (),
-            promise=read_promise(examined, promised),
-            **self._on_gpus(examined, release),
+            load=ExtensionLoad(
+                name=examined.name,
+                facts=examined.facts,
+                release=release,
+                interpreter=interpreter,
+                torch_libraries=setting.libraries,
+                resolution=resolution,
+                error=first_error(name, examined.facts, resolution, interpreter, registering, crashes, illegal),
+                siblings=setting.siblings,
+                here=self.torch.here,
+                registering=registering,
+                explained=explained,
+                drifts=drifting,
+                built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
+                only_beside=() if package else _only_beside(examined, setting),
+            ),
+            hardware=hardware,
+            promises=Promises(
+                package=package.name if package and metadata else "",
+                wheel=metadata.wheel if metadata else "",
+                requires_torch=_required(examined.target),
+                variant=read_promise(examined, promised),
+            ),
         )
 
     @functools.cached_property
@@ -391,25 +390,26 @@ class Judge:
             files[module.name] = owner.cpu_of_library(identity, source, module.facts)
         return files
 
-    def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
-        """Return which code of an extension the GPUs run, and whether they run torch's own."""
-        hardware = self._hardware
+    def _hardware_fit(self, examined: ExaminedExtension, release: TorchRelease, cpu: CpuNeeds | None) -> HardwareFit:
+        """Return which code of an extension the hardware runs, and whether it runs torch's own."""
+        hardware, cpus = self._hardware, self._cpus
+        fit = HardwareFit(cpu=cpu, cpus=cpus, torch_cpu=_torch_needs(examined.facts.machine, release) if cpus else ())
         code = examined.gpu if hardware.gpus else None
         if code is None:
-            return {"gpus": (), "gpu_gaps": (), "torch_runs": {}}
+            return fit
         # What could not be read may be code for that GPU.
         gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
         # An extension whose code runs is of no use where torch's own does not.
         own = architectures(release, self._files) if gpus else None
         asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
         unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
-        return {
-            "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
-            "gpu_gaps": (*code.gaps, *unknown),
-            "torch_runs": {gpu: has_code_for(gpu, own, release.build) for gpu in gpus if gpu.gfx is None}
-            if own
-            else {},
-        }
+        of_cuda = [gpu for gpu in gpus if gpu.gfx is None]
+        return msgspec.structs.replace(
+            fit,
+            gpus=tuple(code.on(gpu, hardware.driver) for gpu in gpus),
+            gpu_gaps=(*code.gaps, *unknown),
+            torch_runs={gpu: has_code_for(gpu, own, release.build) for gpu in of_cuda} if own else {},
+        )
 
     def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:
         """Return what ``ld.so`` does; None if the extension is built for a different machine than the torch."""
@@ -445,9 +445,9 @@ class Judge:
     def keep_loaded(self) -> None:
         """Keep the extensions that were judged last and load in the process, for the extensions of the next target."""
         for examined, linkage in self._to_keep:
-            if linkage.resolution and linkage.registering and linkage.error is None:
+            if (load := linkage.load).resolution and load.registering and load.error is None:
                 self._replayer = self._replayer or self.replayer()
-                self._replayer.keep(examined, linkage.resolution, linkage.registering)
+                self._replayer.keep(examined, load.resolution, load.registering)
         self._to_keep = ()
 
 
@@ -460,7 +460,7 @@ def _this_host(machine: Machine) -> Host:
 
 def _list_unread(linkage: Linkage) -> Iterator[Module]:
     """Yield the objects of a load that could not be read: it may end at them."""
-    modules = linkage.resolution.closure.new if linkage.resolution else ()
+    modules = linkage.load.resolution.closure.new if linkage.load.resolution else ()
     return (module for module in modules if module.is_unread)
 
 
@@ -470,7 +470,7 @@ def _list_findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
     for rule in rules:
         own = list(rule.check(linkage))
         findings += own
-        _rules_log.debug("%s on %s: %s: %d findings", linkage.name, linkage.release, rule.name, len(own))
+        _rules_log.debug("%s on %s: %s: %d findings", linkage.load.name, linkage.load.release, rule.name, len(own))
         for finding in own:
             _rules_log.debug("%s: %s: %s", rule.name, finding.effect.value, finding.message)
     return findings
@@ -500,30 +500,30 @@ def _torch_needs(machine: Machine, release: TorchRelease) -> tuple[str, ...]:
 def _make_result(
     examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], gaps: tuple[Gap, ...]
 ) -> Result:
-    error, resolution = linkage.error, linkage.resolution
+    load, error, resolution = linkage.load, linkage.load.error, linkage.load.resolution
     verdict = _make_verdict(error, findings, gaps)
     for gap in gaps:
-        _log.debug("%s on %s: gap: %s", examined.path, linkage.release, gap)
+        _log.debug("%s on %s: gap: %s", examined.path, load.release, gap)
     notice = f": {error.message}" if error else ""
-    _log.debug("%s on %s: %s%s", examined.path, linkage.release, verdict.value, notice)
+    _log.debug("%s on %s: %s%s", examined.path, load.release, verdict.value, notice)
     missing = resolution.closure.missing if resolution else ()
     return Result(
         target=examined.target.name,
         kind=examined.target.kind,
         path=examined.path,
         sha256=examined.extension.source.hash_content(),
-        torch=linkage.release.version,
-        torch_build=linkage.release.build,
+        torch=load.release.version,
+        torch_build=load.release.build,
         verdict=verdict,
         predicted_error=_predicted(error) if error else None,
-        undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
+        undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in load.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
-        torch_cuda=linkage.torch_cuda,
+        torch_cuda=load.torch_cuda,
         findings=in_the_order_met(findings, str(_predicted(error)) if error else ""),
         gaps=gaps,
         uses_torch=_uses_torch(examined, resolution),
         call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
-        cpu=linkage.cpu,
+        cpu=linkage.hardware.cpu,
     )
 
 

@@ -11,7 +11,7 @@ from abiscan.binary.ownership import is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gaps import Gap
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches import embedded, string_abi
@@ -20,18 +20,18 @@ _RULE: Final = "cxx11-abi-mismatch"
 _STRING: Final = {True: "the C++11 std::string", False: "the old std::string"}
 
 
-def limited(result: Result, linkage: Linkage) -> Result:
+def limited(result: Result, load: ExtensionLoad) -> Result:
     """Return a result limited to what release and tag tell of a build, if another build stands for it.
 
     Builds of a release with one string ABI differ in what belongs to CUDA, and in nothing else that extensions use.
     With the other string ABI, most symbols have other names.
     """
-    release = linkage.release
-    if release.judged_as is None or release.build is None or linkage.resolution is None:
+    release = load.release
+    if release.judged_as is None or release.build is None or load.resolution is None:
         return result
     own = string_abi.of_build(TorchVersion(release.build), release.machine)
-    if own is not None and own is not linkage.torch_uses_cxx11_strings:
-        return _with_other_strings(result, linkage, cxx11=own)
+    if own is not None and own is not load.torch_uses_cxx11_strings:
+        return _with_other_strings(result, load, cxx11=own)
     shared_facts = [f"the release{'' if own is None else f' and {_STRING[own]}'}"]
     if (major := embedded.cuda_of(release.build)) is not None:
         shared_facts.append(f"CUDA {major}")
@@ -60,27 +60,25 @@ def _of_every_build(result: Result, build: str) -> bool:
     return "cuda" not in notice or "libcudart" in notice
 
 
-def _with_other_strings(result: Result, linkage: Linkage, *, cxx11: bool) -> Result:
-    release = linkage.release
+def _with_other_strings(result: Result, load: ExtensionLoad, *, cxx11: bool) -> Result:
+    release = load.release
     reason = (
         f"{release} is not embedded, and {release.judged_as}, which is, has {_STRING[not cxx11]}; "
         f"known of it is that it has {_STRING[cxx11]}; its symbols were not checked"
     )
     # The names with the other kind of string in them are the ones that this build surely lacks.
     second = [
-        name
-        for name in sorted(linkage.facts.imports)
-        if is_torch_symbol(name) and uses_cxx11_string(name) is (not cxx11)
+        name for name in sorted(load.facts.imports) if is_torch_symbol(name) and uses_cxx11_string(name) is (not cxx11)
     ]
     finding = Finding(
         rule=_RULE,
         effect=Effect.LOAD_FAILS,
-        message=f"std::string ABI mismatch: {linkage.name} uses {_STRING[not cxx11]}, {release} has {_STRING[cxx11]}",
-        evidence=tuple(Evidence(subject=name, readable=demangle(name), object=linkage.name) for name in second),
+        message=f"std::string ABI mismatch: {load.name} uses {_STRING[not cxx11]}, {release} has {_STRING[cxx11]}",
+        evidence=tuple(Evidence(subject=name, readable=demangle(name), object=load.name) for name in second),
         fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(cxx11)}, like this torch",
     )
     error = PredictedError(
-        how=How.RAISES, object=linkage.name, message=f"undefined symbol: {second[0]}" if second else "", exact=False
+        how=How.RAISES, object=load.name, message=f"undefined symbol: {second[0]}" if second else "", exact=False
     )
     return msgspec.structs.replace(
         result,

@@ -25,7 +25,7 @@ from abiscan.inputs.package_files import Package
 from abiscan.inputs.torch_build import build_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import predict_crash
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.model import NO_SUCH_FILE, Absence, Closure, LoadError, MissingLibrary, Module, Process, Resolution
 from abiscan.linkage.resolve import resolve_load, symbol_message, version_message
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
@@ -337,39 +337,40 @@ class _Loads:
             replayer = self._judge.replayer(together=True)
         linkage = self._judge.link(examined, setting, explained=False, replayer=replayer)
         # The namespaces count even if the load fails: some of its registrations may have taken place by then.
-        registrations = list(_list_registrations(linkage))
-        namespaces = replayer.namespaces(examined, linkage.resolution) if linkage.resolution and replayer else set()
+        load, registrations = linkage.load, list(_list_registrations(linkage.load))
+        namespaces = replayer.namespaces(examined, load.resolution) if load.resolution and replayer else set()
         then = msgspec.structs.replace(moment, namespaces=moment.namespaces | namespaces, after={})
         attempt = self._make_attempt(examined.extension.location, linkage, loader, moment)
-        if attempt.words is None and linkage.resolution and linkage.registering and replayer:
-            replayer.keep(examined, linkage.resolution, linkage.registering)
+        if attempt.words is None and load.resolution and load.registering and replayer:
+            replayer.keep(examined, load.resolution, load.registering)
             then = msgspec.structs.replace(
                 then,
                 replayer=replayer,
                 defined=moment.defined | _defined(registrations, loader),
                 is_unread=moment.is_unread or any(map(_is_unread, registrations)),
-                registrants={**dict(self._list_registrants(examined, linkage)), **moment.registrants},
+                registrants={**dict(self._list_registrants(examined, load)), **moment.registrants},
             )
         return attempt, then
 
     def _list_registrants(
-        self, examined: ExaminedExtension, linkage: Linkage
+        self, examined: ExaminedExtension, load: ExtensionLoad
     ) -> Iterator[tuple[str, OperatorProvider]]:
-        if linkage.resolution and linkage.registering:
+        if load.resolution and load.registering:
             from abiscan.extension.operator_results import list_providers  # needs the emulator
 
-            source, closure = examined.extension.source, linkage.resolution.closure
-            yield from list_providers(source, closure, linkage.registering, self._files)
+            source, closure = examined.extension.source, load.resolution.closure
+            yield from list_providers(source, closure, load.registering, self._files)
 
     def _make_attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _ProcessState) -> LoadAttempt:
+        load = linkage.load
         path = self._inside(location)
-        if linkage.resolution is None:
+        if load.resolution is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        result = self._found(path, location, linkage.resolution, moment)
+        result = self._found(path, location, load.resolution, moment)
         if result.words is not None:
             return result
         # ``ctypes`` runs the static initialisers alone, an import also ``PyInit_*``.
-        error = linkage.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
+        error = load.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
         if error is None:
             return result
         if result.lacking and not result.assumed:  # it fails in any case, and here it does not get that far
@@ -463,10 +464,10 @@ def _defined_by(examined: ExaminedExtension) -> Iterator[str]:
     return (operator.name for operator in result.operators) if result else iter(())
 
 
-def _list_registrations(linkage: Linkage) -> Iterator[Registrations]:
+def _list_registrations(load: ExtensionLoad) -> Iterator[Registrations]:
     """Yield what an extension and the libraries that it brings along register."""
-    if linkage.registering:
-        yield from (*linkage.registering.bundled.values(), linkage.registering.own)
+    if load.registering:
+        yield from (*load.registering.bundled.values(), load.registering.own)
 
 
 def _is_unread(registrations: Registrations) -> bool:
@@ -487,18 +488,19 @@ def _defined(registrations: Iterable[Registrations], loader: LoadedBy) -> set[st
 
 def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
     """Return what goes wrong in the initialisers if nothing is imported: the static ones alone run."""
+    load = linkage.load
     # In the order of the load: an instruction that the processor lacks, a crash of code that uses classes, then what
     # the registrations raise.
-    if not linkage.fails_before_registering and (
-        end := next((end for end in linkage.illegal if not end.in_module), None)
+    if not load.fails_before_registering and (
+        end := next((end for end in linkage.hardware.illegal if not end.in_module), None)
     ):
         return end.error
-    if crashes := predict_crash(linkage.drifts, linkage.release.version):
+    if crashes := predict_crash(load.drifts, load.release.version):
         return crashes
-    if linkage.fails_before_registering:
-        return linkage.error
-    failure = linkage.registering.failure if linkage.registering else None
-    return linkage.error if failure and failure.is_static else None
+    if load.fails_before_registering:
+        return load.error
+    failure = load.registering.failure if load.registering else None
+    return load.error if failure and failure.is_static else None
 
 
 def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str | Answer, str | Answer | None]:

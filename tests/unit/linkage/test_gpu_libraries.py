@@ -10,7 +10,7 @@ import pytest
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import GpuLibrary, cuda_runtime, gpu_library
 from abiscan.inputs.requirement import metadata_of
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad
 from abiscan.linkage.model import Absence, MissingLibrary, Resolution
 from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
@@ -44,8 +44,8 @@ def load(
 )
 def test_the_cuda_that_a_torch_was_built_for(libraries: dict[str, tuple[str, ...]], expected: str | None) -> None:
     found = {name: shared_object(needed=needed, soname=name) for name, needed in libraries.items()}
-    of_torch = cast("Linkage", SimpleNamespace(torch_libraries=found))
-    assert vars(Linkage)["torch_cuda"].func(of_torch) == expected
+    of_torch = cast("ExtensionLoad", SimpleNamespace(torch_libraries=found))
+    assert vars(ExtensionLoad)["torch_cuda"].func(of_torch) == expected
 
 
 def missing(resolution: Resolution) -> list[tuple[str, Absence]]:

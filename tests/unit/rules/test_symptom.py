@@ -20,7 +20,7 @@ def told(version: str, *steps: dict[str, Any], has: dict[str, Any] | None = None
         case |= {"registers": [{"library": "TORCH_LIBRARY", "namespace": "ns"}, *steps]}
     if has is not None:
         case["has"] = has
-    return describe_symptom(world.linkage(case))
+    return describe_symptom(world.linkage(case).load)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ def found(*references: str) -> list[tuple[str, list[str], str]]:
     extension = {"needed": ["libtorch_cpu.so"], "references": list(references)}
     linkage = world.linkage({"objects": {world.EXTENSION: extension}})
     sibling = world.shared_object(soname="libops.so", defines=[HELPER, OTHER])
-    findings = undefined_symbol.find_problems(msgspec.structs.replace(linkage, siblings={"libops.so": sibling}))
+    load = msgspec.structs.replace(linkage.load, siblings={"libops.so": sibling})
+    findings = undefined_symbol.find_problems(msgspec.structs.replace(linkage, load=load))
     return [(each.message, [one.subject for one in each.evidence], each.fix or "") for each in findings]
 
 
