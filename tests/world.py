@@ -41,12 +41,11 @@ from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.requirement import metadata_of
 from abiscan.inputs.variants import variant_of_wheel
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import illegal_instructions
 from abiscan.linkage.layout_drift import collect_shared, compare_layouts, predict_crash
-from abiscan.linkage.linkage import ExtensionLoad, HardwareFit, Linkage, Promises
-from abiscan.linkage.promise import Promise
+from abiscan.linkage.linkage import ExtensionLoad, HardwareFit, Linkage
+from abiscan.linkage.promises import Declaration, Promise, Promises, ReleaseOutcome
 from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches.model import TorchRelease

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from abiscan.inputs import package_files
 from abiscan.inputs.files import Files
-from abiscan.verdict.package import _Sources, modules_of
+from abiscan.verdict.package_reading import _Sources, modules_of
 
 _IMPORT: Final = """
 import importlib, json, sys, traceback

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -16,18 +15,14 @@ from abiscan.gpu.devices import Gpu
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
-from abiscan.linkage.promise import Promise
+from abiscan.linkage.promises import Promises
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.unknown_torch_data import Lack, lacks_of
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.string_abi import uses_cxx11_strings
-
-if TYPE_CHECKING:
-    from abiscan.inputs.requirement import TorchRequirement
 
 
 class ExtensionLoad(Struct, frozen=True, kw_only=True, dict=True):
@@ -120,23 +115,6 @@ class HardwareFit(Struct, frozen=True, kw_only=True, dict=True):
     def illegal(self) -> tuple[IllegalInstruction, ...]:
         """The places where loads end on processors that lack what they need."""
         return illegal_instructions(self.cpu, self.cpus)
-
-
-class Promises(Struct, frozen=True, kw_only=True):
-    """What the metadata of its package say, for findings to compare with what happens.
-
-    :ivar package: the name of the package, empty if unknown
-    :ivar wheel: the file name of the wheel, empty if unknown
-    :ivar requires_torch: the requirement on torch, None if there is none, or it is unknown
-    :ivar declaration: what is declared, compared with all releases, if that is checked
-    :ivar variant: what the wheel says of the systems that it is for, None if it is of no variant
-    """
-
-    package: str = ""
-    wheel: str = ""
-    requires_torch: TorchRequirement | None = None
-    declaration: Declaration | None = None
-    variant: Promise | None = None
 
 
 class Linkage(Struct, frozen=True, kw_only=True):

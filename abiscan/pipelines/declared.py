@@ -12,7 +12,7 @@ from abiscan.inputs.requirement import Metadata
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.declaration import Declaration, ReleaseOutcome
+from abiscan.linkage.promises import Declaration, ReleaseOutcome
 from abiscan.pipelines.matrix import Judged, judge_on_all
 from abiscan.results.check import Report, Result
 from abiscan.results.matrix import describe_trouble

@@ -39,7 +39,7 @@ from abiscan.python.systems import LINUX
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
-from abiscan.verdict.package import main_import, modules_of, surroundings_of
+from abiscan.verdict.package_reading import main_import, modules_of, surroundings_of
 from abiscan.verdict.world import torch_versions
 
 _SMALL: Final = 1 << 20

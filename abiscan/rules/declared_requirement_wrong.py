@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.promises import Declaration, ReleaseOutcome
 from abiscan.words import ranges
 
 

@@ -40,7 +40,7 @@ from abiscan.linkage.illegal_instruction import MESSAGE
 from abiscan.linkage.layout_drift import predict_crash
 from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.model import LoadError
-from abiscan.linkage.promise import Promise
+from abiscan.linkage.promises import Promise
 from abiscan.words import listed, plural
 
 _SHOWN: Final = 4

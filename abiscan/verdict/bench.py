@@ -22,7 +22,7 @@ from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of, read_target, uses_torch
 from abiscan.inputs.version import TorchVersion, number_of
-from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.promises import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.models.model import CREATES_MODEL
 from abiscan.python.model import Raised
@@ -34,13 +34,12 @@ from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoi
 from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
-from abiscan.verdict.package import (
+from abiscan.verdict.package import missing_names, package_result
+from abiscan.verdict.package_reading import (
     PackageReading,
     ReadPackage,
     fails_for_torch,
     main_import,
-    missing_names,
-    package_result,
     packages_with_libraries,
 )
 from abiscan.verdict.systems import system_of
@@ -218,9 +217,9 @@ class TorchSet:
         package = self._read_package(source, name)
         if package is None:
             return None
-        result = package_result(package, self.target(source, name), results, compared=compared)
+        result = package_result(package.facts(self.target(source, name), compared=compared), results)
         if with_findings and missing_torch_name.RULE in self.rules:
-            result = msgspec.structs.replace(result, own_findings=tuple(missing_names(package, result)))
+            result = msgspec.structs.replace(result, own_findings=tuple(missing_names(package.later_uses, result)))
         notice = f": {result.error}" if result.error else ""
         _log.debug(
             "package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, notice

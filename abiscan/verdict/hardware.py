@@ -10,7 +10,6 @@ from abiscan.cpu.processors import Cpu, cpu, names, native_cpu
 from abiscan.errors import InputError
 from abiscan.gpu.devices import NAMES, Gpu, Hardware, find_gpu
 from abiscan.gpu.drivers import Driver
-from abiscan.inputs.gpu_tools import native_driver, native_gpus
 from abiscan.words import did_you_mean
 
 NATIVE: Final = "native"
@@ -49,6 +48,8 @@ def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def native_hardware() -> Hardware:
     """Return the GPUs of this machine, as far as the tools of their drivers list them."""
+    from abiscan.inputs.gpu_tools import native_driver, native_gpus
+
     # AMD's tool names no driver, and NVIDIA's driver may be there without the tool that lists GPUs.
     natives = native_gpus()
     driver = next((native.driver for native in natives if native.driver), native_driver())

@@ -26,13 +26,13 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Progress
-from abiscan.inputs.sources import Target, needs_torch
-from abiscan.linkage.declaration import Declaration
+from abiscan.inputs.sources import needs_torch
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
 from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
-from abiscan.linkage.linkage import ExtensionLoad, HardwareFit, Linkage, Promises
+from abiscan.linkage.linkage import ExtensionLoad, HardwareFit, Linkage
 from abiscan.linkage.model import Absence, LoadError, Module, Process, Resolution
+from abiscan.linkage.promises import Declaration
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, ended_at_start, library_error, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
@@ -44,13 +44,11 @@ from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import LinuxTorch, Torch
 from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.gaps import gaps_of, unread_result
-from abiscan.verdict.promises import promised_cpu, read_promise
+from abiscan.verdict.promises import promised_cpu, promises_of
 from abiscan.verdict.systems import system_of
-from abiscan.verdict.unlisted_build import limited
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
-    from abiscan.inputs.requirement import TorchRequirement
     from abiscan.linkage.host import Host
 
 
@@ -147,9 +145,7 @@ class Judge:
         self._to_keep = linkages if keep else ()
         return (
             *(
-                limited(
-                    _make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage.load
-                )
+                _make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread))
                 for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
             *(
@@ -301,7 +297,6 @@ class Judge:
         promised = promised_cpu(examined)
         hardware = self._hardware_fit(examined, release, self._cpu_needs(examined, resolution, registering, promised))
         illegal = next(iter(hardware.illegal), None)
-        metadata, package = examined.target.metadata, examined.target.package
         return Linkage(
             load=ExtensionLoad(
                 name=examined.name,
@@ -317,15 +312,10 @@ class Judge:
                 explained=explained,
                 drifts=drifting,
                 built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
-                only_beside=() if package else _only_beside(examined, setting),
+                only_beside=() if examined.target.package else _only_beside(examined, setting),
             ),
             hardware=hardware,
-            promises=Promises(
-                package=package.name if package and metadata else "",
-                wheel=metadata.wheel if metadata else "",
-                requires_torch=_required(examined.target),
-                variant=read_promise(examined, promised),
-            ),
+            promises=promises_of(examined, promised),
         )
 
     @functools.cached_property
@@ -486,12 +476,6 @@ def _only_beside(examined: ExaminedExtension, setting: Setting) -> tuple[str, ..
     return tuple(dict.fromkeys(name for name in names if name in setting.siblings))
 
 
-def _required(target: Target) -> TorchRequirement | None:
-    """Return the torch requirement in a target's metadata, if it excludes any torch."""
-    requirement = target.metadata.requires_torch if target.metadata else None
-    return requirement if requirement and not requirement.admits_all else None
-
-
 def _torch_needs(machine: Machine, release: TorchRelease) -> tuple[str, ...]:
     version = release.torch_version
     return torch_needs(machine, version.minor_version if version else None)
@@ -507,7 +491,7 @@ def _make_result(
     notice = f": {error.message}" if error else ""
     _log.debug("%s on %s: %s%s", examined.path, load.release, verdict.value, notice)
     missing = resolution.closure.missing if resolution else ()
-    return Result(
+    result = Result(
         target=examined.target.name,
         kind=examined.target.kind,
         path=examined.path,
@@ -525,6 +509,11 @@ def _make_result(
         call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
         cpu=linkage.hardware.cpu,
     )
+    if load.release.judged_as is None:
+        return result
+    from abiscan.verdict.unlisted_build import limited  # few torches are judged as another build
+
+    return limited(result, load)
 
 
 def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:

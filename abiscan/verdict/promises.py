@@ -1,4 +1,4 @@
-"""From the properties of a variant wheel to what one extension in it is compared with."""
+"""From the metadata of a target to what one extension in it is compared with."""
 
 from __future__ import annotations
 
@@ -7,23 +7,33 @@ from abiscan.cpu.variants import admitted_cpu, unknown_to_cpus
 from abiscan.extension.examined import ExaminedExtension
 from abiscan.gpu.variants import NAMESPACE, GpuPromise, promise_of_gpus, unknown_to_gpus
 from abiscan.inputs.variants import WheelVariant
-from abiscan.linkage.promise import Promise
+from abiscan.linkage.promises import Promise, Promises
 
 
 def promised_cpu(examined: ExaminedExtension) -> Cpu | None:
     """Return the least processor that the wheel of an extension admits; None if it says nothing of processors."""
-    variant = _find_variant(examined)
+    variant = examined.target.metadata.variant if examined.target.metadata else None
     return admitted_cpu(variant, examined.facts.machine) if variant else None
 
 
-def read_promise(examined: ExaminedExtension, cpu: Cpu | None) -> Promise | None:
-    """Return what the wheel of an extension says of the systems that it is for; None if it is of no variant.
+def promises_of(examined: ExaminedExtension, cpu: Cpu | None) -> Promises:
+    """Return what the metadata say about an extension.
 
-    :param cpu: the least processor that it admits
+    :param cpu: the least processor that its wheel admits
     """
-    variant = _find_variant(examined)
-    if variant is None:
-        return None
+    package, metadata = examined.target.package, examined.target.metadata
+    if metadata is None:
+        return Promises()
+    required = metadata.requires_torch
+    return Promises(
+        package=package.name if package else "",
+        wheel=metadata.wheel,
+        requires_torch=required if required and not required.admits_all else None,
+        variant=_read_promise(examined, metadata.variant, cpu) if metadata.variant else None,
+    )
+
+
+def _read_promise(examined: ExaminedExtension, variant: WheelVariant, cpu: Cpu | None) -> Promise:
     return Promise(
         variant=variant,
         cpu=cpu,
@@ -31,10 +41,6 @@ def read_promise(examined: ExaminedExtension, cpu: Cpu | None) -> Promise | None
         gpu=_of_gpus(examined, variant),
         unknown=(*unknown_to_cpus(variant), *unknown_to_gpus(variant)),
     )
-
-
-def _find_variant(examined: ExaminedExtension) -> WheelVariant | None:
-    return examined.target.metadata.variant if examined.target.metadata else None
 
 
 def _of_gpus(examined: ExaminedExtension, variant: WheelVariant) -> GpuPromise | None:

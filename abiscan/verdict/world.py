@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import gpu_library, is_system_library
 from abiscan.binary.registration_api import registers_anything
-from abiscan.dispatch import torchscript
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.inputs import system
@@ -261,6 +260,8 @@ class _Loads:
 
     def _may_be_torchscript(self, name: str) -> bool:
         """Whether TorchScript may have an operator that no dispatcher does."""
+        from abiscan.dispatch import torchscript  # few packages ask
+
         release = self._setting.release.torch_version
         overload = name.partition(".")[2]
         return (

@@ -13,7 +13,7 @@ from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
 from abiscan.python.model import Answer, ImportOutcome, Raised
 from abiscan.torches.torch import Torch
-from abiscan.verdict import package
+from abiscan.verdict import package_reading
 from tests.unit.python.packages import FakeWorld, reading_of
 
 START = "import importlib, platform, sys, traceback, torch\n"
@@ -129,10 +129,10 @@ def test_the_distribution_of_torch_is_no_other_package(monkeypatch: pytest.Monke
     of_torch = distribution("torch", "torch/_C.so", "functorch/_C.so")
     other = distribution("other", "other/_C.so")
     monkeypatch.setattr(packages, "list_installed", lambda _path: iter([of_torch, other]))
-    monkeypatch.setattr(package, "_search_path", lambda _executable: (site,))
+    monkeypatch.setattr(package_reading, "_search_path", lambda _executable: (site,))
     interpreter = SimpleNamespace(executable=Path("python"), over=None)
     torch = cast("Torch", SimpleNamespace(package=f"{site}/torch", interpreter=interpreter))
-    assert package.packages_with_libraries(torch) == {"other": other}
+    assert package_reading.packages_with_libraries(torch) == {"other": other}
 
 
 PATHS = {

@@ -19,7 +19,7 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
 from abiscan.results.document import read_schema
 from abiscan.results.package import PackageResult
-from abiscan.verdict import package
+from abiscan.verdict import package_reading
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, package_wheel, torch_package
 
@@ -503,7 +503,7 @@ def test_code_alone_fails_for_a_package_only_where_it_is_known_not_to_be_install
         exception="ModuleNotFoundError", message=f"No module named '{module}'", at=PythonLine(file="pkg.py", line=1)
     )
     outcome = ImportOutcome(module="pkg", raised=raised, loads=(), registrations=(), conditions=(), gaps=())
-    sure = package._sure(outcome, Surroundings(installed=lambda _name: installed))
+    sure = package_reading._sure(outcome, Surroundings(installed=lambda _name: installed))
     assert (sure == outcome, sure.raised is Answer.UNKNOWN) == (certain, not certain)
 
 

@@ -1,0 +1,410 @@
+"""Reads the Python code of a package on one torch: the facts that its verdict is made of."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from abiscan.binary.ownership import gpu_library, is_torch_library
+from abiscan.errors import InputError
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.inputs import interpreter, observed_fs, packages, system
+from abiscan.inputs.files import Files
+from abiscan.inputs.image_files import ImageFile
+from abiscan.inputs.package_files import Package
+from abiscan.inputs.version import TorchVersion
+from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.model import (
+    Answer,
+    HowLoaded,
+    ImportOutcome,
+    LoadedBy,
+    OtherTorch,
+    Raised,
+    Reading,
+    Registers,
+)
+from abiscan.python.reading import PackageReader
+from abiscan.python.sources import PackageFiles as SourceFiles
+from abiscan.python.sources import PackageSources
+from abiscan.python.systems import LINUX, PythonSystem
+from abiscan.regex import regex
+from abiscan.torches import embedded
+from abiscan.torches.torch import Torch
+from abiscan.verdict.judge import Judge
+from abiscan.verdict.systems import system_of
+from abiscan.verdict.world import PackageWorld
+
+if TYPE_CHECKING:
+    from abiscan.python.later_names import LaterUse
+    from abiscan.verdict.image_world import ImageWorld
+
+_OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
+"""What the errors have in their texts that Python and torch raise for a name which torch does not have."""
+_ABSENT_PACKAGE: Final = regex(r"No module named '(\w+)'")
+"""What Python says of a package that is not installed."""
+_OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
+
+
+class _Sources(Struct, frozen=True):
+    """The files of a package, for those who read its code."""
+
+    package: Package
+    files: Files
+    images: Mapping[str, ImageFile]
+
+    def members(self) -> Sequence[str]:
+        """Return the paths of all its files."""
+        return self.package.members
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of one of them."""
+        return self.package.read(path)
+
+    def needed(self, path: str) -> Sequence[str]:
+        """Return the libraries that one of its libraries needs."""
+        if path in self.images:
+            return [needed.name for image in self.images[path].images.values() for needed in image.needed]
+        facts = self.files.object_at(posixpath.join(self.package.root, path))
+        return facts.needed if facts else ()
+
+
+class PackageFacts(Struct, frozen=True, kw_only=True):
+    """What is known of the import of a package on one torch: with the results for its libraries, the verdict follows.
+
+    :ivar target: the package, placed next to the torch
+    :ivar outcome: of the module that goes by its name; None if it has none
+    :ivar process: the process after the libraries that the outcome loads
+    :ivar lacking_alone: finds the external libraries that its libraries lack, where none of them has to do with torch
+    """
+
+    package: Package
+    target: ExaminedTarget
+    reading: Reading
+    outcome: ImportOutcome | None
+    process: PackageWorld | ImageWorld
+    lacking_alone: Callable[[], tuple[str, ...]]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The paths of the libraries in the package, by the paths that results have."""
+        target = self.target.target
+        unread = {path: inside(self.package, posixpath.join(target.root, path)) for path, _ in target.unreadable}
+        images = {image.path: inside(self.package, image.location) for image in target.images}
+        return {**unread, **{item.path: inside(self.package, item.location) for item in target.extensions}, **images}
+
+
+class ReadPackage(Struct, frozen=True, kw_only=True):
+    """A package whose Python code was read for one torch, with the libraries as they load there."""
+
+    package: Package
+    world: PackageWorld | ImageWorld
+    reading: Reading
+    surroundings: Surroundings
+    later_uses: Callable[[], tuple[LaterUse, ...]]
+    """Finds the names that its code uses later and this torch lacks."""
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """The operators that the code defines, without overloads, and the line that does: ``pkg/ops.py:16``."""
+        return {
+            registration.operator.partition(".")[0]: f"{registration.at}{' perhaps' if registration.perhaps else ''}"
+            for outcome in reversed(self.reading.imports)
+            for registration in reversed(outcome.registrations)
+            if registration.what is Registers.DEFINITION
+        }
+
+    def facts(self, target: ExaminedTarget, *, compared: bool) -> PackageFacts:
+        """Return what the verdict is made of.
+
+        :param compared: whether it is compared with another verdict, which has the same mistakes of the reading
+        """
+        outcome = main_import(self.package.name, self.reading.imports)
+        if outcome is not None and target.target.is_python and not compared:
+            outcome = _sure(outcome, self.surroundings)
+        # The reading took place in many worlds. The loads of the outcome are repeated in one, for what it then knows of
+        # them.
+        process = self.world.fresh()
+        if outcome and outcome.gaps:
+            process.load(None, LoadedBy.CTYPES)
+        for load in outcome.loads if outcome else ():
+            process.load(load.path, load.loader)
+        return PackageFacts(
+            package=self.package,
+            target=target,
+            reading=self.reading,
+            outcome=outcome,
+            process=process,
+            lacking_alone=functools.partial(self._lacking_alone, target),
+        )
+
+    def _lacking_alone(self, target: ExaminedTarget) -> tuple[str, ...]:
+        world = self.world.fresh()
+        for location in target.target.libraries:
+            world.load(inside(self.package, location), LoadedBy.CTYPES)
+        return tuple(dict.fromkeys(name for attempt in world.attempts.values() for name in attempt.lacking))
+
+
+class PackageReading:
+    """A package whose Python code is read for one torch after the other.
+
+    :param files: those that the package was read from
+    """
+
+    def __init__(self, target: ExaminedTarget, package: Package, files: Files) -> None:
+        self._package = package
+        images = target.target.images
+        self._sources = _Sources(package, files, {inside(package, image.location): image for image in images})
+        self._has_code = any(path.endswith(".py") for path in package.members)
+        self._system = system_of(target.target)
+        read_on = self._system.python(target.target)
+        modules = tuple(modules_of(package.name, self._sources, read_on)) if self._has_code else ()
+        built_for = functools.partial(_torches_built_for, target, package)
+        self._reader = PackageReader(self._sources, modules, built_for=built_for, system=read_on)
+
+    def read(
+        self, judge: Judge, target: ExaminedTarget, files: Files, import_error: Callable[[str], Raised | None]
+    ) -> ReadPackage | None:
+        """Read it for one torch; None if it has nothing to do with its libraries.
+
+        :param files: those that the torch and the target were read from
+        :param import_error: see ``Surroundings``
+        """
+        if not self._has_code:
+            return None
+        world = self._make_world(judge, target, files)
+        surroundings = surroundings_of(judge.torch, self._package)
+        if surroundings.is_final:  # torches with the same surroundings share a reading
+            surroundings = replace(surroundings, import_error=import_error)
+        reading = self._reader.read(world.fresh, surroundings)
+        if target.target.uses_torch and _says_nothing(self._sources, reading):
+            return None
+        later = functools.partial(self._reader.later_uses, world, surroundings)
+        return ReadPackage(
+            package=self._package, world=world, reading=reading, later_uses=later, surroundings=surroundings
+        )
+
+    def misses_names(self, judge: Judge, target: ExaminedTarget, files: Files) -> bool:
+        """Whether its code seems to use names that a torch lacks as it is imported: see ``PackageReader``."""
+        if not self._has_code:
+            return False
+        world = self._make_world(judge, target, files)
+        return self._reader.misses_names(world, surroundings_of(judge.torch, self._package))
+
+    def _make_world(self, judge: Judge, target: ExaminedTarget, files: Files) -> PackageWorld | ImageWorld:
+        of_images = self._system.image_world(judge.torch, target.target, self._package)
+        return of_images or PackageWorld(judge, target, self._package, files)
+
+
+def surroundings_of(torch: Torch, package: Package) -> Surroundings:
+    """Return what is installed beside a package: the torch, and what else its Python finds once the package is
+    installed.
+    """
+    folder = Path(torch.package)
+    if not torch.here or not observed_fs.is_dir(folder):
+        return Surroundings()
+    executable = torch.interpreter.executable if torch.interpreter else None
+    search_path = search_path_of(torch)
+    if executable:
+        observed_fs.observe_python(str(executable), search_path)  # which was perhaps asked before
+    # A torch that this Python does not import says nothing about what is installed next to it.
+    if str(folder.parent) not in search_path:
+        return Surroundings(torch_folder=folder)
+    installed = package.root in search_path if package.installed is None else package.installed
+    # Installing a package brings what it requires, and other versions of what is there.
+    if not installed and not package.is_complete(search_path):
+        return Surroundings(torch_folder=folder)
+    folders = tuple(map(Path, search_path))
+    python = (torch.interpreter.tag.major, torch.interpreter.tag.minor) if torch.interpreter else Answer.UNKNOWN
+    return Surroundings(
+        torch_folder=folder,
+        installed=installed_in(folders, python),
+        folders=folders,
+        python=python,
+        system_has=functools.partial(_system_has, executable),
+        packages_have=functools.partial(_packages_have, search_path),
+        is_final=installed,
+    )
+
+
+def _system_has(executable: Path | None, name: str) -> bool | Answer:
+    """Answer whether ``ld.so`` finds a library by its name alone, as far as the system's folders tell.
+
+    One of torch or CUDA may be in the process by then, and the search path of the interpreter may lead to another.
+    """
+    machine = system.own_machine()
+    if machine is None or is_torch_library(name) or gpu_library(name):
+        return Answer.UNKNOWN
+    folders = (*system.environment_folders(), *system.default_folders(machine))
+    if name.encode("utf-8", "surrogateescape") in system.cached_libraries(machine) or any(
+        observed_fs.is_file(posixpath.join(folder, name)) for folder in folders
+    ):
+        return True
+    own = executable.resolve().parent.parent / "lib" / name if executable else None
+    return Answer.UNKNOWN if own is not None and observed_fs.is_file(own) else False
+
+
+def packages_with_libraries(torch: Torch) -> dict[str, packages.Distribution]:
+    """Map the modules that the Python of a torch imports to their packages, if these have libraries in them.
+
+    What torch's own distribution has beside torch, such as functorch, is a part of torch.
+    """
+    by_module: dict[str, packages.Distribution] = {}
+    for distribution in packages.list_installed(search_path_of(torch)):
+        if any(path.startswith(f"{torch.package}/") for path in distribution.objects):
+            continue
+        inside = (posixpath.relpath(path, distribution.site) for path in distribution.objects)
+        for module in {path.partition("/")[0] for path in inside if "/" in path}:
+            by_module.setdefault(module, distribution)
+    return by_module
+
+
+def _packages_have(search_path: Sequence[str], name: str) -> bool:
+    """Whether a library of that name is in a package that a Python finds: the code of that may have loaded it."""
+    distributions = packages.list_installed(search_path)
+    return any(posixpath.basename(path) == name for distribution in distributions for path in distribution.objects)
+
+
+def search_path_of(torch: Torch) -> tuple[str, ...]:
+    """Return where the Python of a torch looks for modules; nothing if it has none that can be asked."""
+    interpreter_of = torch.interpreter
+    if interpreter_of is None or interpreter_of.executable is None:
+        return ()
+    over = (interpreter_of.over,) if interpreter_of.over else ()
+    return (*over, *_search_path(interpreter_of.executable))
+
+
+@functools.lru_cache(maxsize=16)
+def _search_path(executable: Path) -> tuple[str, ...]:
+    try:
+        return interpreter.search_path(str(executable))
+    except InputError:
+        return ()
+
+
+def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -> Sequence[OtherTorch]:
+    """Return the torches that a library of a package may have been built for, newest first."""
+    location = posixpath.normpath(posixpath.join(package.root, library))
+    extension = next((item for item in target.extensions if item.extension.location == location), None)
+    if extension is None:
+        return ()
+    needs_cuda = any(name.startswith(_OF_CUDA) for name in extension.facts.needed)
+    releases = extension.origin.releases
+    versions = [
+        TorchVersion(build)
+        for release, machine, build in reversed(embedded.builds())
+        if release in releases and machine is extension.facts.machine and ("+cu" in build) == needs_cuda
+    ]
+    return [OtherTorch(version=str(version), cuda=version.cuda) for version in versions]
+
+
+def modules_of(package: str, sources: PackageSources, system: PythonSystem = LINUX) -> Iterable[str]:
+    """Yield the names that a package is imported by, the main one first; of a namespace shared with others, its part
+    of it.
+
+    Beside the module that goes by the name of the package, only those count that hold libraries: a wheel may bring
+    along its benchmarks and tests, which nobody imports. If none goes by that name, those that hold libraries are
+    the package; all are if the libraries are in none.
+
+    :param package: the name of the package
+    """
+    files = SourceFiles(sources, system)
+    names = files.top_level()
+    # ``own`` go by the name of the package, ``folders`` have libraries in them, and ``holding`` may also be libraries
+    # themselves.
+    own = [name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))]
+    holding = [name for name in names if files.libraries_of(name)]
+    folders = [
+        name for name in holding if any(library.startswith(f"{name.replace('.', '/')}/") for library in files.libraries)
+    ]
+    chosen = dict.fromkeys((*own, *folders, *holding)) if own or folders else names
+    # Importing a part of a namespace runs nothing: what is in it is imported.
+    for name in chosen:
+        folder = name.replace(".", "/")
+        below = (path.removeprefix(f"{folder}/") for path in files.members if path.startswith(f"{folder}/"))
+        inside = {path.partition("/")[0] for path in below}
+        if not inside or f"{folder}/__init__.py" in files.members or f"{folder}.py" in files.members:
+            yield name
+            continue
+        parts = {part.removesuffix(".py") for part in inside if part.endswith(".py")}
+        parts |= {part for part in inside if f"{folder}/{part}/__init__.py" in files.members}
+        yield from (f"{name}.{part}" for part in sorted(parts))
+
+
+def _says_nothing(sources: _Sources, reading: Reading) -> bool:
+    """Whether all of the code was followed, and has nothing to do with the libraries."""
+    # Only if the whole import was followed, without a load or a gap, is silence about the libraries an answer.
+    uses = reading.uses.values()
+    followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
+    if not followed or any(use.convention for use in uses):
+        return False
+    return all(use.how in (HowLoaded.UNKNOWN, HowLoaded.NEVER) for use in uses) and not _names_any(
+        sources, list(reading.uses)
+    )
+
+
+def _names_any(sources: _Sources, libraries: Sequence[str]) -> bool:
+    """Whether the code has a word for loading a library, or the name of one of these."""
+    names = {re.escape(posixpath.basename(path).partition(".")[0]) for path in libraries}
+    word = re.compile(rf"(?<!torch\.)\b(load_library|import_module|{'|'.join(sorted(names))})\b".encode())
+    return any(word.search(sources.read(path)) for path in sources.members() if path.endswith(".py"))
+
+
+def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
+    """Return an outcome of Python code alone: an error counts if torch lacks a name, or this environment a package that
+    can be imported.
+
+    The package was imported before it was published. So any other error is a mistake of the reading, or due to what is
+    installed, where that is not known.
+    """
+    raised = outcome.raised
+    if not isinstance(raised, Raised) or fails_for_torch(outcome):
+        return outcome
+    # What is installed beside it was read, too, and is no mistake of this reading.
+    if any(error.of_other for error in chain(raised)):
+        return outcome
+    # That a package is absent counts where the environment is known to lack it.
+    absent = _ABSENT_PACKAGE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
+    if absent and surroundings.installed(absent[1]) is False:
+        return outcome
+    gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
+    return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))
+
+
+def fails_for_torch(outcome: ImportOutcome) -> bool:
+    """Whether an import fails because torch lacks a name, a parameter or an operator."""
+    raised = outcome.raised if isinstance(outcome.raised, Raised) else None
+    errors = list(chain(raised))
+    # What the torch lacks for another package, another version of this one does not bring.
+    if any(error.of_other for error in errors):
+        return False
+    return any(error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in errors)
+
+
+def chain(raised: Raised | None) -> Iterator[Raised]:
+    """Yield an error, and what it was raised from."""
+    while raised is not None:
+        yield raised
+        raised = raised.cause
+
+
+def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome | None:
+    """Return the import of the module that goes by the name of the package; else of the first one."""
+    names = {_normalized(outcome.module): outcome for outcome in reversed(imports)}
+    return names.get(_normalized(package), next(iter(imports), None))
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def inside(package: Package, location: str) -> str:
+    """Return the path in a package of a file of it."""
+    return posixpath.relpath(location, package.root)
