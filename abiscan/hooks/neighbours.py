@@ -28,11 +28,11 @@ from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution, FetchedWheel, is_library
 from abiscan.inputs.requirement import parse_applying, required_by
 from abiscan.inputs.session import Session
+from abiscan.inputs.spreading import find_metadata
 from abiscan.regex import regex
 from abiscan.torches.torch import TorchOf
 from abiscan.words import listed
 
-_METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
 _CODE: Final = regex(r"\.py$|\.dist-info/[^/]+$")
 
 
@@ -42,7 +42,7 @@ def requirements_in(wheel: FetchedWheel) -> tuple[str, ...]:
     :raises InputError: it cannot be read
     """
     archive = Wheel(wheel.path)
-    name = next(filter(_METADATA.fullmatch, archive.list_members()), None)
+    name = find_metadata(archive.list_members())
     return required_by(archive.read_text(name), wheel.path.name) if name is not None else ()
 
 

@@ -43,6 +43,7 @@ from abiscan.inputs.files import Wheel
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.requirement import Metadata, environment_for, metadata_of, parse_applying, required_by
+from abiscan.inputs.spreading import find_metadata
 from abiscan.inputs.variants import METADATA as VARIANT_METADATA
 from abiscan.inputs.variants import (
     VariantList,
@@ -63,7 +64,6 @@ _SECTIONS: Final = ("global", "install", ":env:")  # the later ones have precede
 _MANYLINUX: Final = regex(r"manylinux_2_(\d+)_(\w+)")
 _MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-_METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
 _OF_VARIANTS: Final = "-variants.json"
 _LARGEST_METADATA: Final = 8 << 20
 _MOST_READ: Final = 2_000
@@ -481,7 +481,7 @@ class Index:
     def _metadata_of_wheel(self, candidate: Candidate) -> bytes:
         """Read the METADATA file inside the wheel."""
         wheel = Wheel(Path(candidate.wheel), self._open_once(candidate))
-        name = next(filter(_METADATA.fullmatch, wheel.list_members()), None)
+        name = find_metadata(wheel.list_members())
         if name is None:
             raise InputError(candidate.wheel, "has no metadata", "the wheel is damaged")
         return wheel.read_content(name, _LARGEST_METADATA)

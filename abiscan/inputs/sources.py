@@ -22,7 +22,7 @@ from abiscan.inputs.kinds import TargetKind, is_wheel_name, kind_of, may_be_pack
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
-from abiscan.inputs.spreading import installed_path
+from abiscan.inputs.spreading import find_metadata, installed_path
 from abiscan.inputs.wheel_tag import is_for_any_system
 from abiscan.regex import regex
 from abiscan.words import plural
@@ -388,7 +388,7 @@ def _read_wheel(
 
 
 def _make_metadata(wheel: Wheel, paths: list[str]) -> Metadata:
-    path = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
+    path = find_metadata(paths)
     from abiscan.inputs.requirement import read_metadata
 
     label, stated = variants.variant_label(wheel.path.name), next(filter(variants.METADATA.fullmatch, paths), None)

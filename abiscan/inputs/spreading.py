@@ -21,7 +21,7 @@ _UNUSUAL: Final = regex(r"^[^/]+\.data/|//|(?:^|/)\.\.?/")
 _DATA: Final = regex(r"(?P<project>[^/]+)\.data/(?P<scheme>[^/]+)(?:/(?P<path>.+))?")
 _IN_SITE: Final = regex(r"lib(?:64)?/python\d\.\d+/site-packages/")
 _SITE: Final = regex(r"(?P<prefix>.*)/lib/python\d\.\d+/site-packages/?")
-_INFO: Final = regex(r"(?P<project>[^/]+)\.dist-info/METADATA")
+_METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
 _IMPORTED: Final = ("platlib", "purelib", "data")
 _SCHEMES: Final = (*_IMPORTED, "headers", "scripts")
 _FIX: Final = "build the wheel again, with each file in it once"
@@ -47,6 +47,11 @@ def _place_data(scheme: str, path: str, site: str) -> str | None:
     return path[inside.end() :] if inside else None
 
 
+def find_metadata(members: Iterable[str]) -> str | None:
+    """Return the member of a wheel that has its metadata; None if it has none."""
+    return next(filter(_METADATA.fullmatch, members), None)
+
+
 def list_installed(infos: Iterable[zipfile.ZipInfo], path: Path) -> list[str]:
     """Return the members of a wheel that are files once it is installed: not those that others are written over.
 
@@ -56,7 +61,8 @@ def list_installed(infos: Iterable[zipfile.ZipInfo], path: Path) -> list[str]:
     members = {info.filename: info for info in infos if info.filename and not info.is_dir()}
     if not any(map(_UNUSUAL.search, members)):
         return list(members)
-    project = next((match["project"] for match in map(_INFO.fullmatch, members) if match), None)
+    metadata = find_metadata(members)
+    project = metadata.removesuffix(".dist-info/METADATA") if metadata else None
     places = dict[str, zipfile.ZipInfo]()
     for info in sorted(members.values(), key=lambda info: _is_data(info.filename)):
         if is_data := _is_data(info.filename):

@@ -26,7 +26,6 @@ from abiscan.errors import InputError
 from abiscan.inputs import package_files
 from abiscan.inputs.files import Wheel, WheelMember
 from abiscan.inputs.libraries import Libraries
-from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import SHARED_OBJECT, RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.spreading import installed_path
@@ -39,7 +38,7 @@ from abiscan.python.systems import LINUX
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
-from abiscan.verdict.package_reading import main_import, modules_of, surroundings_of
+from abiscan.verdict.package_reading import PackageCode, main_import, modules_of, surroundings_of
 from abiscan.verdict.world import torch_versions
 
 _SMALL: Final = 1 << 20
@@ -87,7 +86,7 @@ def reject_quickly(
     }
     if package is None or not members:
         return Glance(reason=None)
-    sources, surroundings = _Sources(package), surroundings_of(torch, package)
+    sources, surroundings = PackageCode(package), surroundings_of(torch, package)
     version, cuda = torch_versions(torch, release.build, files)
     modules = tuple(modules_of(package.name, sources))
     lacking = _Lacking(members, Libraries(release.own_libraries, files), machine)
@@ -167,24 +166,6 @@ def _sort_by_distance(torches: Sequence[OtherTorch], to: TorchVersion) -> Iterat
 
 def _without_digits(path: str) -> str:
     return re.sub(r"\d+", "", path)
-
-
-class _Sources(Struct, frozen=True):
-    """The files of a package, for those who read its code."""
-
-    package: Package
-
-    def members(self) -> Sequence[str]:
-        """Return the paths of all its files."""
-        return self.package.members
-
-    def read(self, path: str) -> bytes:
-        """Return the bytes of one of them."""
-        return self.package.read(path)
-
-    def needed(self, path: str) -> Sequence[str]:  # noqa: ARG002 - the libraries are not read for that
-        """Return the libraries that one of its libraries needs, which are not looked for."""
-        return ()
 
 
 class _Lacking:

@@ -103,7 +103,6 @@ class TorchSet:
         # By name, and not by torch: two of them may be the same build, in different folders.
         self._judges = dict(zip(_list_names(torches), judges, strict=True))
         self._choices = dict(zip(self._judges, choices, strict=True))
-        self._layers = dict(zip(self._judges, layers, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
         self._laid_over: Files | None = None
         """The files of the target that was asked for last."""
@@ -169,7 +168,7 @@ class TorchSet:
         elif any(self.is_for(source, alias) for alias in self.names):
             return ()
         target.recover(self._jobs)
-        self._layers[name].take_unread()  # what earlier targets left
+        self._judges[name].files.take_unread()  # what earlier targets left
         package = self._read_package(source, name)
         return self._judges[name].judge(
             target,
@@ -217,7 +216,7 @@ class TorchSet:
         package = self._read_package(source, name)
         if package is None:
             return None
-        result = package_result(package.facts(self.target(source, name), compared=compared), results)
+        result = package_result(package.facts(compared=compared), results)
         if with_findings and missing_torch_name.RULE in self.rules:
             result = msgspec.structs.replace(result, own_findings=tuple(missing_names(package.later_uses, result)))
         notice = f": {result.error}" if result.error else ""
@@ -258,7 +257,7 @@ class TorchSet:
         """
         target = self.target(source, name)
         reading = self._reading(source, name)
-        return reading is not None and reading.misses_names(self._judges[name], target, self._layers[name])
+        return reading is not None and reading.misses_names(self._judges[name], target)
 
     def fails_for_torch(self, source: Source, name: str) -> bool:
         """Whether the import of a package fails because the named torch lacks a name, a parameter or an operator."""
@@ -271,7 +270,7 @@ class TorchSet:
         if self._request.each_file or package is None:
             return None
         if package not in self._readings:
-            self._readings = {package: PackageReading(self.target(source, name), package, self._layers[name])}
+            self._readings = {package: PackageReading(self.target(source, name), package, self._judges[name].files)}
         return self._readings[package]
 
     def _read_package(self, source: Source, name: str) -> ReadPackage | None:
@@ -281,7 +280,7 @@ class TorchSet:
             return None
         if key not in self._read:
             import_error = functools.partial(self._import_error, name)
-            self._read = {key: reading.read(self._judges[name], target, self._layers[name], import_error)}
+            self._read = {key: reading.read(self._judges[name], target, import_error)}
         return self._read[key]
 
     def _import_error(self, name: str, module: str) -> Raised | None:

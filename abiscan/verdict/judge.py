@@ -97,7 +97,7 @@ class Judge:
         self.torch = torch
         self._hardware = hardware or Hardware()
         self._progress = progress
-        self._files = files
+        self.files = files
         self.resolver = resolver
         self._beside = beside
         self._replayer: Replayer | None = None
@@ -140,7 +140,7 @@ class Judge:
         # Files that could not be read were noted on the way: each extension may have needed them.
         opened = {module.path for _, linkage in linkages for module in _list_unread(linkage)}
         unread = [
-            Gap(stage="elf", reason=str(error), decides=error.subject in opened) for error in self._files.take_unread()
+            Gap(stage="elf", reason=str(error), decides=error.subject in opened) for error in self.files.take_unread()
         ]
         self._to_keep = linkages if keep else ()
         return (
@@ -188,7 +188,7 @@ class Judge:
             own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
         # ``alone`` knows no other packages. It maps torch, and tells which of their libraries would load.
-        alone = Loader(self._files, search, release.machine)
+        alone = Loader(self.files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
         # A program has no interpreter, and torch is not imported before it: only its libraries can be found.
         if target.target.kind is TargetKind.PROGRAM:
@@ -220,15 +220,15 @@ class Judge:
         return Setting(
             torch=torch,
             release=release,
-            libraries=Libraries(release.own_libraries, self._files),
-            siblings=Libraries(siblings, self._files),
-            loader=Loader(self._files, others, release.machine),
+            libraries=Libraries(release.own_libraries, self.files),
+            siblings=Libraries(siblings, self.files),
+            loader=Loader(self.files, others, release.machine),
             process=process,
         )
 
     def _loads(self, path: str, release: TorchRelease, loader: Loader, process: Process) -> bool:
         """Whether a library of another package loads by itself; what it needs of further packages is assumed."""
-        facts = self._files.object_at(path)
+        facts = self.files.object_at(path)
         return (
             facts is not None
             and facts.machine is release.machine
@@ -251,30 +251,20 @@ class Judge:
         """
         if replayer is None:
             replayer = self._replayer
-        linkage = self._linked(examined, setting, replayer, explained=explained)
+        # Only in a process without registrations of others is the outcome the same whenever it is asked for: each
+        # extension is checked by itself, and the package that loads it first asks again.
+        first = replayer is None or not replayer.has_any
+        key = id(examined), id(setting.process)
+        _, linkage = self._first.get(key, (None, None)) if first else (None, None)
+        if linkage is None or (linkage.load.explained is not explained and linkage.load.fails_before_registering):
+            linkage = self._link(examined, setting, replayer, explained=explained)
+            if first:
+                self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
         return msgspec.structs.replace(
             linkage,
             load=msgspec.structs.replace(linkage.load, explained=explained, defined_in_python=python or {}),
             promises=msgspec.structs.replace(linkage.promises, declaration=declaration),
         )
-
-    def _linked(
-        self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
-    ) -> Linkage:
-        """Return what happens to an extension, whatever is declared.
-
-        Kept for a process in which nothing is registered yet: each extension is checked by itself, and the package that
-        loads it first asks again.
-        """
-        # Only in a process without registrations of others is the outcome the same whenever it is asked for.
-        if replayer is not None and replayer.has_any:
-            return self._link(examined, setting, replayer, explained=explained)
-        key = id(examined), id(setting.process)
-        _, linkage = self._first.get(key, (None, None))
-        if linkage is None or (linkage.load.explained is not explained and linkage.load.fails_before_registering):
-            linkage = self._link(examined, setting, replayer, explained=explained)
-            self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
-        return linkage
 
     def _link(
         self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
@@ -292,7 +282,7 @@ class Judge:
         drifting: tuple[LayoutDrift, ...] = ()
         if resolution is not None and resolution.error is None:
             layouts = setting.torch.layouts(release)
-            drifting = find_drifts(examined, self._files, resolution, registering, layouts)
+            drifting = find_drifts(examined, self.files, resolution, registering, layouts)
         crashes = predict_crash(drifting, release.version)
         promised = promised_cpu(examined)
         hardware = self._hardware_fit(examined, release, self._cpu_needs(examined, resolution, registering, promised))
@@ -373,7 +363,7 @@ class Judge:
         ignored = (self.torch.package, *system.library_folders(machine))
         files = {}
         for module in relocation_order(resolution.closure):
-            source = self._files.find_source(module.path)
+            source = self.files.find_source(module.path)
             if module.facts is None or source is None or posixpath.dirname(module.path).startswith(ignored):
                 continue
             identity = (module.path, source.identify_version())
@@ -390,7 +380,7 @@ class Judge:
         # What could not be read may be code for that GPU.
         gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
         # An extension whose code runs is of no use where torch's own does not.
-        own = architectures(release, self._files) if gpus else None
+        own = architectures(release, self.files) if gpus else None
         asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
         unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
         of_cuda = [gpu for gpu in gpus if gpu.gfx is None]
@@ -430,7 +420,7 @@ class Judge:
         # The model of the dispatcher takes longer to import than many checks take.
         from abiscan.extension.replay import Replayer
 
-        return Replayer(torch=self.torch.for_linux(), files=self._files, together=together)
+        return Replayer(torch=self.torch.for_linux(), files=self.files, together=together)
 
     def keep_loaded(self) -> None:
         """Keep the extensions that were judged last and load in the process, for the extensions of the next target."""

@@ -53,12 +53,14 @@ _ABSENT_PACKAGE: Final = regex(r"No module named '(\w+)'")
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 
 
-class _Sources(Struct, frozen=True):
-    """The files of a package, for those who read its code."""
+class PackageCode(Struct, frozen=True):
+    """The files of a package, for those who read its code.
+
+    :ivar needed: returns the libraries that one of its libraries needs
+    """
 
     package: Package
-    files: Files
-    images: Mapping[str, ImageFile]
+    needed: Callable[[str], Sequence[str]] = lambda _path: ()
 
     def members(self) -> Sequence[str]:
         """Return the paths of all its files."""
@@ -67,13 +69,6 @@ class _Sources(Struct, frozen=True):
     def read(self, path: str) -> bytes:
         """Return the bytes of one of them."""
         return self.package.read(path)
-
-    def needed(self, path: str) -> Sequence[str]:
-        """Return the libraries that one of its libraries needs."""
-        if path in self.images:
-            return [needed.name for image in self.images[path].images.values() for needed in image.needed]
-        facts = self.files.object_at(posixpath.join(self.package.root, path))
-        return facts.needed if facts else ()
 
 
 class PackageFacts(Struct, frozen=True, kw_only=True):
@@ -105,6 +100,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     """A package whose Python code was read for one torch, with the libraries as they load there."""
 
     package: Package
+    target: ExaminedTarget
     world: PackageWorld | ImageWorld
     reading: Reading
     surroundings: Surroundings
@@ -121,13 +117,13 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             if registration.what is Registers.DEFINITION
         }
 
-    def facts(self, target: ExaminedTarget, *, compared: bool) -> PackageFacts:
+    def facts(self, *, compared: bool) -> PackageFacts:
         """Return what the verdict is made of.
 
         :param compared: whether it is compared with another verdict, which has the same mistakes of the reading
         """
         outcome = main_import(self.package.name, self.reading.imports)
-        if outcome is not None and target.target.is_python and not compared:
+        if outcome is not None and self.target.target.is_python and not compared:
             outcome = _sure(outcome, self.surroundings)
         # The reading took place in many worlds. The loads of the outcome are repeated in one, for what it then knows of
         # them.
@@ -138,16 +134,16 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             process.load(load.path, load.loader)
         return PackageFacts(
             package=self.package,
-            target=target,
+            target=self.target,
             reading=self.reading,
             outcome=outcome,
             process=process,
-            lacking_alone=functools.partial(self._lacking_alone, target),
+            lacking_alone=self._lacking_alone,
         )
 
-    def _lacking_alone(self, target: ExaminedTarget) -> tuple[str, ...]:
+    def _lacking_alone(self) -> tuple[str, ...]:
         world = self.world.fresh()
-        for location in target.target.libraries:
+        for location in self.target.target.libraries:
             world.load(inside(self.package, location), LoadedBy.CTYPES)
         return tuple(dict.fromkeys(name for attempt in world.attempts.values() for name in attempt.lacking))
 
@@ -160,8 +156,8 @@ class PackageReading:
 
     def __init__(self, target: ExaminedTarget, package: Package, files: Files) -> None:
         self._package = package
-        images = target.target.images
-        self._sources = _Sources(package, files, {inside(package, image.location): image for image in images})
+        images = {inside(package, image.location): image for image in target.target.images}
+        self._sources = PackageCode(package, functools.partial(_list_needed, package, files, images))
         self._has_code = any(path.endswith(".py") for path in package.members)
         self._system = system_of(target.target)
         read_on = self._system.python(target.target)
@@ -170,16 +166,15 @@ class PackageReading:
         self._reader = PackageReader(self._sources, modules, built_for=built_for, system=read_on)
 
     def read(
-        self, judge: Judge, target: ExaminedTarget, files: Files, import_error: Callable[[str], Raised | None]
+        self, judge: Judge, target: ExaminedTarget, import_error: Callable[[str], Raised | None]
     ) -> ReadPackage | None:
         """Read it for one torch; None if it has nothing to do with its libraries.
 
-        :param files: those that the torch and the target were read from
         :param import_error: see ``Surroundings``
         """
         if not self._has_code:
             return None
-        world = self._make_world(judge, target, files)
+        world = self._make_world(judge, target)
         surroundings = surroundings_of(judge.torch, self._package)
         if surroundings.is_final:  # torches with the same surroundings share a reading
             surroundings = replace(surroundings, import_error=import_error)
@@ -188,19 +183,32 @@ class PackageReading:
             return None
         later = functools.partial(self._reader.later_uses, world, surroundings)
         return ReadPackage(
-            package=self._package, world=world, reading=reading, later_uses=later, surroundings=surroundings
+            package=self._package,
+            target=target,
+            world=world,
+            reading=reading,
+            surroundings=surroundings,
+            later_uses=later,
         )
 
-    def misses_names(self, judge: Judge, target: ExaminedTarget, files: Files) -> bool:
+    def misses_names(self, judge: Judge, target: ExaminedTarget) -> bool:
         """Whether its code seems to use names that a torch lacks as it is imported: see ``PackageReader``."""
         if not self._has_code:
             return False
-        world = self._make_world(judge, target, files)
+        world = self._make_world(judge, target)
         return self._reader.misses_names(world, surroundings_of(judge.torch, self._package))
 
-    def _make_world(self, judge: Judge, target: ExaminedTarget, files: Files) -> PackageWorld | ImageWorld:
+    def _make_world(self, judge: Judge, target: ExaminedTarget) -> PackageWorld | ImageWorld:
         of_images = self._system.image_world(judge.torch, target.target, self._package)
-        return of_images or PackageWorld(judge, target, self._package, files)
+        return of_images or PackageWorld(judge, target, self._package)
+
+
+def _list_needed(package: Package, files: Files, images: Mapping[str, ImageFile], path: str) -> Sequence[str]:
+    """Return the libraries that a library of a package needs."""
+    if path in images:
+        return [needed.name for image in images[path].images.values() for needed in image.needed]
+    facts = files.object_at(posixpath.join(package.root, path))
+    return facts.needed if facts else ()
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:
@@ -338,7 +346,7 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
         yield from (f"{name}.{part}" for part in sorted(parts))
 
 
-def _says_nothing(sources: _Sources, reading: Reading) -> bool:
+def _says_nothing(sources: PackageCode, reading: Reading) -> bool:
     """Whether all of the code was followed, and has nothing to do with the libraries."""
     # Only if the whole import was followed, without a load or a gap, is silence about the libraries an answer.
     uses = reading.uses.values()
@@ -350,7 +358,7 @@ def _says_nothing(sources: _Sources, reading: Reading) -> bool:
     )
 
 
-def _names_any(sources: _Sources, libraries: Sequence[str]) -> bool:
+def _names_any(sources: PackageCode, libraries: Sequence[str]) -> bool:
     """Whether the code has a word for loading a library, or the name of one of these."""
     names = {re.escape(posixpath.basename(path).partition(".")[0]) for path in libraries}
     word = re.compile(rf"(?<!torch\.)\b(load_library|import_module|{'|'.join(sorted(names))})\b".encode())

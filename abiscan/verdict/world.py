@@ -76,7 +76,6 @@ class PackageWorld:
 
     :param judge: checks loads on the torch
     :param target: the package, placed next to that torch
-    :param files: those that the torch and the package were read from
     """
 
     unread: str | None = None
@@ -84,21 +83,21 @@ class PackageWorld:
     is_exact = True
     """Whether the texts of loads that fail are those of the system, word for word."""
 
-    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> None:
+    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package) -> None:
         machines = [extension.facts.machine for extension in target.extensions]
         setting = judge.setting(target, next(iter(machines), system.own_machine() or Machine.X86_64))
         self.torch = setting.release
         self.build, self.release_number = setting.release.build, setting.release.version
-        self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
+        self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, judge.files)
         self.python = importing_python(judge.torch, target.target)
         self.newest_python = pythons.newest(self.release_number)
         self.machine = setting.release.machine.value
         self.cpu = judge.cpu
         self._linux_torch = judge.torch.for_linux()
-        self._files = files
+        self._files = judge.files
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
-        self._loads = _Loads(judge, target, package, files, setting)
+        self._loads = _Loads(judge, target, package, setting)
         self._moment = self._loads.start
 
     @functools.cached_property
@@ -177,10 +176,10 @@ def overloads_of_any_release() -> frozenset[str]:
 class _Loads:
     """How the libraries of one package load on one torch."""
 
-    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files, setting: Setting) -> None:
+    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, setting: Setting) -> None:
         self.start = _ProcessState(process=setting.process)
         self._judge = judge
-        self._files = files
+        self._files = judge.files
         self._root = package.root
         self._setting = setting
         self._alone = setting.loader.without_siblings()
