@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec.structs
 from msgspec import Struct
@@ -235,20 +235,23 @@ class TorchSet:
 
     def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
         from abiscan.verdict.model import model_result  # few targets are one
-        from abiscan.verdict.model_providers import ModelProviders
+        from abiscan.verdict.model_providers import list_brought
 
         torch = self._judges[name].torch
         others = [item for item in (*self._request.targets, *self._request.neighbours) if item != source]
-        providers = ModelProviders(self, others, name, torch)
+        providers = functools.partial(list_brought, others, torch, functools.partial(self._examine, name))
         result = model_result(self.target(source, name), torch, results, providers, self._request.hardware)
         notice = f": {result.error}" if result.error else ""
         _log.debug("model %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, notice)
         return result
 
-    def definitions(self, source: Source, name: str) -> Mapping[str, str]:
-        """Return the operators that the Python code of a package defines, and where: see ``ReadPackage``."""
-        package = self._read_package(source, name)
-        return package.definitions if package else {}
+    def _examine(self, name: str, source: Source) -> tuple[ExaminedTarget, tuple[Result, ...], Iterable[str]]:
+        """Return a target that may bring operators to a model, its results, and the operators of its Python code."""
+        target = self.target(source, name)
+        if target.target.kind is TargetKind.MODEL:
+            return target, (), ()
+        results, package = self.judge(source, name, rules=()), self._read_package(source, name)
+        return target, results, package.definitions if package else ()
 
     def misses_names(self, source: Source, name: str) -> bool:
         """Whether a package seems to use names as it is imported that the named torch lacks.

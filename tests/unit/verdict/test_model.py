@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,12 +15,13 @@ from abiscan.cli import main
 from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.inputs import packages
 from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source
 from abiscan.models.namespaces import PACKAGES
 from abiscan.results.check import Result
 from abiscan.results.model import OperatorState
 from abiscan.results.package import PackageResult
 from abiscan.torches.torch import Torch
-from abiscan.verdict.model_providers import ModelProviders
+from abiscan.verdict.model_providers import list_brought
 from tests.fakes import SAMPLES
 from tests.unit.models.archives import CODE, exported, flat, script, write
 
@@ -156,22 +156,6 @@ def test_a_package_for_another_gpu(tmp_path: Path) -> None:
     assert [finding.rule for finding in on_cpu.own_findings] == ["model-not-readable"]
 
 
-class OnlyLoads:
-    """Targets of which each is the sample that loads."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def target(self, source: object, name: str | None = None) -> ExaminedTarget:  # noqa: ARG002
-        return examine(LOADS, Session(folder=self.folder))
-
-    def judge(self, source: object, name: str, rules: object) -> tuple[Result, ...]:  # noqa: ARG002
-        return ()
-
-    def definitions(self, source: object, name: str) -> Mapping[str, str]:  # noqa: ARG002
-        return {}
-
-
 @pytest.mark.parametrize("here", [True, False])
 def test_what_is_installed_beside_the_torch_brings_operators(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, here: bool
@@ -185,8 +169,13 @@ def test_what_is_installed_beside_the_torch_brings_operators(
     monkeypatch.setattr(packages, "find_installed", find)
     monkeypatch.setitem(PACKAGES, "abiscan_loads", "abiscan-loads")
     torch = SimpleNamespace(here=here, package="/env/torch")
-    providers = ModelProviders(OnlyLoads(tmp_path), (), "2.13.0", cast("Torch", torch))
-    brought = providers(frozenset(("abiscan_loads", "of_nobody")))
+
+    def examine_loads(source: Source) -> tuple[ExaminedTarget, tuple[Result, ...], tuple[str, ...]]:
+        assert source == LOADS
+        return examine(LOADS, Session(folder=tmp_path)), (), ()
+
+    namespaces = frozenset(("abiscan_loads", "of_nobody"))
+    brought = list_brought((), cast("Torch", torch), examine_loads, namespaces)
     assert asked == ([("abiscan-loads", ["/env"])] if here else [])
     assert ["abiscan_loads::double_it" in each.operators for each in brought] == ([True] if here else [])
 
