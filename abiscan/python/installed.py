@@ -15,6 +15,7 @@ from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name, may_bind, may_have_others, star_imports
 from abiscan.python.model import Answer, Raised
 from abiscan.python.others_imports import BrokenImport, Installed, find_broken_import
+from abiscan.python.sources import normalized
 from abiscan.python.systems import LINUX, WINDOWS
 from abiscan.regex import regex
 
@@ -203,11 +204,11 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 def version_in(names: Iterable[str], distribution: str) -> str | None:
     """Return the version of a distribution, by the names in the folder that it is installed in."""
     # PEP 503: names are compared without case, and with runs of ``-``, ``_`` and ``.`` as one character.
-    normalised = re.sub(r"[-_.]+", "_", distribution).lower()
+    wanted = normalized(distribution)
     for name in names:
         stem, _, kind = name.rpartition(".")
         project, _, version = stem.partition("-")
-        if kind in {"dist-info", "egg-info"} and re.sub(r"[-_.]+", "_", project).lower() == normalised:
+        if kind in {"dist-info", "egg-info"} and normalized(project) == wanted:
             return version.partition("-")[0]
     return None
 

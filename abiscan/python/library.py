@@ -22,7 +22,7 @@ from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.skeleton import function_in, make_skeleton
-from abiscan.python.sources import PackageFiles, requirements
+from abiscan.python.sources import PackageFiles, normalized, requirements
 from abiscan.python.targets import Bindings, bindings_of, bound_names
 from abiscan.python.torch_uses import torch_uses
 from abiscan.regex import regex
@@ -245,10 +245,8 @@ class PythonCode(Struct, dict=True):
 
     def requires(self, name: str) -> bool:
         """Whether the metadata requires a distribution, by its name or that of its module."""
-        normalised = re.sub(r"[-_.]+", "_", name).lower()
-        return any(
-            normalised in {requirement, _NAMED_OTHERWISE.get(requirement, requirement)} for requirement in self.required
-        )
+        wanted = normalized(name)
+        return any(wanted in {item, _NAMED_OTHERWISE.get(item, item)} for item in self.required)
 
     def eager(self, path: str) -> bool:
         """Whether running the body of a module may load, register or raise something."""

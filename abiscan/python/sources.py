@@ -207,6 +207,11 @@ class PackageFiles:
         )
 
 
+def normalized(name: str) -> str:
+    """Return the name of a distribution, or of its module, as those of both are compared."""
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
 def requirements(files: PackageFiles) -> frozenset[str]:
     """Return the distributions that the package requires on its system, by normalised name, without those of extras.
 
@@ -218,7 +223,7 @@ def requirements(files: PackageFiles) -> frozenset[str]:
             for line in files.read(path).decode("utf-8", "replace").splitlines():
                 match = re.match(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)", line)
                 if match and "extra" not in match[2].partition(";")[2] and _is_for(files.system, line):
-                    names.add(re.sub(r"[-_.]+", "_", match[1]).lower())
+                    names.add(normalized(match[1]))
                 if not line:
                     break
     return frozenset(names)

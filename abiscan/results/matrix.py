@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from abiscan.extension.built_for import BuiltFor, Kind
 from abiscan.findings import Effect
-from abiscan.inputs.version import TorchVersion
+from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.results.check import Result
 from abiscan.results.document import Document, JsonObject
 from abiscan.results.fields import RuleName, Text
@@ -183,7 +183,7 @@ class Matrix(Document, frozen=True, kw_only=True):
         """The releases, oldest first; the builds of a release share a column."""
         builds: dict[str, list[str]] = {}
         for name in self.releases:
-            builds.setdefault(_release_number(name), []).append(name)
+            builds.setdefault(number_of(name), []).append(name)
         return tuple(
             column
             for number, names in builds.items()
@@ -269,16 +269,9 @@ def is_importable(package: PackageResult) -> bool:
 
 def best_of(packages: Sequence[PackageResult]) -> PackageResult | None:
     """Return the best of the results on the builds of a release; None if there is none."""
-    return min(packages, key=lambda package: _FROM_BEST.index(package.verdict), default=None)
+    return min(packages, key=lambda package: list(MARKS).index(package.verdict), default=None)
 
 
-_FROM_BEST: Final = (
-    PackageVerdict.WORKS,
-    PackageVerdict.WORKS_WITHOUT,
-    PackageVerdict.UNKNOWN,
-    PackageVerdict.CORRUPTS,
-    PackageVerdict.IMPORT_FAILS,
-)
 MARKS: Final = {
     PackageVerdict.WORKS: "✓",
     PackageVerdict.WORKS_WITHOUT: "◐",
@@ -286,6 +279,7 @@ MARKS: Final = {
     PackageVerdict.CORRUPTS: "✗",
     PackageVerdict.IMPORT_FAILS: "✗",
 }
+"""From the best to the worst."""
 
 
 def verdict_mark(result: Result | PackageResult | None) -> str:
@@ -373,13 +367,12 @@ def _list_fitting(matrix: Matrix, target: str, signs: str) -> list[str]:
     package = matrix.package(target)
     rows = [package] if package else [row for row in matrix.rows if row.target == target]
     columns = [column for column in matrix.columns if any(mark_of(row, column) != "·" for row in rows)]
-    return [column.release for column in columns if _fits_rows(rows, column, signs)]
-
-
-def _fits_rows(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> bool:
-    """Whether there is a build of a release on which every row has one of these symbols."""
     # One build has to do for all rows: an environment has one torch.
-    return any(all(verdict_mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
+    return [
+        column.release
+        for column in columns
+        if any(all(verdict_mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
+    ]
 
 
 def name_of_row(row: Row | PackageRow) -> str:
@@ -392,10 +385,6 @@ def name_of_row(row: Row | PackageRow) -> str:
 def mark_of(row: Row | PackageRow, column: Column) -> str:
     """Return the symbol for the best of the builds of a release."""
     return format_cell(row, column)[0]
-
-
-def _release_number(build: str) -> str:
-    return build.partition("+")[0]
 
 
 def describe_trouble(result: Result | PackageResult, torch: str | None = None) -> str | None:

@@ -39,6 +39,7 @@ from abiscan.results.verdict import How, Verdict
 from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
+from abiscan.verdict.any_system import operators_of_any_release
 from abiscan.words import listed
 
 _PRIM: Final = "prim"
@@ -297,7 +298,7 @@ class _Judgement:
         if doubts:
             self._gaps += [f"whether there is {name}: {doubt}" for doubt in doubts]
             state = OperatorState.UNKNOWN
-        elif namespace == "aten" and not _is_of_other_release(base):
+        elif namespace == "aten" and base not in operators_of_any_release():
             self._gaps.append(f"whether there is {name}: no release has it in its dispatcher")
             state = OperatorState.UNKNOWN
         return result(state=state, brought_by=package)
@@ -557,16 +558,6 @@ def _make_library(result: Result) -> UsedLibrary:
 
 def _is_overload(candidate: str, name: str, call: OperatorCall) -> bool:
     return candidate.partition(".")[0] == call.operator if call.overload is None else candidate == name
-
-
-@functools.lru_cache(maxsize=1)
-def _all_bases() -> frozenset[str]:
-    return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
-
-
-def _is_of_other_release(base: str) -> bool:
-    """Whether any release has an operator in its dispatcher."""
-    return base in _all_bases()
 
 
 def _fits_elsewhere(base: str, call: OperatorCall, machine: Machine) -> bool:

@@ -33,7 +33,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.reading import PackageReader
 from abiscan.python.sources import PackageFiles as SourceFiles
-from abiscan.python.sources import PackageSources
+from abiscan.python.sources import PackageSources, normalized
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.regex import regex
 from abiscan.torches import embedded
@@ -327,7 +327,7 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
     names = files.top_level()
     # ``own`` go by the name of the package, ``folders`` have libraries in them, and ``holding`` may also be libraries
     # themselves.
-    own = [name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))]
+    own = [name for name in names if normalized(package) in (normalized(name), normalized(name.partition(".")[0]))]
     holding = [name for name in names if files.libraries_of(name)]
     folders = [
         name for name in holding if any(library.startswith(f"{name.replace('.', '/')}/") for library in files.libraries)
@@ -405,12 +405,8 @@ def chain(raised: Raised | None) -> Iterator[Raised]:
 
 def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome | None:
     """Return the import of the module that goes by the name of the package; else of the first one."""
-    names = {_normalized(outcome.module): outcome for outcome in reversed(imports)}
-    return names.get(_normalized(package), next(iter(imports), None))
-
-
-def _normalized(name: str) -> str:
-    return re.sub(r"[-_.]+", "_", name).lower()
+    names = {normalized(outcome.module): outcome for outcome in reversed(imports)}
+    return names.get(normalized(package), next(iter(imports), None))
 
 
 def inside(package: Package, location: str) -> str:
