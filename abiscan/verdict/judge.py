@@ -8,8 +8,8 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec.structs
 from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers_anything
@@ -128,14 +128,13 @@ class Judge:
         of_images = system_of(target.target).judge_images(target.target, self.torch, rules)
         if of_images is not None:
             return of_images
-        declared = (declarations or {}).get
-        link = functools.partial(self.link, explained=explained, python=python)
-        linkages = [
-            (examined, link(examined, setting, declaration=declared(examined.path)))
-            for examined, setting in self._list_settings(
-                target, target.extensions if extensions is None else extensions
-            )
-        ]
+        linkages = []
+        for examined, setting in self._list_settings(target, target.extensions if extensions is None else extensions):
+            linkage = self.link(examined, setting, explained=explained)
+            # A linkage is kept, whatever is asked about it.
+            load = replace(linkage.load, explained=explained, defined_in_python=python or {})
+            promises = replace(linkage.promises, declaration=(declarations or {}).get(examined.path))
+            linkages.append((examined, replace(linkage, load=load, promises=promises)))
         findings = [_list_findings(linkage, rules) for _, linkage in linkages]
         # Files that could not be read were noted on the way: each extension may have needed them.
         opened = {module.path for _, linkage in linkages for module in _list_unread(linkage)}
@@ -216,7 +215,7 @@ class Judge:
             loaded = alone.without_siblings().enter(process, module, visible=False).names if module else {}
             return loaded[name].path if name in loaded and loaded[name].facts else None
 
-        others = msgspec.structs.replace(search, others=other, with_python=with_python)
+        others = replace(search, others=other, with_python=with_python)
         return Setting(
             torch=torch,
             release=release,
@@ -241,8 +240,6 @@ class Judge:
         setting: Setting,
         *,
         explained: bool,
-        declaration: Declaration | None = None,
-        python: Mapping[str, str] | None = None,
         replayer: Replayer | None = None,
     ) -> Linkage:
         """Return what happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
@@ -260,11 +257,7 @@ class Judge:
             linkage = self._link(examined, setting, replayer, explained=explained)
             if first:
                 self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
-        return msgspec.structs.replace(
-            linkage,
-            load=msgspec.structs.replace(linkage.load, explained=explained, defined_in_python=python or {}),
-            promises=msgspec.structs.replace(linkage.promises, declaration=declaration),
-        )
+        return linkage
 
     def _link(
         self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
@@ -384,7 +377,7 @@ class Judge:
         asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
         unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
         of_cuda = [gpu for gpu in gpus if gpu.gfx is None]
-        return msgspec.structs.replace(
+        return replace(
             fit,
             gpus=tuple(code.on(gpu, hardware.driver) for gpu in gpus),
             gpu_gaps=(*code.gaps, *unknown),
@@ -403,7 +396,7 @@ class Judge:
             # It fails in any case, and on this machine it does not get as far as what is assumed to be there.
             alone = setting.loader.without_siblings().open(setting.process, examined.extension.location)
             if alone.missing and alone.missing[0].absence is Absence.EXTERNAL:
-                return msgspec.structs.replace(resolution, error=library_error(alone.missing[0]))
+                return replace(resolution, error=library_error(alone.missing[0]))
         return resolution
 
     def _replay(
