@@ -234,12 +234,15 @@ class TorchSet:
         )
 
     def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
-        from abiscan.verdict.model import model_result  # few targets are one
+        from abiscan.verdict.model import Brought, model_result  # few targets are one
         from abiscan.verdict.model_providers import list_brought
 
         torch = self._judges[name].torch
         others = [item for item in (*self._request.targets, *self._request.neighbours) if item != source]
-        providers = functools.partial(list_brought, others, torch, functools.partial(self._examine, name))
+
+        def providers(namespaces: frozenset[str]) -> Sequence[Brought]:
+            return list_brought(others, torch, functools.partial(self._examine, name), namespaces)
+
         result = model_result(self.target(source, name), torch, results, providers, self._request.hardware)
         notice = f": {result.error}" if result.error else ""
         _log.debug("model %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, notice)
