@@ -94,7 +94,7 @@ class ExtensionLoad(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class HardwareFit(Struct, frozen=True, kw_only=True, dict=True):
-    """What the GPUs and processors that the user named do with it.
+    """How an extension fares on the GPUs and processors that it is checked for.
 
     :ivar gpus: what each GPU runs of the extension
     :ivar gpu_gaps: what is unknown about that

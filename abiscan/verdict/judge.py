@@ -131,7 +131,7 @@ class Judge:
         linkages = []
         for examined, setting in self._list_settings(target, target.extensions if extensions is None else extensions):
             linkage = self.link(examined, setting, explained=explained)
-            # A linkage is kept, whatever is asked about it.
+            # What is kept of a load does not depend on what is asked about it.
             load = replace(linkage.load, explained=explained, defined_in_python=python or {})
             promises = replace(linkage.promises, declaration=(declarations or {}).get(examined.path))
             linkages.append((examined, replace(linkage, load=load, promises=promises)))
@@ -235,12 +235,7 @@ class Judge:
         )
 
     def link(
-        self,
-        examined: ExaminedExtension,
-        setting: Setting,
-        *,
-        explained: bool,
-        replayer: Replayer | None = None,
+        self, examined: ExaminedExtension, setting: Setting, *, explained: bool, replayer: Replayer | None = None
     ) -> Linkage:
         """Return what happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
 
