@@ -91,9 +91,9 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     def files(self) -> dict[str, str]:
         """The paths of the libraries in the package, by the paths that results have."""
         target = self.target.target
-        unread = {path: inside(self.package, posixpath.join(target.root, path)) for path, _ in target.unreadable}
-        images = {image.path: inside(self.package, image.location) for image in target.images}
-        return {**unread, **{item.path: inside(self.package, item.location) for item in target.extensions}, **images}
+        unread = {path: path_in(self.package, posixpath.join(target.root, path)) for path, _ in target.unreadable}
+        images = {image.path: path_in(self.package, image.location) for image in target.images}
+        return {**unread, **{item.path: path_in(self.package, item.location) for item in target.extensions}, **images}
 
 
 class ReadPackage(Struct, frozen=True, kw_only=True):
@@ -144,7 +144,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     def _lacking_alone(self) -> tuple[str, ...]:
         world = self.world.fresh()
         for location in self.target.target.libraries:
-            world.load(inside(self.package, location), LoadedBy.CTYPES)
+            world.load(path_in(self.package, location), LoadedBy.CTYPES)
         return tuple(dict.fromkeys(name for attempt in world.attempts.values() for name in attempt.lacking))
 
 
@@ -156,7 +156,7 @@ class PackageReading:
 
     def __init__(self, target: ExaminedTarget, package: Package, files: Files) -> None:
         self._package = package
-        images = {inside(package, image.location): image for image in target.target.images}
+        images = {path_in(package, image.location): image for image in target.target.images}
         self._sources = PackageCode(package, functools.partial(_list_needed, package, files, images))
         self._has_code = any(path.endswith(".py") for path in package.members)
         self._system = system_of(target.target)
@@ -409,6 +409,6 @@ def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome
     return names.get(normalized(package), next(iter(imports), None))
 
 
-def inside(package: Package, location: str) -> str:
+def path_in(package: Package, location: str) -> str:
     """Return the path in a package of a file of it."""
     return posixpath.relpath(location, package.root)
