@@ -43,6 +43,7 @@ from tools import (
     data_files,
     record_loaders,
     record_names,
+    record_torchscript,
     torch_images,
 )
 from tools.cuda_headers import cuda_headers
@@ -58,7 +59,8 @@ OUTPUTS: Final = (
     *(TORCHES / name for name in ("assertions.json", "architectures.txt", "headers.bin", "layouts.bin")),
     *(TORCHES / "declarations.bin", DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN),
     *(ask_torch.ACCEPTANCE, ask_torch.PYTHON, ask_torch.STABLE_TYPES),
-    *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_names.OUTPUT, loaders.PATH),
+    *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_names.OUTPUT, record_torchscript.OUTPUT),
+    loaders.PATH,
 )
 """All files that depend on releases of torch."""
 
@@ -78,6 +80,7 @@ class Found:
         self.said: dict[str, ask_torch.Said] = {}
         self.names: dict[str, record_names.Names] = {}
         self.loaders: dict[str, dict[str, Any]] = {}
+        self.torchscript: dict[str, set[str]] = {}
 
     def read(self, package: Path, machine: Machine, compiler: ClangProgram, cuda: Path | None) -> None:
         """Run all readers over one unpacked torch. Its headers are read for one machine; they are the same for all.
@@ -95,6 +98,7 @@ class Found:
             self.loaders[release] = record_loaders.read_folder(package)
         if machine is Machine.X86_64 and release not in self.names:
             self.names[release] = _timed("names", lambda: record_names.read_folder(package))
+            self.torchscript[release] = record_torchscript.read_folder(package)
         if release not in self.said and _runs_here(release, machine):
             keys = build.operators.keys.values()
             self.said[release] = _timed("running it", lambda: ask_torch.ask(package, release, keys=keys))
@@ -165,6 +169,9 @@ def write(found: Found) -> None:
     _rewrite(ATEN, lambda data: data_files.aten(data.decode(), found.headers).encode())
     ask_torch.put(found.said)
     _rewrite(record_names.OUTPUT, lambda data: record_names.rewritten(data, found.names))
+    _rewrite(
+        record_torchscript.OUTPUT, lambda data: record_torchscript.rewritten(data.decode(), found.torchscript).encode()
+    )
     _rewrite(loaders.PATH, lambda data: record_loaders.rewritten(json.loads(data), found.loaders).encode())
     build_python_data.write()
     build_stable_data.write(found.stable)
@@ -202,6 +209,7 @@ def remove(versions: Iterable[str]) -> None:
     _rewrite(ATEN, lambda data: data_files.aten(data.decode(), {}, operators).encode())
     ask_torch.put({}, gone)
     _rewrite(record_names.OUTPUT, lambda data: record_names.rewritten(data, {}, gone))
+    _rewrite(record_torchscript.OUTPUT, lambda data: record_torchscript.rewritten(data.decode(), {}, gone).encode())
     _rewrite(loaders.PATH, lambda data: record_loaders.rewritten(json.loads(data), {}, gone).encode())
     build_python_data.write()
     build_stable_data.write({})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
 from typing import Final
 
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
@@ -38,18 +36,3 @@ def fits_schema(call: OperatorCall, text: str | None) -> bool:
     return set(call.names) <= {argument.name for argument in schema.arguments} and all(
         argument.name in passed or argument.has_default for argument in schema.arguments
     )
-
-
-def may_be_of_script(operator: str) -> bool:
-    """Whether TorchScript has an operator that the dispatcher of some releases lacks: ``aten::dim``."""
-    return operator in _of_script()
-
-
-def has_script_overloads(operator: str) -> bool:
-    """Whether TorchScript has overloads of an operator that the dispatcher of some release lacks."""
-    return any(name.startswith(f"{operator}.") for name in _of_script())
-
-
-@functools.cache
-def _of_script() -> frozenset[str]:
-    return frozenset(Path(__file__).with_name("data").joinpath("script_operators.txt").read_text("utf-8").split())

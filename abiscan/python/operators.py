@@ -7,7 +7,7 @@ from msgspec import Struct
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers
 from abiscan.python.modelled import Modelled
-from abiscan.python.torch_texts import NO_OVERLOAD
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD, NO_OVERLOAD
 from abiscan.python.values import NotKnown, Thrown, Why, torch_error
 
 _OF_TORCH = frozenset({
@@ -30,13 +30,11 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
             return self.name.partition("::")[2] if name == "__name__" else self.name
         if self.is_overload or name.startswith("_") or name in {"overloads", "redispatch", "op", "op_overloads"}:
             return NotKnown(f"{self.display_name()}.{name}")
-        if name == "default":
-            return OperatorValue(self.name, is_overload=True)
         overload = f"{self.name}.{name}"
         if operator_exists(machine, overload) is False:
             packet = self.name.replace("::", ".")
             raise Thrown(torch_error(NO_OVERLOAD, packet=packet, name=name))
-        return OperatorValue(overload, is_overload=True)
+        return OperatorValue(overload.removesuffix(DEFAULT_OVERLOAD), is_overload=True)
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Return its result, if that does not depend on arguments."""

@@ -11,6 +11,9 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.inputs.version import MinorVersion
 
+DEFAULT_OVERLOAD: Final = ".default"
+"""What code adds to an operator for its overload without a name: ``torch.ops.aten.relu.default``."""
+
 
 class Wording(NamedTuple):
     """What torch raises from one release on, up to the next wording of the same id."""

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final, TypeVar
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.torches.operator_format import (
     KERNEL_VALUES,
     MAGIC,
@@ -79,12 +80,14 @@ class OperatorTable:
         return frozenset(name for name, builds in self._builds_of.items() if builds >> build & 1)
 
     def has_operator(self, build: int, name: str) -> bool:
-        """Whether one build has an operator, or an overload of it."""
+        """Whether one build has an operator, or an overload of it; see ``DEFAULT_OVERLOAD``."""
+        exact = name.endswith(DEFAULT_OVERLOAD)
+        name = name.removesuffix(DEFAULT_OVERLOAD)
         # In the order of the alphabet, the overloads follow the operator without one: no letter, digit or underscore
         # comes before the dot.
         first = bisect.bisect_left(self._defined, name, key=operator.itemgetter(0))
         for defined, sets in itertools.islice(self._defined, first, None):
-            if defined != name and not defined.startswith(f"{name}."):
+            if defined != name and (exact or not defined.startswith(f"{name}.")):
                 return False
             if any(self._sets[number] >> build & 1 for number in sets):
                 return True

@@ -24,6 +24,7 @@ from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.regex import regex
 from abiscan.torches import embedded, embedded_names, embedded_operators, torch_layouts
 from abiscan.torches.model import TorchRelease
@@ -100,7 +101,7 @@ class LinuxTorch(Torch, Protocol):
         """
 
     def has_operator(self, release: TorchRelease, name: str) -> bool:
-        """Whether its dispatcher has an operator, or an overload of it.
+        """Whether its dispatcher has an operator, or an overload of it; ``.default`` is the one without a name.
 
         :param release: the result of ``release_for``
         """
@@ -279,7 +280,9 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         if self._embedded_build is not None:
             return embedded_operators.has_operator(self._embedded_build, release.machine, name)
         names = self.operator_names(release)
-        return name in names or any(operator.startswith(f"{name}.") for operator in names)
+        return name.removesuffix(DEFAULT_OVERLOAD) in names or any(
+            operator.startswith(f"{name}.") for operator in names
+        )
 
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
         """Return the namespaces of the operators in its dispatcher."""

@@ -15,6 +15,7 @@ from typing import Final
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.cpu.processors import Cpu
+from abiscan.dispatch import torchscript
 from abiscan.inputs.image_files import ImageFile, main_image
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.sources import Target
@@ -27,7 +28,7 @@ from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded, embedded_operators, embedded_python, pythons
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
-from abiscan.verdict.any_system import LoadAttempt, importing_python, operators_of_any_release, raised_by, with_bases
+from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, with_bases
 from abiscan.verdict.images import machine_of
 
 SYSTEMS: Final = {ImageSystem.WINDOWS: WINDOWS, ImageSystem.MACOS: MACOS}
@@ -119,8 +120,9 @@ class ImageWorld:
         # lacks, or a namespace that only libraries mention which failed to load.
         namespace = name.partition("::")[0]
         if namespace == _ATEN:
-            is_of_torch = bool(_of_torch(self.release_number)) and name in operators_of_any_release()
-            return False if is_of_torch else Answer.UNKNOWN
+            version = TorchVersion.parse(self.release_number or "")
+            known = bool(_of_torch(self.release_number)) and not torchscript.may_have(name, version)
+            return False if known else Answer.UNKNOWN
         if namespace in _list_namespaces(self.release_number):
             return Answer.UNKNOWN
         failed = [path for path, attempt in self.attempts.items() if attempt.words is not None]

@@ -17,7 +17,7 @@ from abiscan.gpu.compatibility import fits_gpu
 from abiscan.gpu.devices import Hardware
 from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs import system
-from abiscan.models.calls import UPGRADED, fits_schema, has_script_overloads, may_be_of_script
+from abiscan.models.calls import UPGRADED, fits_schema
 from abiscan.models.compatibility import (
     RUN,
     Refusal,
@@ -32,6 +32,7 @@ from abiscan.models.model import ModelFormat, ModelLayout, OperatorCall, SavedMo
 from abiscan.models.namespaces import PACKAGES
 from abiscan.models.reading import read_model
 from abiscan.python.model import HowLoaded
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.results.check import Result
 from abiscan.results.model import ModelOperator, ModelResult, OperatorState
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
@@ -268,7 +269,9 @@ class _Judgement:
         if own := self._bases.get(base):
             overloads = own if calls[0].overload is None else [operator for operator in own if operator == name]
             if not overloads:
-                script = self._model.format is ModelFormat.TORCHSCRIPT and torchscript.may_have(name)
+                script = self._model.format is ModelFormat.TORCHSCRIPT and torchscript.may_have(
+                    name if "." in name else f"{name}{DEFAULT_OVERLOAD}", self._release.torch_version
+                )
                 return result(state=OperatorState.OK if script else OperatorState.MISSING)
             misfits = [
                 call
@@ -277,7 +280,7 @@ class _Judgement:
             ]
             return result(state=self._of_misfits(base, misfits))
         namespace = base.partition("::")[0]
-        if namespace == _PRIM or torchscript.may_have(base) or may_be_of_script(base):
+        if torchscript.may_have(base, self._release.torch_version):
             return result(state=OperatorState.OK)
         # An operator that another package brings: one that does not load brings none.
         for brought in self._brought:
@@ -313,7 +316,7 @@ class _Judgement:
         # Torch replaces calls of old operators in old archives (torch/csrc/jit/operator_upgraders).
         if base in UPGRADED and (self._model.file_version or 0) < _NEWEST_ARCHIVE:
             return OperatorState.OK
-        in_script = self._model.format is ModelFormat.TORCHSCRIPT and has_script_overloads(base)
+        in_script = self._model.format is ModelFormat.TORCHSCRIPT and torchscript.has_overloads(base)
         if not in_script and any(_fits_elsewhere(base, call, self._release.machine) for call in misfits):
             return OperatorState.CHANGED
         if self._model.format is ModelFormat.TORCHSCRIPT and base.startswith("aten::"):

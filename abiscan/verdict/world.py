@@ -7,7 +7,7 @@ import copy
 import functools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec.structs
 from msgspec import Struct, field
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import gpu_library, is_system_library
 from abiscan.binary.registration_api import registers_anything
+from abiscan.dispatch import torchscript
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.inputs import system
@@ -29,22 +30,17 @@ from abiscan.linkage.model import NO_SUCH_FILE, Absence, Closure, LoadError, Mis
 from abiscan.linkage.resolve import resolve_load, symbol_message, version_message
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
-from abiscan.torches import embedded_operators, embedded_python, pythons
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.torches import embedded_python, pythons
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
-from abiscan.verdict.any_system import LoadAttempt, importing_python, operators_of_any_release, raised_by, with_bases
+from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, with_bases
 from abiscan.verdict.judge import Judge, Setting
 
 if TYPE_CHECKING:
     from abiscan.extension.operator_results import OperatorProvider
     from abiscan.extension.replay import Replayer
     from abiscan.registrations import Registrations
-
-
-_OF_TORCHSCRIPT: Final = ("aten", "prim")
-"""The namespaces in which TorchScript has operators of its own (``aten::floordiv``), which no dispatcher knows."""
-_TORCHSCRIPT_KNOWN_SINCE: Final = TorchVersion("2.0")
-"""From here on, what TorchScript has is as good as the same: see ``dispatch/torchscript``."""
 
 
 class _ProcessState(Struct, frozen=True, kw_only=True, eq=False):
@@ -167,12 +163,6 @@ def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
     return msgspec.structs.replace(raised_by(here, loader), lacking=attempt.lacking[0])
 
 
-@functools.cache
-def overloads_of_any_release() -> frozenset[str]:
-    """Return the names of overloads of the operators of any embedded torch."""
-    return frozenset(name.partition(".")[2] for name in embedded_operators.table().all_names)
-
-
 class _Loads:
     """How the libraries of one package load on one torch."""
 
@@ -244,31 +234,18 @@ class _Loads:
 
     def operator(self, moment: _ProcessState, name: str) -> bool | Answer:
         """Tell whether torch defines an operator that no library loaded so far does."""
-        if self._setting.torch.has_operator(self._setting.release, name) or name in self._from_python:
+        release, namespace = self._setting.release, name.partition("::")[0]
+        if self._setting.torch.has_operator(release, name) or name in self._from_python:
             return True
         # A no must hold whatever else the process has: no TorchScript, no Python code of torch, and no library that is
         # not read may define the operator.
         # In a namespace that neither torch nor the package has, another package may define operators.
-        namespace = name.partition("::")[0]
-        if namespace in _OF_TORCHSCRIPT and name not in operators_of_any_release() and self._may_be_torchscript(name):
+        if torchscript.may_have(name, release.torch_version):
             return Answer.UNKNOWN
         if namespace in embedded_python.namespaces() and not self._is_python_known:
             return Answer.UNKNOWN
         is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch | self._own_namespaces
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
-
-    def _may_be_torchscript(self, name: str) -> bool:
-        """Whether TorchScript may have an operator that no dispatcher does."""
-        from abiscan.dispatch import torchscript  # few packages ask
-
-        release = self._setting.release.torch_version
-        overload = name.partition(".")[2]
-        return (
-            release is None
-            or release < _TORCHSCRIPT_KNOWN_SINCE
-            or (bool(overload) and overload in overloads_of_any_release())
-            or torchscript.may_have(name)
-        )
 
     @functools.cached_property
     def _own_namespaces(self) -> frozenset[str]:
@@ -284,7 +261,8 @@ class _Loads:
     @functools.cached_property
     def _from_python(self) -> frozenset[str]:
         """The operators that Python code of torch defines, as far as that is recorded."""
-        return with_bases(embedded_python.definitions(self._setting.release.torch_version) or frozenset())
+        names = embedded_python.definitions(self._setting.release.torch_version) or frozenset()
+        return with_bases(names) | {f"{name}{DEFAULT_OVERLOAD}" for name in names if "." not in name}
 
     @functools.cached_property
     def _is_python_known(self) -> bool:

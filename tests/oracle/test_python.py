@@ -19,6 +19,7 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers, Told
 from abiscan.python.reading import read_package
 from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from tests import live_torch
 from tests.oracle.python_packages import PACKAGES
 from tests.unit.python.packages import FolderSources
@@ -83,6 +84,7 @@ class RecordedWorld:
 
     def operator(self, name: str) -> bool | Answer:
         """Whether there was such an operator."""
+        name = name.removesuffix(DEFAULT_OVERLOAD)
         return name in self._of_torch or (self._loaded and name in self._operators)
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:

@@ -11,6 +11,7 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
 from abiscan.python.reading import read_package
 from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class FakeWorld:
 
     def operator(self, name: str) -> bool | Answer:
         """Those of the test."""
-        return name in self.operators
+        return name.removesuffix(DEFAULT_OVERLOAD) in self.operators
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """As the test says."""

@@ -11,7 +11,7 @@ import pytest
 import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
-from abiscan.dispatch import acceptance, keys, stable, tags
+from abiscan.dispatch import acceptance, keys, stable, tags, torchscript
 from abiscan.dispatch.dispatcher import LIBRARIES
 from abiscan.torches import (
     embedded,
@@ -31,8 +31,6 @@ from tools.release import OUTPUTS
 NOT_OF_TORCH = {
     "counterparts.txt": "written by hand: which function of the stable ABI replaces which of C++",
     "limited_api.txt": "of Python (tools/build_tag_promises.py)",
-    "torchscript.txt": "names of all releases together (tools/record_torchscript.py)",
-    "script_operators.txt": "names of all releases together (tools/record_script_operators.py)",
     "manylinux.txt": "of glibc (tools/build_tag_promises.py)",
 }
 BUILDS = [(full, machine.value) for _, machine, full in embedded.builds()]
@@ -115,6 +113,10 @@ def test_make_release_writes_every_file_that_depends_on_torch() -> None:
 
 def test_names_in_python() -> None:
     assert list(embedded_names.table().releases) == RELEASES
+
+
+def test_operators_of_torchscript() -> None:
+    assert torchscript.parse(torchscript.PATH.read_text("utf-8"))[""] == RELEASES
 
 
 def test_definitions_in_python() -> None:

@@ -526,3 +526,24 @@ def test_an_import_that_ends_the_process_fails(code: str, says: str, tmp_path: P
     assert package.error is not None
     assert package.error.exception is None
     assert package.summary == f"import fails - the process ends: {says}"
+
+
+@pytest.mark.parametrize(
+    ("operator", "torch", "missing"),
+    [
+        ("prod.dim_Dimname", "2.12.0", None),
+        ("prod.dim_Dimname", "2.13.0", "The underlying op of 'aten.prod' has no overload name 'dim_Dimname'"),
+        ("bitwise_and.default", "2.13.0", "The underlying op of 'aten.bitwise_and' has no overload name 'default'"),
+        ("add.default", "2.13.0", None),  # of TorchScript alone
+        # TorchScript had it before the dispatcher.
+        ("is_contiguous.default", "2.6.0", None),
+        ("is_contiguous", "2.13.0", None),
+        ("sym_is_contiguous", "2.9.0", None),
+        ("sym_is_contiguous", "2.6.0", "'_OpNamespace' 'aten' object has no attribute 'sym_is_contiguous'"),
+    ],
+)
+def test_operators_of_torch(wheels: Path, operator: str, torch: str, missing: str | None) -> None:
+    files = {"pkg/__init__.py": f"import torch\ntorch.ops.aten.{operator}\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    (found,) = abiscan.check(wheel, torch).packages
+    assert (found.error and found.error.message) == missing
