@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.binary.machines import Machine
 from abiscan.errors import InputError
+from abiscan.inputs.cuda_wheels import brought_libraries
 from abiscan.inputs.variants import WheelVariant, without_label
 from abiscan.inputs.version import number_of
 from abiscan.inputs.wheel_tag import platform_tag
@@ -25,6 +26,7 @@ _LONGEST_REQUIREMENT: Final = 10_000
 _LONGEST_PLAIN: Final = 200
 _NO_NUMBER: Final = regex(r"[0-9]{1000}")  # Python takes none of 4,300 digits, and packaging says so anywhere
 _NAME: Final = regex(r"\s*([A-Za-z0-9._-]+)")
+_OF_CUDA: Final = regex(r"(?:nvidia|cuda)[-_.]")
 _CLAUSE: Final = r"\s*(?:[=!<>]=|[<>])\s*[0-9]+(?:\.[0-9]+)*\s*"
 _PLAIN: Final = regex(rf"\s*[A-Za-z]+\s*(\()?({_CLAUSE}(?:,{_CLAUSE})*)?(?(1)\))\s*")
 """A requirement without extras, marker and address, in versions that are numbers alone."""
@@ -45,7 +47,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
     ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
     of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
-    ``requires_cuda`` says whether it requires packages of NVIDIA, which bring libraries of CUDA.
+    ``brings_cuda`` has the libraries of CUDA that the packages which it requires bring.
     ``wheel`` is the file name of the wheel without its variant label, empty if unknown; ``variant`` what it says of its
     variant, None if it is of none.
     """
@@ -53,7 +55,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     requires_torch: TorchRequirement | None
     torch_in_version: str | None
     python: str | None
-    requires_cuda: bool = False
+    brings_cuda: frozenset[str] = frozenset()
     wheel: str = ""
     variant: WheelVariant | None = None
 
@@ -147,11 +149,11 @@ def metadata_of(
     wheel_name = without_label(wheel_name)
     environment = _environment_of(wheel_name)
     stated: list[_Stated] = []
-    requires_cuda = False
+    brings_cuda: frozenset[str] = frozenset()
     for line in requirements:
         match = _NAME.match(line)
         name = match[1].lower() if match else ""
-        if name != "torch" and not name.startswith("nvidia-"):
+        if name != "torch" and not _OF_CUDA.match(name):
             continue
         if plain := _PLAIN.fullmatch(line) if name == "torch" and len(line) <= _LONGEST_PLAIN else None:
             stated.append(_Stated(SpecifierSet(plain[2] or "")))
@@ -162,12 +164,12 @@ def metadata_of(
         if name == "torch":
             stated.append(_Stated(requirement.specifier, requirement.url))
         else:
-            requires_cuda = True
+            brings_cuda |= brought_libraries(requirement)
     return Metadata(
         requires_torch=_combine_requirements(stated) if stated else None,
         torch_in_version=_torch_in_version(version),
         python=_python_of(wheel_name),
-        requires_cuda=requires_cuda,
+        brings_cuda=brings_cuda,
         wheel=wheel_name,
         variant=variant,
     )

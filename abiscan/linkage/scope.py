@@ -58,7 +58,7 @@ class SearchPath(Struct, frozen=True, kw_only=True):
     :param host: the ``ld.so`` of that machine, None if nothing else is known of it
     :param with_python: by name, the library that a module of Python's has loaded; None if there is none
     :param others: by name, the library of another package, which that package loads before; None if there is none
-    :param own_cuda: whether the extension requires packages that bring libraries of CUDA
+    :param own_cuda: the libraries of CUDA that packages bring which the extension requires
     """
 
     environment: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class SearchPath(Struct, frozen=True, kw_only=True):
     host: Host | None = None
     with_python: Callable[[str], str | None] = _find_nowhere
     others: Callable[[str], str | None] = _find_nowhere
-    own_cuda: bool = False
+    own_cuda: frozenset[str] = frozenset()
 
 
 class Loader:
@@ -413,7 +413,7 @@ class Loader:
     def _other_version(self, name: str, needed_by: Module, process: Process) -> Module | None:
         """Return the version of a CUDA or ROCm library that torch needs, if only that one will be in the process."""
         library = gpu_library(name)
-        if library is None or self._search.own_cuda or (not self._search.native and _has_own_cuda(needed_by)):
+        if library is None or name in self._search.own_cuda or (not self._search.native and _has_own_cuda(needed_by)):
             return None
         loaded = {path.rpartition("/")[2]: module for path, module in process.names.items()}
         gpu_libraries = ((gpu_library(name), module) for name, module in loaded.items())

@@ -184,7 +184,7 @@ class Judge:
             torch=release.own_libraries,
             native=torch.here,
             host=_this_host(release.machine) if torch.here else None,
-            own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
+            own_cuda=target.target.metadata.brings_cuda if target.target.metadata else frozenset(),
         )
         # ``alone`` knows no other packages. It maps torch, and tells which of their libraries would load.
         alone = Loader(self.files, search, release.machine)

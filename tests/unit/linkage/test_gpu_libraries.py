@@ -86,7 +86,8 @@ def test_a_system_may_have_both(resolution: Resolution) -> None:
 @pytest.mark.parametrize(
     ("search", "runpath", "absence"),
     [
-        (SearchPath(own_cuda=True), (), Absence.EXTERNAL),
+        (SearchPath(own_cuda=frozenset({"libcudart.so.12"})), (), Absence.EXTERNAL),
+        (SearchPath(own_cuda=frozenset({"libcudart.so.11.0"})), (), Absence.OTHER_VERSION),
         (SearchPath(native=False), ("$ORIGIN/../nvidia/cuda_runtime/lib",), Absence.EXTERNAL),
         (SearchPath(native=False), ("$ORIGIN/../pkg.libs",), Absence.OTHER_VERSION),
         (SearchPath(native=True), ("/usr/local/cuda/lib64",), Absence.OTHER_VERSION),  # it was looked for there
@@ -132,13 +133,24 @@ def test_the_runtime_of_a_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requirement", "requires"),
-    [
-        ("nvidia-cuda-runtime-cu12", True),
-        ("nvidia-cublas ; sys_platform == 'win32'", False),
-        ("nvidia-cublas ; extra == 'all'", False),
-        ("torch>=2.10", False),
+    ("requirement", "libraries"),
+    [  # from the lists of files in these wheels, and from what they require
+        ("nvidia-cuda-runtime-cu12", {"libcudart.so.12"}),
+        ("nvidia_cuda_runtime_cu11", {"libcudart.so.11.0"}),
+        ("NVIDIA-CUDA-RUNTIME>=13.0.48", {"libcudart.so.13"}),
+        ("nvidia-cudnn-cu12<9", {"libcudnn.so.8", "libcublas.so.12", "libcublasLt.so.12", "libnvrtc.so.12"}),
+        ("nvidia-cuda-runtime-cu12 (>=12.4,<12.7)", {"libcudart.so.12"}),
+        ("cuda-toolkit[cudart,curand]==12.8.1", {"libcudart.so.12", "libcurand.so.10"}),
+        ("cuda-toolkit[cudart]", {"libcudart.so.13"}),
+        ("cuda-toolkit==13.0.2", set()),
+        ("nvidia-cutlass-dsl==4.4.2", set()),
+        ("nvidia-cudnn-frontend>=1.13", set()),
+        ("nvidia-nvtx", set()),
+        ("nvidia-ml-py", set()),
+        ("nvidia-cublas ; sys_platform == 'win32'", set()),
+        ("nvidia-cublas ; extra == 'all'", set()),
+        ("torch>=2.10", set()),
     ],
 )
-def test_requirements_that_bring_cuda(requirement: str, *, requires: bool) -> None:
-    assert metadata_of([requirement], "1.0").requires_cuda is requires
+def test_requirements_that_bring_cuda(requirement: str, libraries: set[str]) -> None:
+    assert metadata_of([requirement], "1.0").brings_cuda == libraries
