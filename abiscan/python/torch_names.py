@@ -77,10 +77,12 @@ class TorchNames(Struct):
     """The names of one torch. Each answer may be None, for not known; no is only what is certain.
 
     :ivar was_there: whether some release of torch certainly has a dotted name
+    :ivar is_written: whether a dotted name is that of a module in Python of some release, and of nothing compiled
     """
 
     source: NameSource
     was_there: Callable[[str], bool]
+    is_written: Callable[[str], bool]
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
@@ -190,8 +192,9 @@ class TorchNames(Struct):
         # Beside its options, such a module has methods, which no release has as an option.
         if owner_names.is_config and not self.was_there(f"{owner}.{name}"):
             return None
-        # What the body does not bind, a star may bring.
-        answers = {self._of_star(star, name) for star in owner_names.stars}
+        # What the body does not bind, a star may bring; nothing compiled has the name of a module in Python.
+        is_written = self.is_written(f"{owner}.{name}")
+        answers = {self._of_star(star, name) for star in owner_names.stars if not (is_written and is_core(star))}
         if True in answers:
             return True
         return None if None in answers or self.source.is_patched(name) else False

@@ -25,7 +25,7 @@ _OF_BUILD: Final = "torch/version.py"
 @functools.lru_cache(maxsize=4)
 def names(release: str) -> TorchNames | None:
     """Return the names of an embedded release (``2.13.0``); None if it is not embedded."""
-    return TorchNames(source_of(release), was_there) if release in table().releases else None
+    return TorchNames(source_of(release), was_there, is_written) if release in table().releases else None
 
 
 def source_of(release: str) -> NameSource:
@@ -44,6 +44,11 @@ def was_there(name: str) -> bool:
     # Of the stars, only those of what is compiled bring names for certain.
     stars = (mark[1:] for mark in marks if mark[0] == "*" and is_core(mark[1:]))
     return any(was_there(f"{star}.{last}") for star in stars)
+
+
+def is_written(name: str) -> bool:
+    """Whether a name is that of a module in Python of some embedded release, and of nothing that is compiled."""
+    return _sets_of(table()).is_written(name)
 
 
 def digest_of(files: Iterable[tuple[str, int, int]]) -> str:

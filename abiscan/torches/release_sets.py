@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, OPEN, is_core
+from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, is_core
 from abiscan.torches.python_table import PythonTable
 
 PATCHED: Final = "=patched"
@@ -68,9 +68,18 @@ class ReleaseSets:
         bits = self.with_module(f"{owner}.{name}")
         for mark in (name, f"{name}?", OPEN):
             bits |= self._table.releases_with(entry, mark)
+        is_written = self.is_written(f"{owner}.{name}")
         for star, with_star in self._stars(entry) if depth else ():
-            bits |= with_star & self.mentioning(star, name, depth - 1)
+            if not (is_written and is_core(star)):
+                bits |= with_star & self.mentioning(star, name, depth - 1)
         return bits
+
+    def is_written(self, name: str) -> bool:
+        """Whether a name is that of a module in Python of some release, and of no function that is compiled.
+
+        A release without that module has nothing else of the name.
+        """
+        return bool(self._table.releases_of(name)) and not self._table.releases_with(FUNCTIONS, name.rpartition(".")[2])
 
     def _list_stars(self, entry: str) -> Sequence[tuple[str, int]]:
         """Return the modules of torch from which a module takes all names, each with the releases in which it does."""
