@@ -202,9 +202,20 @@ def _custom_op(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         machine.gap(f"custom_op under a name that is not known: {describe_value(name)}")
         return NotKnown("custom_op()")
     made = CustomOp(str(name))
-    return _register_or_decorate(
-        args[1] if len(args) > 1 else None, lambda: _add_custom_op(machine, made.name, mutates, keys), made
-    )
+
+    def define(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        if kwargs.get("schema") is None:
+            _check_annotations(machine, args[0] if args else None, kwargs)
+        _add_custom_op(machine, made.name, mutates, keys)
+        return made
+
+    return define(machine, args[1:], {}) if len(args) > 1 and args[1] is not None else Native("decorator", define)
+
+
+def _check_annotations(machine: PythonMachine, function: object, kwargs: Kwargs) -> None:
+    from abiscan.python.models.torch_schemas import check_annotations  # needs what few packages need
+
+    check_annotations(machine, function, kwargs)
 
 
 def _add_custom_op(machine: PythonMachine, name: str, mutates: object, keys: list[str] | None) -> None:
@@ -308,8 +319,10 @@ def _define_on(machine: PythonMachine, library: LibraryValue, schema: object) ->
     machine.call(library.get_attribute(machine, "define"), [schema], {})
 
 
-def _infer_schema(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+def _infer_schema(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute ``infer_schema``: what is in the parentheses of a schema does not matter here."""
+    function, *mutates = args or [None]
+    _check_annotations(machine, function, {"mutates_args": mutates[0], **kwargs} if mutates else kwargs)
     return "(...) -> ..."
 
 
@@ -404,6 +417,9 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
             impl=_old_impl(Registers.KERNEL),
             impl_backward=_old_impl(Registers.AUTOGRAD),
         ),
+    ),
+    "torch._custom_op.impl": lambda _machine: TorchModule(
+        "torch._custom_op.impl", native_functions("torch._custom_op.impl", infer_schema=_infer_schema)
     ),
     "torch._library": lambda _machine: TorchModule("torch._library", {}),
     "torch._library.infer_schema": lambda _machine: TorchModule(

@@ -528,6 +528,14 @@ def test_an_import_that_ends_the_process_fails(code: str, says: str, tmp_path: P
     assert package.summary == f"import fails - the process ends: {says}"
 
 
+def test_a_module_of_torch_that_came_later(wheels: Path) -> None:
+    files = {"pkg/__init__.py": "import torch\ntorch.library.custom_op\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    (old,) = abiscan.check(wheel, "1.11.0").packages
+    assert old.error
+    assert old.error.message == "module 'torch' has no attribute 'library'"
+
+
 @pytest.mark.parametrize(
     ("operator", "torch", "missing"),
     [

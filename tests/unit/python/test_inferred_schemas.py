@@ -1,0 +1,71 @@
+"""What ``torch.library.infer_schema`` of each release says, as its source does: torch/_library/infer_schema.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.model import Raised
+from tests.unit.python.packages import FakeWorld, reading_of
+
+IMPORTS = "import torch\nfrom torch import Tensor\nfrom typing import List, Optional, Sequence, Tuple\n"
+NO_TYPE = (
+    "ValueError: infer_schema(func): Unsupported type annotation Image. It is not a type. Got func with signature "
+    "(x: 'Image') -> 'None')"
+)
+POSTPONED = "from __future__ import annotations\n"
+
+
+def raised(code: str, torch: str) -> str | None:
+    world = FakeWorld(torch_version=torch)
+    (outcome,) = reading_of({"pkg/__init__.py": code}, world).imports
+    if outcome.raised is None:
+        return None
+    assert isinstance(outcome.raised, Raised)
+    return f"{outcome.raised.exception}: {(outcome.raised.message or '').partition(' The valid types')[0]}"
+
+
+def defined(signature: str, *, first: str = "", mutates: str = "()") -> str:
+    decorator = f"@torch.library.custom_op('ns::op', mutates_args={mutates})"
+    return f"{first}{IMPORTS}{decorator}\ndef op({signature}) -> None: ...\n"
+
+
+def unsupported(name: str, type_: str) -> str:
+    return f"ValueError: infer_schema(func): Parameter {name} has unsupported type {type_}."
+
+
+@pytest.mark.parametrize(
+    ("code", "torch", "message"),
+    [
+        (defined("x: Tensor, size: list[int]"), "2.6.0", unsupported("size", "list[int]")),
+        (defined("x: Tensor, size: list[int]"), "2.7.0", None),
+        (defined("x: Tensor, size: List[int]"), "2.4.0", None),
+        (defined("x: Optional[list[Tensor]]"), "2.14.1", unsupported("x", "typing.Optional[list[torch.Tensor]]")),
+        (defined("x: Optional[list[Tensor]]"), "2.15.0", None),
+        # Before, every type that is not known was looked at as if it were generic.
+        (defined("x: dict"), "2.9.1", "AttributeError: type object 'dict' has no attribute '__origin__'"),
+        (defined("x: dict"), "2.10.0", unsupported("x", "<class 'dict'>")),
+        (defined("x: Tensor, mode: str = 'a'"), "2.5.0", None),
+        (defined("x: Tensor", first=POSTPONED), "2.4.0", unsupported("x", "Tensor")),
+        (defined("x: Tensor", first=POSTPONED), "2.5.0", None),
+        (defined("x: Tensor | None = None", first=POSTPONED), "2.5.0", None),
+        (
+            defined("x: Image", first=POSTPONED).replace(IMPORTS, f"{IMPORTS}Image = Tensor\n"),
+            "2.6.0",
+            NO_TYPE,
+        ),
+        (defined("x: Image", first=POSTPONED).replace(IMPORTS, f"{IMPORTS}Image = Tensor\n"), "2.7.0", None),
+        (defined("x: list['Tensor']"), "2.7.0", None),
+        (defined("x: Tensor", mutates="'unknown'"), "2.5.0", None),
+        # What is not known is taken to be there.
+        (defined("x: Unclear").replace(IMPORTS, f"{IMPORTS}from other import Unclear\n"), "2.13.0", None),
+        (f"{IMPORTS}def op(x: set): ...\ntorch.library.infer_schema(op, mutates_args=())\n", "2.3.0", None),
+        (
+            f"{IMPORTS}def op(x: set): ...\ntorch.library.infer_schema(op, mutates_args=())\n",
+            "2.13.0",
+            unsupported("x", "<class 'set'>"),
+        ),
+        (defined("x: set").replace("mutates_args=()", "mutates_args=(), schema='(Tensor x) -> ()'"), "2.13.0", None),
+    ],
+)
+def test_annotations(code: str, torch: str, message: str | None) -> None:
+    assert raised(code, torch) == message
