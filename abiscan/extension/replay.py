@@ -192,7 +192,10 @@ class Replayer(Struct, kw_only=True):
             operators=operators,
             reactions=tuple(reaction for reaction in every_reaction if not _is_defined_beside(examined, reaction)),
             assumed_classes=tuple(sorted(assumed)),
-            backend=brought_backend(
+            # The package that has the device has the kernels.
+            backend=None
+            if (metadata := examined.target.metadata) and metadata.brings_device
+            else brought_backend(
                 registered, built_for, version, machine, functools.partial(self.torch.operators_of, release)
             ),
         )

@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 from abiscan.binary.machines import Machine
 from abiscan.errors import InputError
 from abiscan.inputs.cuda_wheels import brought_libraries
+from abiscan.inputs.devices import brings_device
 from abiscan.inputs.variants import WheelVariant, without_label
 from abiscan.inputs.version import number_of
 from abiscan.inputs.wheel_tag import platform_tag
@@ -47,7 +48,8 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
     ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
     of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
-    ``brings_cuda`` has the libraries of CUDA that the packages which it requires bring.
+    ``brings_cuda`` has the libraries of CUDA that the packages which it requires bring;
+    ``brings_device`` says whether one of these brings torch a device, and so the kernels of its backend.
     ``wheel`` is the file name of the wheel without its variant label, empty if unknown; ``variant`` what it says of its
     variant, None if it is of none.
     """
@@ -56,6 +58,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     torch_in_version: str | None
     python: str | None
     brings_cuda: frozenset[str] = frozenset()
+    brings_device: bool = False
     wheel: str = ""
     variant: WheelVariant | None = None
 
@@ -150,10 +153,11 @@ def metadata_of(
     environment = _environment_of(wheel_name)
     stated: list[_Stated] = []
     brings_cuda: frozenset[str] = frozenset()
+    device = False
     for line in requirements:
         match = _NAME.match(line)
         name = match[1].lower() if match else ""
-        if name != "torch" and not _OF_CUDA.match(name):
+        if name != "torch" and not _OF_CUDA.match(name) and not brings_device(name):
             continue
         if plain := _PLAIN.fullmatch(line) if name == "torch" and len(line) <= _LONGEST_PLAIN else None:
             stated.append(_Stated(SpecifierSet(plain[2] or "")))
@@ -165,11 +169,13 @@ def metadata_of(
             stated.append(_Stated(requirement.specifier, requirement.url))
         else:
             brings_cuda |= brought_libraries(requirement)
+            device |= brings_device(name)
     return Metadata(
         requires_torch=_combine_requirements(stated) if stated else None,
         torch_in_version=_torch_in_version(version),
         python=_python_of(wheel_name),
         brings_cuda=brings_cuda,
+        brings_device=device,
         wheel=wheel_name,
         variant=variant,
     )

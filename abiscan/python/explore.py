@@ -92,6 +92,7 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
         registrations=tuple(registrations),
         conditions=tuple(decision.condition for decision in deciding if decision.why is not Why.CALLBACK),
         gaps=tuple(gaps),
+        needs=tuple(dict.fromkeys(need for run in usual for need in run.trace.needs)),
     )
 
 

@@ -13,6 +13,7 @@ from abiscan.python.model import (
     Answer,
     Condition,
     LoadedBy,
+    Need,
     NoResult,
     PythonLine,
     PythonRegistration,
@@ -95,6 +96,7 @@ class Trace(Struct, kw_only=True):
     registrations: list[PythonRegistration] = field(default_factory=list)
     decisions: dict[Spot, Decision] = field(default_factory=dict)
     gaps: list[str] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     """What users are told."""
     called: set[ast.AST] = field(default_factory=set)
@@ -203,6 +205,12 @@ class PythonMachine:
         where = f"{self.place()}: {text}"
         if not self.perhaps and where not in self.trace.gaps and len(self.trace.gaps) < 50:
             self.trace.gaps.append(where)
+
+    def need(self, kind: str, name: str, why: str) -> None:
+        """Note what is taken to be there, and why it is needed."""
+        need = Need(kind=kind, name=name, why=why, at=self.place())
+        if not self.perhaps and need not in self.trace.needs:
+            self.trace.needs.append(need)
 
     def imports_unknown(self, name: object) -> None:
         """Note the import of a module whose name is not known: whether it succeeds is not known, either."""

@@ -232,6 +232,20 @@ class Condition(Struct, frozen=True, kw_only=True):
     taken: bool
 
 
+class Need(Struct, frozen=True, kw_only=True):
+    """What the outcome of an import holds on, and what is taken to be there.
+
+    :ivar kind: ``backend`` or ``compiler``
+    :ivar name: what is needed: ``torch-npu``
+    :ivar why: what it is needed for, as a sentence
+    """
+
+    kind: str
+    name: str
+    why: str
+    at: PythonLine
+
+
 class ImportOutcome(Struct, frozen=True, kw_only=True):
     """What ``import MODULE`` does.
 
@@ -240,6 +254,7 @@ class ImportOutcome(Struct, frozen=True, kw_only=True):
     :ivar loads: the libraries that it loads on the most likely way
     :ivar conditions: those that could not be decided, and that matter
     :ivar gaps: what could not be followed, in words
+    :ivar needs: what it holds on
     :ivar regardless: whether it raises the same where every library loads: then no failed load is the reason
     """
 
@@ -249,6 +264,7 @@ class ImportOutcome(Struct, frozen=True, kw_only=True):
     registrations: tuple[PythonRegistration, ...]
     conditions: tuple[Condition, ...]
     gaps: tuple[str, ...]
+    needs: tuple[Need, ...] = ()
     regardless: bool = False
 
 

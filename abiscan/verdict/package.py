@@ -78,10 +78,15 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
         lacking=_lacking(outcome, process) if outcome and libraries else facts.lacking_alone(),
         needs=_list_needs(outcome, process) if error and outcome else (),
         not_installed=process.missing_requirements,
-        conditions=tuple(f"{condition.text} ({condition.at})" for condition in outcome.conditions) if outcome else (),
+        conditions=tuple(_list_conditions(outcome)) if outcome else (),
         gaps=outcome.gaps if outcome else (),
         unread=process.unread,
     )
+
+
+def _list_conditions(outcome: ImportOutcome) -> Iterator[str]:
+    yield from (f"{condition.text} ({condition.at})" for condition in outcome.conditions)
+    yield from (f"{need.why} ({need.at})" for need in outcome.needs)
 
 
 def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tuple[str, ...]:

@@ -8,14 +8,14 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import LoadedBy, World
+from abiscan.python.model import LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models import processor, torch_builds
 from abiscan.python.models.namespace import Args, Kwargs, has_cuda, has_version, take_argument
-from abiscan.python.models.torch_module import TorchModule
+from abiscan.python.models.torch_module import TorchModule, loads_backends
 from abiscan.python.operators import OperatorValue, operator_exists
 from abiscan.python.systems import MACOS
-from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR, release_of, wording_of
+from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR
 from abiscan.python.values import NotKnown, TargetExpression, Thrown, Why, torch_error
 
 
@@ -217,7 +217,7 @@ def _load_backends(machine: PythonMachine) -> None:
     As in torch/__init__.py; of the packages that are installed, the one that is read counts.
     """
     backends = machine.files.entry_points("torch.backends")
-    if not backends or not machine.world.tells("it loads backends", _loads_backends):
+    if not backends or not machine.world.tells("it loads backends", loads_backends):
         return
     # _is_device_backend_autoload_enabled: any other value than 1 switches it off.
     environment = machine.get_attribute(machine.import_module("os"), "environ")
@@ -236,11 +236,6 @@ def _load_backends(machine: PythonMachine) -> None:
             failure = torch_error(NO_BACKEND, name=name)
             failure.cause, failure.at, failure.loads = error.failure, machine.place(), set(error.failure.loads)
             raise Thrown(failure) from None
-
-
-def _loads_backends(world: World) -> bool:
-    release = release_of(world.torch_version)
-    return release is not None and wording_of(NO_BACKEND, release) is not None
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {

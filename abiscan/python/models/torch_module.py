@@ -7,17 +7,17 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from abiscan.inputs.devices import brings_device
 from abiscan.python import standard
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, is_core
+from abiscan.python.torch_texts import NO_BACKEND, release_of, wording_of
 from abiscan.python.values import NotKnown, PythonError, PythonFunction, PythonModule, Scope, Thrown
 from abiscan.regex import regex
 
-_BRINGS_DEVICE: Final = regex(r"npu|ipex|intel_extension|habana|xla|directml|musa|mlu|gcu|sdaa|spyre|tpu")
-"""What is in the names of packages that bring torch a device, and may give it any name as they are imported."""
 _ADDS_TO_TORCH: Final = regex(r"torch|apex|optree|functorch|flash|triton")
 """What is in the names of packages that may add names of their own to torch: none that some release of torch has."""
 _ADDS_NOTHING: Final = frozenset({"torchaudio", "torchdata", "torchmetrics", "torchtext", "torchvision"})
@@ -153,13 +153,32 @@ def _may_be_added(machine: PythonMachine, owner: str, name: str) -> bool:
         for module in machine.modules
         if "." not in module
         and module not in {"torch", *_ADDS_NOTHING}
-        and (_BRINGS_DEVICE.search(module) or _ADDS_TO_TORCH.search(module))
+        and (brings_device(module) or _ADDS_TO_TORCH.search(module))
         and standard.has_module(module, Answer.UNKNOWN) is False
         and _is_foreign(machine, module)
     ]
-    if any(map(_BRINGS_DEVICE.search, foreign)) or (foreign and not _is_of_torch(machine, owner, name)):
+    if any(map(brings_device, foreign)) or (foreign and not _is_of_torch(machine, owner, name)):
         return True
-    return machine.library.may_set(name)
+    return machine.library.may_set(name) or _is_brought(machine, owner, name)
+
+
+def _is_brought(machine: PythonMachine, owner: str, name: str) -> bool:
+    """Whether a package that is required may have set a name of torch: ``import torch`` imports those with a device."""
+    required = next(filter(brings_device, sorted(machine.library.required)), None)
+    if required is None or not machine.world.tells("it loads backends", loads_backends):
+        return False
+    around = machine.library.surroundings
+    if (around.is_final and around.installed(required) is False) or _is_of_torch(machine, owner, name):
+        return False
+    package = required.replace("_", "-")
+    machine.need("backend", package, f"{package}, which is required, brings {owner}.{name}")
+    return True
+
+
+def loads_backends(world: World) -> bool:
+    """Whether ``import torch`` imports the packages that name themselves as backends."""
+    release = release_of(world.torch_version)
+    return release is not None and wording_of(NO_BACKEND, release) is not None
 
 
 def _is_of_torch(machine: PythonMachine, owner: str, name: str) -> bool:

@@ -555,3 +555,37 @@ def test_operators_of_torch(wheels: Path, operator: str, torch: str, missing: st
     wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
     (found,) = abiscan.check(wheel, torch).packages
     assert (found.error and found.error.message) == missing
+
+
+@pytest.mark.parametrize(("required", "warns"), [("torch-npu==2.5.1", False), ("numpy", True)])
+def test_the_kernels_of_a_backend_that_is_required(wheels: Path, required: str, *, warns: bool) -> None:
+    path = package_wheel(wheels, "pkg", {}, files={"pkg/__init__.py": ""}, metadata={"Requires-Dist": required})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.write(Path(__file__).parents[3] / "sample_binaries/coverage/backend.so", "pkg/backend.so")
+    (found,) = abiscan.check(path, "2.13.0", each_file=True).results
+    assert ("missing-kernel" in {finding.rule for finding in found.findings}) is warns
+
+
+@pytest.mark.parametrize(
+    ("required", "name", "torch", "conditions"),
+    [
+        ("torch-npu==2.5.1", "npu", "2.5.1", ("torch-npu, which is required, brings torch.npu (pkg/__init__.py:2)",)),
+        ("torch_mlu", "mlu", "2.6.0", ("torch-mlu, which is required, brings torch.mlu (pkg/__init__.py:2)",)),
+        # ``import torch`` loads no backends before 2.5, and nobody requires what "pynput" seems to bring.
+        ("torch-npu==2.1.0", "npu", "2.4.1", None),
+        ("pynput", "npu", "2.5.1", None),
+        ("torch-npu==2.5.1", "accelerator", "2.5.1", None),
+    ],
+)
+def test_what_a_required_package_sets_on_torch(
+    wheels: Path, required: str, name: str, torch: str, conditions: tuple[str, ...] | None
+) -> None:
+    files = {"pkg/__init__.py": f"import torch\ntorch.{name}\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, metadata={"Requires-Dist": required}, tag="py3-none-any")
+    (found,) = abiscan.check(wheel, torch).packages
+    if conditions is None:
+        assert found.error
+        assert found.error.message == f"module 'torch' has no attribute '{name}'"
+    else:
+        assert found.error is None
+        assert found.conditions == conditions
