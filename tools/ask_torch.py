@@ -2,7 +2,7 @@
 
     python -m tools.ask_torch 2.5.0 2.7.0 [--python38 EXE]
 
-What a release accepts (``acceptance.json``), what ``import torch`` registers from Python code (``python.json.gz``), and
+What a release accepts (``acceptance.json``), what ``import torch`` registers from Python code (``data/python``), and
 which types cross the stable ABI (``stable_types.txt``). ``tools.release`` asks the release that it reads; this program
 downloads others, asks them, and deletes them. Releases that are not named stay in the files.
 
@@ -28,13 +28,13 @@ from packaging.version import Version
 
 from abiscan.dispatch.keys import keys_of
 from tools import build_acceptance_data, record_crossing, record_python, stub_libraries
+from tools.blocks import DATA, MARKS
 from tools.data_files import PACKAGE
 from tools.record_python import Entry
 from tools.wheels import download, python_of
 
 ACCEPTANCE: Final = PACKAGE / "dispatch/data/acceptance.json"
 STABLE_TYPES: Final = PACKAGE / "dispatch/data/stable_types.txt"
-PYTHON: Final = PACKAGE / "torches/data/python.json.gz"
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _TELLS: Final = Version("2.1")
 """The first release that lists its dispatcher."""
@@ -95,7 +95,7 @@ def put(said: Mapping[str, Said], without: Collection[str] = ()) -> None:
     registers = {release: one.registers for release, one in said.items() if one.registers is not None}
     crosses = {release: one.crosses for release, one in said.items() if one.crosses is not None}
     ACCEPTANCE.write_text(build_acceptance_data.replaced(ACCEPTANCE.read_text("utf-8"), accepts, without), "utf-8")
-    PYTHON.write_bytes(record_python.replaced(PYTHON.read_bytes(), registers, without))
+    MARKS.put(DATA / "python", registers, without)
     STABLE_TYPES.write_text(record_crossing.replaced(STABLE_TYPES.read_text("utf-8"), crosses, without), "utf-8")
 
 

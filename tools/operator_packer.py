@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec.structs
@@ -15,43 +15,61 @@ from abiscan.dispatch.operators import Kernel, Operators
 from abiscan.regex import regex
 from abiscan.torches.operator_format import (
     FALLBACKS,
-    MAGIC,
     WHOLE,
     DefinitionRow,
     NameRow,
     OperatorRow,
     SharedPart,
-    TableHeader,
-    compress_part,
 )
+from abiscan.torches.operator_table import OperatorTable
+from tools.blocks import Layout, Section, compress, file_of, read_files, write_columns
 
 _BLOCK: Final = 16  # operators
 _BLOCK_OF_CODE: Final = 4  # at least this many registrations at one line are taken for a TORCH_LIBRARY block
 _SOURCE: Final = regex(r"(.*?/)(?:build/)?(?:aten/src|torch/csrc)/")
 
 
-def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
-    """Return the bytes of a table. The same input gives the same bytes.
+def put(folder: Path, added: Mapping[str, tuple[Any, Operators]], without: Collection[str] = ()) -> None:
+    """Add or replace builds: for each column a description of the build, and its operators.
 
-    :param builds: a description of each build, and its operators
+    :param without: builds that are removed
+    """
+
+    def make(_: int, columns: Sequence[str]) -> bytes:
+        files = read_files(folder)
+        table = OperatorTable(files)
+        known = {name: (table.meta[number], number) for name, number in table.numbers.items()}
+        builds = {
+            name: added[name] if name in added else (known[name][0], table.operators(known[name][1]))
+            for name in columns
+        }
+        return pack(builds)
+
+    write_columns(folder, added, without, make)
+
+
+def pack(builds: Mapping[str, tuple[Any, Operators]]) -> bytes:
+    """Return the bytes of a file. The same input gives the same bytes.
+
+    :param builds: for each column a description of the build, and its operators
     """
     packer = _Packer()
-    for _, operators in builds:
+    for _, operators in builds.values():
         packer.add(operators)
     rows, shared = packer.rows(), packer.shared()
     parts = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
-    blocks = [compress_part(part) for part in parts]
     names: list[NameRow] = [(row.name, [builds for *_, builds in row.definitions]) for row in rows]
-    # Names are a part of their own: most questions are only about them.
-    packed_names, packed = compress_part(names), compress_part(shared)
-    content: TableHeader = {
-        "builds": [description for description, _ in builds],
-        "names": len(packed_names),
-        "shared": len(packed),
-        "blocks": [(part[0].name, len(block)) for part, block in zip(parts, blocks, strict=True)],
+    # Names are a section of their own: most questions are only about them.
+    sections = {
+        "names": Section(blocks=[compress(names)]),
+        "shared": Section(blocks=[compress(shared)]),
+        "operators": Section(blocks=list(map(compress, parts)), keys=[part[0].name for part in parts]),
     }
-    header = compress_part(content)
-    return b"".join([MAGIC, struct.pack("<I", len(header)), header, packed_names, packed, *blocks])
+    return file_of(
+        list(builds),
+        Layout(sets=packer.sets, sections=sections),
+        meta=[description for description, _ in builds.values()],
+    )
 
 
 class _Record:
@@ -168,6 +186,11 @@ class _Packer:
             for text in map(json.dumps, values):
                 self._others[kind][text] = self._others[kind].get(text, 0) | 1 << build
 
+    @property
+    def sets(self) -> list[int]:
+        """All sets of builds."""
+        return list(self._sets)
+
     def rows(self) -> list[OperatorRow]:
         """Return the operators, sorted by name."""
         return [row.make_row(name, self._sets) for name, row in sorted(self._rows.items()) if name != FALLBACKS]
@@ -182,7 +205,6 @@ class _Packer:
             "aliases": self._list_items("aliases"),
             "gaps": self._list_items("gaps"),
             "places": [record.make_row(self._sets) for _, record in self._places.values()],
-            "sets": [f"{builds:x}" for builds in self._sets],
             "keys": list(self._keys),
             "tags": [list(tags) for tags in self._tags],
             "roots": self._roots,

@@ -1,4 +1,4 @@
-"""The Python names of each release, for ``abiscan/torches/data/names.bin``: read from the files of its wheel.
+"""The Python names of each release, for ``abiscan/torches/data/names``: read from the files of its wheel.
 
     python -m tools.record_names 2.14.1 2.15.0     # read in place, on the package index: 20 MB of each wheel
     python -m tools.record_names --all             # every embedded release
@@ -25,7 +25,6 @@ from typing import Final
 
 from msgspec import structs
 from packaging.requirements import Requirement
-from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile
 from abiscan.index.client import Index, System, settings_of_pip
@@ -35,11 +34,9 @@ from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
 from abiscan.python.torch_names import CLASS, FUNCTIONS, marks_of
 from abiscan.torches import embedded, embedded_names, release_sets
-from abiscan.torches.python_table import PythonTable, pack
-from tools.data_files import PACKAGE, moved
+from tools.blocks import DATA, MARKS
 from tools.wheels import python_of
 
-OUTPUT: Final = PACKAGE / "torches/data/names.bin"
 LIBRARY: Final = "torch/lib/libtorch_python.so"
 _TESTS: Final = "torch.testing._internal"
 _PLATFORM: Final = "manylinux_2_28_x86_64"
@@ -183,25 +180,19 @@ def _dots(name: str) -> Iterator[int]:
     yield -1
 
 
-# ---- the file
+# ---- the data
 
 
-def rewritten(data: bytes, added: Mapping[str, Names], removed: Collection[str] = ()) -> bytes:
-    """Return the file with some releases added or replaced, and some taken out."""
-    table = PythonTable(data) if data else None
-    old = list(table.releases) if table else []
-    new = sorted(({*old} - {*removed}) | added.keys(), key=Version)
-    columns = {
-        (module, mark): bits for module, marks in (table.modules() if table else ()) for mark, bits in marks.items()
+def put(folder: Path, read: Mapping[str, Names], without: Collection[str] = ()) -> None:
+    """Put the names of releases into the data.
+
+    :param without: releases to leave out
+    """
+    content = {
+        release: [(module, mark) for module, marks in names.items() for mark in marks]
+        for release, names in read.items()
     }
-    pairs = {
-        release: {(module, mark) for module, marks in names.items() for mark in marks}
-        for release, names in added.items()
-    }
-    modules: dict[str, dict[str, int]] = {}
-    for (module, mark), bits in moved(columns, old, new, pairs).items():
-        modules.setdefault(module, {})[mark] = bits
-    return pack(new, modules)
+    MARKS.put(folder, content, without)
 
 
 # ---- from where they are read
@@ -244,7 +235,7 @@ def _read_all(versions: Iterable[str], jobs: int) -> dict[str, Names]:
 
 
 def main() -> int:
-    """Read, and write the file."""
+    """Read, and put the names into the data."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="releases to read")
     parser.add_argument("--all", action="store_true", help="every embedded release")
@@ -253,9 +244,7 @@ def main() -> int:
     versions = [str(version) for version in embedded.versions()] if arguments.all else arguments.versions
     if not versions:
         parser.error("name a release, or --all")
-    data = OUTPUT.read_bytes() if OUTPUT.exists() else b""
-    OUTPUT.write_bytes(rewritten(data, _read_all(versions, arguments.jobs)))
-    print(f"{OUTPUT.name}: {OUTPUT.stat().st_size} bytes")
+    put(DATA / "names", _read_all(versions, arguments.jobs))
     return 0
 
 

@@ -6,8 +6,8 @@
     python -m tools.release --remove 2.16.0                # take a release out again
 
 Each wheel is fetched once with pip, unpacked as far as it is read, and deleted; all readers run over the unpacked
-files. What the package has of other releases stays as it is, so nothing else is fetched. The same wheels give the same
-bytes.
+files. What the package has of other releases stays as it is, so nothing else is fetched; what is new is put into files
+of its own (``tools.blocks``). The same wheels give the same bytes.
 
 Needs clang 18 or newer for the layouts of classes, and for aarch64 the headers of its C++ library (Debian:
 ``libstdc++-12-dev-arm64-cross``). For the classes of ``c10/cuda``, the headers of CUDA are downloaded in the version
@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -34,7 +34,14 @@ from packaging.version import Version
 from abiscan.binary.elf import Machine
 from abiscan.inputs import system
 from abiscan.models import loaders
-from abiscan.torches import embedded, embedded_names, embedded_operators, layout_changes, layouts
+from abiscan.torches import (
+    embedded,
+    embedded_declarations,
+    embedded_names,
+    embedded_operators,
+    layout_changes,
+    layouts,
+)
 from abiscan.torches.clang import ClangProgram
 from tools import (
     ask_torch,
@@ -46,24 +53,26 @@ from tools import (
     record_torchscript,
     torch_images,
 )
+from tools.blocks import DATA
 from tools.cuda_headers import cuda_headers
 from tools.data_files import PACKAGE, Build, ClassLayouts, Headers, minor_of
 from tools.read_release import read_build, read_include, read_layouts, unpack
 from tools.wheels import download, python_of
 
-TORCHES: Final = PACKAGE / "torches/data"
 DISPATCH: Final = PACKAGE / "dispatch/data"
 ATEN: Final = PACKAGE / "emulation/data/aten.txt"
-OUTPUTS: Final = (
-    *(TORCHES / name for name in ("images.bin", "exports.bin", "operators.bin", "registries.json.gz")),
-    *(TORCHES / name for name in ("assertions.json", "architectures.txt", "headers.bin", "layouts.bin")),
-    *(TORCHES / "declarations.bin", DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN),
-    *(ask_torch.ACCEPTANCE, ask_torch.PYTHON, ask_torch.STABLE_TYPES),
-    *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_names.OUTPUT, record_torchscript.OUTPUT),
-    loaders.PATH,
+KINDS: Final = (
+    *("images", "exports", "operators", "registries", "assertions"),
+    *("headers", "layouts", "declarations", "names", "python"),
 )
-"""All files that depend on releases of torch."""
+"""The kinds of data in blocks: folders of the data on torch."""
 
+OUTPUTS: Final = (
+    *(DATA / name for name in (*KINDS, "architectures.txt")),
+    *(DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN, ask_torch.ACCEPTANCE, ask_torch.STABLE_TYPES),
+    *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_torchscript.OUTPUT, loaders.PATH),
+)
+"""All folders and files that depend on releases of torch."""
 
 _T = TypeVar("_T")
 
@@ -91,7 +100,7 @@ class Found:
         """
         build = _timed("libraries", lambda: read_build(package))
         self.builds.append(build)
-        release = Version(build.name[0]).public
+        release = Version(build.description["build"]).public
         if release not in self.headers:
             self.headers[release] = _timed("headers", lambda: read_include(package))
             self.stable[release] = build_stable_data.read(package)
@@ -150,36 +159,37 @@ def packages(versions: Iterable[str], wheels: Path | None, work: Path) -> Iterat
                 yield package, machine, cuda
 
 
-def write(found: Found) -> None:
-    """Put what was read into the data files."""
-    builds = found.builds
-    _rewrite(TORCHES / "images.bin", lambda data: torch_images.rewritten(data, found.images))
-    _rewrite(TORCHES / "exports.bin", lambda data: data_files.exports(data, builds))
-    _rewrite(TORCHES / "operators.bin", lambda data: data_files.operators(data, builds))
-    _rewrite(TORCHES / "registries.json.gz", lambda data: data_files.registries(data, builds))
-    _rewrite(TORCHES / "assertions.json", lambda data: data_files.places(data, builds))
-    _rewrite(TORCHES / "architectures.txt", lambda data: data_files.architectures(data.decode(), builds).encode())
-    _rewrite(TORCHES / "headers.bin", lambda data: data_files.headers(data, found.headers))
-    _rewrite(TORCHES / "layouts.bin", lambda data: data_files.class_layouts(data, found.layouts))
+def put(found: Found, builds: Collection[str] = (), releases: Collection[str] = ()) -> None:
+    """Put what was read into the data files, and take some builds and some releases out of them."""
+    on_machines = [f"{release} {machine.value}" for release in releases for machine in Machine]
+    read = {f"{release} {machine}": classes for (release, machine), classes in found.layouts.items()}
+    torch_images.put(DATA / "images", found.images, releases)
+    data_files.put_exports(DATA / "exports", found.builds, builds)
+    data_files.put_operators(DATA / "operators", found.builds, builds)
+    data_files.put_registries(DATA / "registries", found.builds, builds)
+    data_files.put_assertions(DATA / "assertions", found.builds, builds)
+    data_files.put_headers(DATA / "headers", found.headers, releases)
+    data_files.put_layouts(DATA / "layouts", read, on_machines)
+    record_names.put(DATA / "names", found.names, releases)
+    ask_torch.put(found.said, releases)
     _forget()
-    _rewrite(TORCHES / "declarations.bin", lambda data: data_files.declarations(data, found.headers))
-    _rewrite(DISPATCH / "keys.txt", lambda data: data_files.keys(data.decode(), builds).encode())
+    data_files.put_declarations(DATA / "declarations", found.headers, releases)
+    # Of releases that stay, a minor version or an operator may be known that those which go had alone.
     minors = {minor_of(str(version)) for version in embedded.versions()}
-    _rewrite(DISPATCH / "tags.txt", lambda data: data_files.tags(data.decode(), found.headers, minors).encode())
-    _rewrite(ATEN, lambda data: data_files.aten(data.decode(), found.headers).encode())
-    ask_torch.put(found.said)
-    _rewrite(record_names.OUTPUT, lambda data: record_names.rewritten(data, found.names))
-    _rewrite(
-        record_torchscript.OUTPUT, lambda data: record_torchscript.rewritten(data.decode(), found.torchscript).encode()
-    )
-    _rewrite(loaders.PATH, lambda data: record_loaders.rewritten(json.loads(data), found.loaders).encode())
+    operators = {str(name) for name in embedded_operators.table().all_names} if releases else None
+    _rewrite(DATA / "architectures.txt", lambda text: data_files.architectures(text, found.builds, builds))
+    _rewrite(DISPATCH / "keys.txt", lambda text: data_files.keys(text, found.builds, minors))
+    _rewrite(DISPATCH / "tags.txt", lambda text: data_files.tags(text, found.headers, minors))
+    _rewrite(ATEN, lambda text: data_files.aten(text, found.headers, operators))
+    _rewrite(record_torchscript.OUTPUT, lambda text: record_torchscript.rewritten(text, found.torchscript, releases))
+    _rewrite(loaders.PATH, lambda text: record_loaders.rewritten(json.loads(text), found.loaders, releases))
     build_python_data.write()
     build_stable_data.write(found.stable)
 
 
 def _forget() -> None:
     """Read the data files again that were read before."""
-    for module in (embedded, embedded_names, embedded_operators, layouts, layout_changes):
+    for module in (embedded, embedded_declarations, embedded_names, embedded_operators, layouts, layout_changes):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
@@ -188,39 +198,14 @@ def _forget() -> None:
 def remove(versions: Iterable[str]) -> None:
     """Take releases out of the data files; with a local tag, one of their builds."""
     wanted = set(versions)
-    builds = [(full, machine.value) for version, machine, full in embedded.builds() if {str(version), full} & wanted]
-    left = {str(version) for version, machine, full in embedded.builds() if (full, machine.value) not in builds}
-    gone = {str(version) for version in embedded.versions()} - left
-    machines = [(release, machine.value) for release in gone for machine in Machine]
-    _rewrite(TORCHES / "images.bin", lambda data: torch_images.rewritten(data, (), gone))
-    _rewrite(TORCHES / "declarations.bin", lambda data: data_files.declarations(data, {}, gone))
-    _rewrite(TORCHES / "exports.bin", lambda data: data_files.exports(data, (), builds))
-    _rewrite(TORCHES / "operators.bin", lambda data: data_files.operators(data, (), builds))
-    _rewrite(TORCHES / "registries.json.gz", lambda data: data_files.registries(data, (), builds))
-    _rewrite(TORCHES / "assertions.json", lambda data: data_files.places(data, (), builds))
-    _rewrite(TORCHES / "architectures.txt", lambda data: data_files.architectures(data.decode(), (), builds).encode())
-    _rewrite(TORCHES / "headers.bin", lambda data: data_files.headers(data, {}, gone))
-    _rewrite(TORCHES / "layouts.bin", lambda data: data_files.class_layouts(data, {}, machines))
-    _forget()
-    minors = {minor_of(release) for release in left}
-    operators = {str(name) for name in embedded_operators.table().all_names}
-    _rewrite(DISPATCH / "keys.txt", lambda data: data_files.keys(data.decode(), (), minors).encode())
-    _rewrite(DISPATCH / "tags.txt", lambda data: data_files.tags(data.decode(), {}, minors).encode())
-    _rewrite(ATEN, lambda data: data_files.aten(data.decode(), {}, operators).encode())
-    ask_torch.put({}, gone)
-    _rewrite(record_names.OUTPUT, lambda data: record_names.rewritten(data, {}, gone))
-    _rewrite(record_torchscript.OUTPUT, lambda data: record_torchscript.rewritten(data.decode(), {}, gone).encode())
-    _rewrite(loaders.PATH, lambda data: record_loaders.rewritten(json.loads(data), {}, gone).encode())
-    build_python_data.write()
-    build_stable_data.write({})
+    known = [(version, f"{full} {machine.value}", full) for version, machine, full in embedded.builds()]
+    gone = {build for version, build, full in known if {str(version), full} & wanted}
+    left = {version for version, build, _ in known if build not in gone}
+    put(Found(), gone, {str(version) for version in embedded.versions() if version not in left})
 
 
-def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
-    start, before = time.monotonic(), path.read_bytes()
-    after = change(before)
-    path.write_bytes(after)
-    state = "unchanged" if after == before else f"{len(before)} → {len(after)} bytes"
-    print(f"{path.name}: {state}, {time.monotonic() - start:.0f} s", flush=True)
+def _rewrite(path: Path, change: Callable[[str], str]) -> None:
+    path.write_text(change(path.read_text("utf-8")), "utf-8")
 
 
 def use_index(url: str) -> None:
@@ -265,7 +250,7 @@ def main() -> int:
             found.images += torch_images.read(version, Path(work))
     if not found.builds:
         raise SystemExit(f"there is no wheel of torch {' or '.join(arguments.versions)}")
-    write(found)
+    put(found)
     drift(arguments.versions[0])
     return 0
 

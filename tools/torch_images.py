@@ -1,6 +1,6 @@
-"""What is kept of torch for Windows and macOS: the names that its libraries export, of the newest releases.
+"""What is kept of torch for Windows and macOS: the names that its libraries export, from 2.9 on.
 
-``tools.release`` calls it for a release; the file holds all that is known of the others, so they are not fetched again.
+``tools.release`` calls it for a release.
 """
 
 from __future__ import annotations
@@ -8,22 +8,20 @@ from __future__ import annotations
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.binary.image_reader import read_images
-from abiscan.torches.names import NameTable, pack
+from abiscan.torches.names import NameTable
 from abiscan.torches.torch_images import LIBRARY, VERSION
+from tools.blocks import NAMES, read_files
 from tools.wheels import download_for
-
-NEWEST: Final = 10
-"""Releases that are kept for each system: those before them grow rare there, and cost 150 kB each."""
 
 _PLATFORMS: Final = {
     (ImageSystem.WINDOWS, Machine.X86_64): ("win_amd64",),
@@ -41,11 +39,6 @@ class ImageBuild:
     system: ImageSystem
     machine: Machine
     exports: Mapping[str, Iterable[str]]
-
-    @property
-    def order(self) -> tuple[str, str, Version]:
-        """The order of builds in the file."""
-        return self.system.value, self.machine.value, Version(self.build)
 
 
 def read(version: str, work: Path) -> list[ImageBuild]:
@@ -74,53 +67,33 @@ def read_wheel(wheel: Path, system: ImageSystem, machine: Machine) -> ImageBuild
     return ImageBuild(build=version[1], system=system, machine=machine, exports=exports)
 
 
-def rewritten(data: bytes, added: Iterable[ImageBuild], removed: Iterable[str] = ()) -> bytes:
-    """The file with some builds added or replaced, and some releases taken out."""
-    builds = {build.order: build for build in _unpacked(data)} | {build.order: build for build in added}
-    gone = set(removed)
-    kept = [build for build in builds.values() if Version(build.build).public not in gone]
-    newest: dict[tuple[ImageSystem, Machine], list[ImageBuild]] = {}
-    for build in sorted(kept, key=lambda build: build.order):
-        newest.setdefault((build.system, build.machine), []).append(build)
-    return packed([build for builds in newest.values() for build in builds[-NEWEST:]])
+def put(folder: Path, added: Iterable[ImageBuild], without: Collection[str] = ()) -> None:
+    """Put builds into ``data/images``: a column for each library.
 
-
-def packed(builds: Iterable[ImageBuild]) -> bytes:
-    """The file: a table of names, and in its meta data the builds, each with the column of each library."""
-    columns: dict[str, int] = {}
-    records: list[dict[str, Any]] = []
-    number = 0
-    for build in builds:
-        libraries = {}
-        for library, names in sorted(build.exports.items()):
-            libraries[library] = number
-            for name in names:
-                columns[name] = columns.get(name, 0) | 1 << number
-            number += 1
-        records.append(
-            {
-                "build": build.build,
-                "system": build.system.value,
-                "machine": build.machine.value,
-                "libraries": libraries,
-            }
-        )
-    return pack(columns, {"builds": records})
-
-
-def _unpacked(data: bytes) -> list[ImageBuild]:
-    table = NameTable(data)
-    names: dict[int, list[str]] = {}
-    for columns, exported in table.by_columns().items():
-        for column in range(columns.bit_length()):
-            if columns >> column & 1:
-                names.setdefault(column, []).extend(exported)
-    return [
-        ImageBuild(
-            build=record["build"],
-            system=ImageSystem(record["system"]),
-            machine=Machine(record["machine"]),
-            exports={library: sorted(names.get(column, ())) for library, column in record["libraries"].items()},
-        )
-        for record in table.meta["builds"]
+    :param without: releases to leave out
+    """
+    table = NameTable(read_files(folder))
+    records = {" ".join((record["build"], record["system"], record["machine"])): record for record in table.meta}
+    content: dict[str, Iterable[str]] = {}
+    for build in added:
+        name = " ".join((build.build, build.system.value, build.machine.value))
+        libraries = sorted(build.exports)
+        records[name] = {
+            "build": build.build,
+            "system": build.system.value,
+            "machine": build.machine.value,
+            "libraries": libraries,
+        }
+        content |= {f"{name} {library}": build.exports[library] for library in libraries}
+    replaced = {column.rpartition(" ")[0] for column in content}
+    gone = [
+        column
+        for column in table.columns
+        if column.rpartition(" ")[0] in replaced or Version(column.partition(" ")[0]).public in without
     ]
+    NAMES.put(
+        folder,
+        content,
+        gone,
+        lambda columns: [records[build] for build in dict.fromkeys(column.rpartition(" ")[0] for column in columns)],
+    )

@@ -314,7 +314,7 @@ class Resolver:
             parts: tuple[_Groups, _Groups] = ({}, {})
             for number, reference in enumerate(candidates):
                 part = parts[possible.may_have(reference)]
-                part.setdefault(tuple(table.columns(reference.name) for table in columns), []).append(
+                part.setdefault(tuple(table.columns_with(reference.name) for table in columns), []).append(
                     (number, reference)
                 )
             self._split[key] = parts

@@ -128,7 +128,7 @@ def compare_sides(old: Side, new: Side, use: Use | None = None) -> Comparison:
 
 
 def _has_names(side: Side) -> bool:
-    return side.version in embedded_names.table().releases
+    return side.version in embedded_names.table().numbers
 
 
 def _has_layouts(side: Side) -> bool:

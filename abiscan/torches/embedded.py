@@ -1,7 +1,8 @@
 """The embedded torch releases, by number; nothing needs to be installed.
 
-``data/exports.bin`` is made by ``tools/release.py`` from the wheels of the releases. It has what the model
-of a load needs to know about torch: its libraries, their dependencies, and the names that they export.
+``data/exports`` is made by ``tools/release.py`` from the wheels of the releases. It has what the model of a load needs
+to know about torch: its libraries, their dependencies, and the names that they export. A column is a library of a
+build.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-import mmap
 import operator
 import posixpath
 from collections.abc import Iterable, Mapping
@@ -37,16 +37,14 @@ SITE: Final = "/site-packages"
 @functools.cache
 def versions(machine: Machine | None = None) -> tuple[TorchVersion, ...]:
     """Return the embedded releases, oldest first: all, or those for one machine."""
-    records = _make_table().meta["releases"] if machine is None else _list_records(machine)
+    records = _all_records() if machine is None else _list_records(machine)
     return tuple(sorted(set(map(_version_of, records))))
 
 
 @functools.cache
 def builds() -> tuple[tuple[TorchVersion, Machine, str], ...]:
     """Return all embedded builds, oldest first: their release, their machine, their full version."""
-    return tuple(
-        (_version_of(record), Machine(record["machine"]), record["build"]) for record in _make_table().meta["releases"]
-    )
+    return tuple((_version_of(record), Machine(record["machine"]), record["build"]) for record in _all_records())
 
 
 def libraries(text: str, machine: Machine) -> tuple[str, ...]:
@@ -58,9 +56,10 @@ def libraries(text: str, machine: Machine) -> tuple[str, ...]:
 
 
 def data_sizes() -> dict[str, int]:
-    """Return the embedded data files: name → size in bytes."""
+    """Return the kinds of embedded data: name of their folder, or of their only file → size in bytes."""
     folder = resources.files("abiscan.torches").joinpath("data")
-    return {file.name: len(file.read_bytes()) for file in sorted(folder.iterdir(), key=lambda file: file.name)}
+    kinds = {kind.name: kind.iterdir() if kind.is_dir() else [kind] for kind in folder.iterdir()}
+    return {name: sum(len(file.read_bytes()) for file in files) for name, files in sorted(kinds.items())}
 
 
 def build(text: str, machine: Machine) -> str:
@@ -97,14 +96,14 @@ def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
     """Return the releases that export ``name``; for a CUDA symbol of any release, also those embedded as CPU builds."""
-    return _find_releases(_make_table().columns(name), machine, "cuda" in name.lower())
+    return _find_releases(_make_table().columns_with(name), machine, "cuda" in name.lower())
 
 
 @functools.lru_cache(maxsize=4096)
 def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bool]:
     """Tell whether each release exports a name, oldest first; a CUDA symbol counts in builds with CUDA alone."""
     # A column is one library of one build, so a release has the name if any library of any of its builds does.
-    columns = _make_table().columns(name)
+    columns = _make_table().columns_with(name)
     of_cuda = "cuda" in name.lower()
     exported: dict[TorchVersion, bool] = {}
     for record in _list_records(machine):
@@ -117,7 +116,7 @@ def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bo
 
 def libraries_exporting(name: str, machine: Machine) -> frozenset[str]:
     """Return the libraries of torch that export a name in any release."""
-    columns = _make_table().columns(name)
+    columns = _make_table().columns_with(name)
     return frozenset(
         library
         for record in (_list_records(machine) if columns else ())
@@ -162,7 +161,18 @@ def _columns_of_builds(machine: Machine) -> dict[str, int]:
 
 @functools.cache
 def _list_records(machine: Machine) -> list[dict[str, Any]]:
-    return [record for record in _make_table().meta["releases"] if record["machine"] == machine.value]
+    return [record for record in _all_records() if record["machine"] == machine.value]
+
+
+@functools.cache
+def _all_records() -> list[dict[str, Any]]:
+    """Return what is kept of each build, oldest first, with the columns of its libraries."""
+    columns = itertools.count()
+    records = _make_table().meta
+    for record in records:
+        for _, library in sorted(record["libraries"].items()):
+            library["column"] = next(columns)
+    return sorted(records, key=lambda record: (TorchVersion(record["build"]), record["machine"]))
 
 
 def _records_meant(text: str, machine: Machine) -> list[dict[str, Any]]:
@@ -350,15 +360,12 @@ def _public_version(build: str) -> TorchVersion:
 
 @functools.cache
 def _make_table() -> NameTable:
-    # Mapped: most of it is the text of names, which is rarely needed.
-    content = resources.files("abiscan.torches").joinpath("data/exports.bin")
-    with resources.as_file(content) as path, path.open("rb") as file:
-        return NameTable(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return NameTable.of("exports")
 
 
 def any_exports(name: str) -> bool:
     """Whether a library of any release exports a symbol."""
-    return bool(_make_table().columns(name))
+    return bool(_make_table().columns_with(name))
 
 
 def _list_libraries(record: dict[str, Any]) -> dict[str, SharedObject]:

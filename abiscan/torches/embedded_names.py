@@ -1,6 +1,7 @@
 """The Python names of the embedded releases of torch.
 
-``data/names.bin`` is made by ``tools/record_names.py`` from the wheels of the releases; see ``python_table``.
+``data/names`` is made by ``tools/record_names.py`` from the wheels of the releases. Its keys are modules and classes,
+and a mark says what is known of one: see ``marks``.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Sequence
-from importlib import resources
 from typing import Final
 
+from abiscan.inputs.version import TorchVersion
 from abiscan.python.module_names import ModuleNames
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, NameSource, TorchNames, is_core, of_marks
-from abiscan.torches.python_table import PythonTable
+from abiscan.torches.marks import SEPARATOR, MarkTable
 from abiscan.torches.release_sets import COMPILED, ReleaseSets
 
 SOURCES: Final = "=sources"
@@ -25,21 +26,26 @@ _OF_BUILD: Final = "torch/version.py"
 @functools.lru_cache(maxsize=4)
 def names(release: str) -> TorchNames | None:
     """Return the names of an embedded release (``2.13.0``); None if it is not embedded."""
-    return TorchNames(source_of(release), was_there, is_written) if release in table().releases else None
+    return TorchNames(source_of(release), was_there, is_written) if release in table().numbers else None
+
+
+def releases() -> tuple[str, ...]:
+    """Return the numbers of all releases in the data, oldest first."""
+    return tuple(sorted(table().columns, key=TorchVersion))
 
 
 def source_of(release: str) -> NameSource:
     """Return what the table says of an embedded release."""
-    return _Release(release)
+    return _Release(table().numbers[release])
 
 
 def was_there(name: str) -> bool:
     """Whether some embedded release certainly has a name; quicker than its history."""
     owner, _, last = name.rpartition(".")
     if owner in CLASSES:
-        return bool(table().releases_of(f"{CLASS}{owner}").keys() & {last, f"{last}?"})
-    marks = table().releases_of(owner)
-    if last in marks or table().releases_of(name):
+        return bool(table().marks_of(f"{CLASS}{owner}").keys() & {last, f"{last}?"})
+    marks = table().marks_of(owner)
+    if last in marks or table().marks_of(name):
         return True
     # Of the stars, only those of what is compiled bring names for certain.
     stars = (mark[1:] for mark in marks if mark[0] == "*" and is_core(mark[1:]))
@@ -64,22 +70,22 @@ def digest_of(files: Iterable[tuple[str, int, int]]) -> str:
 
 def release_with(digest: str) -> str | None:
     """Return the embedded release whose Python files have a digest; None if no release has it."""
-    bits = table().releases_of(SOURCES).get(digest, 0)
-    return table().releases[bits.bit_length() - 1] if bits else None
+    bits = table().marks_of(SOURCES).get(digest, 0)
+    return table().columns[bits.bit_length() - 1] if bits else None
 
 
 class _Release:
     """One column of the table."""
 
-    def __init__(self, release: str) -> None:
-        self._release, self._bit = release, 1 << table().number_of(release)
+    def __init__(self, column: int) -> None:
+        self._column, self._bit = column, 1 << column
         self._sets = _sets_of(table())
         self._modules: dict[str, ModuleNames | None] = {}
 
     def module(self, name: str) -> ModuleNames | None:
         """Return what is known of a module."""
         if name not in self._modules:
-            self._modules[name] = _find_module(table().lines_of(name, self._release))
+            self._modules[name] = _find_module(table().lines_in(name, self._column))
         return self._modules[name]
 
     def is_module(self, name: str) -> bool:
@@ -122,7 +128,7 @@ def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
 
 
 @functools.lru_cache(maxsize=2)
-def _sets_of(names: PythonTable) -> ReleaseSets:
+def _sets_of(names: MarkTable) -> ReleaseSets:
     return ReleaseSets(names)
 
 
@@ -131,10 +137,10 @@ def _find_module(lines: tuple[str, ...]) -> ModuleNames | None:
     """Return what some lines of the table say of their module. Most releases that follow each other have the same
     ones.
     """
-    return of_marks(frozenset(mark for marks in lines for mark in marks.split(" ")))
+    return of_marks(frozenset(mark for marks in lines for mark in marks.split(SEPARATOR)))
 
 
 @functools.cache
-def table() -> PythonTable:
-    """Return the data file, read on first use."""
-    return PythonTable(resources.files("abiscan.torches").joinpath("data/names.bin").read_bytes())
+def table() -> MarkTable:
+    """Return the data, opened on first use."""
+    return MarkTable.of("names")

@@ -1,15 +1,12 @@
 """The operators of the embedded torch releases, by number; nothing needs to be installed.
 
-``data/operators.bin`` is made by ``tools/release.py`` from the libraries of each build. Most of the data are
-the same from one release to the next, so each item is stored once, with the set of builds that have it. Operators are
-sorted by name and compressed in blocks: looking one up decompresses one block, which has it for all releases.
+``data/operators`` is made by ``tools/release.py`` from the libraries of each build; see ``operator_format``.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping
-from importlib import resources
 
 import msgspec.structs
 
@@ -61,22 +58,17 @@ def find_build(libraries: Mapping[str, str], machine: Machine) -> str | None:
 
     :param libraries: the result of ``from_libs.identify_libraries`` for a torch
     """
-    for build in table().builds if libraries else ():
+    for build in table().meta if libraries else ():
         if build["machine"] == machine.value and build["libraries"] == libraries:
             return str(build["build"])
     return None
 
 
 def _build_number(build: str, machine: Machine) -> int:
-    return _list_numbers()[build, machine.value]
-
-
-@functools.cache
-def _list_numbers() -> dict[tuple[str, str], int]:
-    return {(build["build"], build["machine"]): number for number, build in enumerate(table().builds)}
+    return table().numbers[f"{build} {machine.value}"]
 
 
 @functools.cache
 def table() -> OperatorTable:
-    """Return the data file, read on first use."""
-    return OperatorTable(resources.files("abiscan.torches").joinpath("data/operators.bin").read_bytes())
+    """Return the data, opened on first use."""
+    return OperatorTable.of("operators")

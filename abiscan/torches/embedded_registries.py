@@ -1,20 +1,18 @@
-"""The entries in torch's other registries, for some of the embedded builds.
+"""The entries in torch's other registries, for the embedded builds.
 
-``data/registries.json.gz`` is made by ``tools/release.py``: each entry once, with the set of builds that
-have it. A set is a number with one bit for each of ``builds``.
+``data/registries`` is made by ``tools/release.py``. Its keys are registries, and a mark of one is the key and the
+priority of an entry, as JSON: see ``marks``.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-from importlib import resources
-from typing import Any, Final
+
+from msgspec.json import decode
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import RegistryEntry
-
-NAME: Final = "registries.json.gz"
+from abiscan.torches.marks import MarkTable
 
 
 def entries(build: str, machine: Machine) -> tuple[RegistryEntry, ...] | None:
@@ -22,20 +20,13 @@ def entries(build: str, machine: Machine) -> tuple[RegistryEntry, ...] | None:
 
     :param build: its full version: ``2.13.0+cpu``
     """
-    name = f"{build} {machine.value}"
-    if name not in data()["builds"]:
+    column = table().numbers.get(f"{build} {machine.value}")
+    if column is None:
         return None
-    bit = 1 << data()["builds"].index(name)
-    return tuple(
-        RegistryEntry(registry, key, priority)
-        for registry, key, priority, builds in data()["entries"]
-        if int(builds, 16) & bit
-    )
+    return tuple(RegistryEntry(registry, *decode(mark)) for registry, mark in table().items_in(column))
 
 
 @functools.cache
-def data() -> Any:
-    """Return the data file, read on first use."""
-    import gzip
-
-    return json.loads(gzip.decompress(resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()))
+def table() -> MarkTable:
+    """Return the data, opened on first use."""
+    return MarkTable.of("registries")

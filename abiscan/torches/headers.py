@@ -2,7 +2,7 @@
 
 Code that an extension inlines from a header contains the text of its assertions, which has the source line:
 ``… INTERNAL ASSERT FAILED at "…/torch/include/c10/core/TensorImpl.h":1733``. Line numbers change with every release, so
-a few of them identify the headers that the extension was compiled with. ``data/headers.bin`` is made by
+a few of them identify the headers that the extension was compiled with. ``data/headers`` is made by
 ``tools/release.py``.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from importlib import resources
 from typing import Final
 
 from abiscan.binary.elf import SourceLine
@@ -30,14 +29,14 @@ def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]]
     :return: None if no release has an assertion there
     """
     for text in lines_of(place):
-        if columns := _make_table().columns(text):
+        if columns := _make_table().columns_with(text):
             return text, _list_versions(columns)
     return None
 
 
 def releases() -> tuple[str, ...]:
     """Return the numbers of all releases in the data, oldest first."""
-    return tuple(_make_table().meta["releases"])
+    return tuple(sorted(_make_table().columns, key=TorchVersion))
 
 
 def assertion_lines(text: str) -> Iterator[int]:
@@ -73,11 +72,9 @@ def lines_of(place: SourceLine) -> Iterator[str]:
 
 @functools.cache
 def _list_versions(columns: int) -> frozenset[TorchVersion]:
-    return frozenset(
-        TorchVersion(text) for bit, text in enumerate(_make_table().meta["releases"]) if columns >> bit & 1
-    )
+    return frozenset(TorchVersion(text) for bit, text in enumerate(_make_table().columns) if columns >> bit & 1)
 
 
 @functools.cache
 def _make_table() -> NameTable:
-    return NameTable(resources.files("abiscan.torches").joinpath("data/headers.bin").read_bytes())
+    return NameTable.of("headers")

@@ -1,33 +1,24 @@
 """The memory layouts of torch's classes, by release and name; nothing needs to be installed.
 
-``data/layouts.bin`` is made by ``tools/release.py`` from the headers of the releases. The bytes of the file::
-
-    magic (8) | size of the header (4, little-endian) | header (zlib-compressed JSON) | blocks
-
-The header has ``builds`` (each a version and a machine) and ``blocks`` (each the first class in it and its compressed
-size). A block is zlib-compressed JSON: class → its distinct layouts and its distinct virtual tables, each with the bit
-set of the builds that have it. One lookup decompresses one block.
+``data/layouts`` is made by ``tools/release.py`` from the headers of the releases. Its keys are classes, and a mark of
+one is its layout or its virtual table, as JSON: see ``marks``.
 """
 
 from __future__ import annotations
 
-import bisect
 import functools
-import json
-import struct
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import resources
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from msgspec.json import decode
 
 from abiscan.binary.elf import Machine
-from abiscan.inputs.inflation import decompress
 from abiscan.inputs.version import TorchVersion
+from abiscan.torches.marks import MarkTable
 
-MAGIC: Final = b"ABISLAY\x02"
-_BLOCK: Final = 8  # classes
+LAYOUT: Final = "L"
+VTABLE: Final = "V"
+"""What the marks of a class begin with."""
 
 
 class Field(NamedTuple):
@@ -109,132 +100,55 @@ def find_layout(name: str, version: str, machine: Machine) -> Layout | None:
     :param name: as in ``c10::FunctionSchema``
     :param version: the number of a release, ``2.6.0``
     """
-    packed = _make_table().find_class(name, version, machine)
-    row = packed[0] if packed else None
-    return as_layout(name, row) if row is not None else None
+    mark = _find_mark(name, version, machine, LAYOUT)
+    return None if mark is None else _read_layout(name, mark)
 
 
 def find_vtable(name: str, version: str, machine: Machine) -> VTable | None:
     """Return the virtual functions of a class; None if it has none, or the release lacks the class or is not
     embedded.
     """
-    packed = _make_table().find_class(name, version, machine)
-    row = packed[1] if packed else None
-    return VTable(name, tuple(row)) if row is not None else None
+    mark = _find_mark(name, version, machine, VTABLE)
+    return None if mark is None else VTable(name, tuple(decode(mark[1:])))
 
 
 def is_known(version: str, machine: Machine) -> bool:
     """Whether the layouts of a release are embedded."""
-    return _make_table().column(version, machine) is not None
+    return _column_of(version, machine) is not None
 
 
 def list_classes(version: str, machine: Machine) -> Iterator[Layout]:
     """Yield all classes of a release, by name."""
-    column = _make_table().column(version, machine)
+    column = _column_of(version, machine)
     if column is not None:
-        for name, (rows, _) in _make_table().items():
-            row = _find_variant(rows, column)
-            if row is not None:
-                yield as_layout(name, row)
+        for name, mark in _make_table().items_in(column):
+            if mark[0] == LAYOUT:
+                yield _read_layout(name, mark)
+
+
+def _find_mark(name: str, version: str, machine: Machine, kind: str) -> str | None:
+    """Return the mark of a class that begins with a letter; None if there is none in the release."""
+    column = _column_of(version, machine)
+    marks = () if column is None else _make_table().marks_in(name, column)
+    return next((mark for mark in marks if mark[0] == kind), None)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_layout(name: str, mark: str) -> Layout:
+    return as_layout(name, decode(mark[1:]))
+
+
+@functools.cache
+def _column_of(version: str, machine: Machine) -> int | None:
+    return _make_table().numbers.get(f"{TorchVersion(version).of_release} {machine.value}")
 
 
 def as_layout(name: str, row: Sequence[Any]) -> Layout:
-    """Return a class from a row, as ``pack`` takes it."""
+    """Return a class from a row: size, alignment, bases, fields."""
     size, align, bases, fields = row
     return Layout(name, size, align, tuple(Base(*base) for base in bases), tuple(Field(*field) for field in fields))
 
 
-class _Table:
-    """The content of a file made by ``pack``."""
-
-    def __init__(self, content: bytes) -> None:
-        if not content.startswith(MAGIC):
-            raise ValueError("not a table of layouts")
-        (size,) = struct.unpack_from("<I", content, len(MAGIC))
-        start = len(MAGIC) + 4
-        header = decode(decompress(content[start : start + size]))
-        self.builds = [(str(version), str(machine)) for version, machine in header["builds"]]
-        self._columns = {
-            (TorchVersion(version), machine): column for column, (version, machine) in enumerate(header["builds"])
-        }
-        self._first = [name for name, _ in header["blocks"]]
-        self._data = content
-        self._offsets = [start + size]
-        for _, length in header["blocks"]:
-            self._offsets.append(self._offsets[-1] + length)
-        self._block = functools.cache(self._read_block)
-        self.column = functools.cache(self._find_column)
-        """The number of a build; None if it is not in the table."""
-
-    def _find_column(self, version: str, machine: Machine) -> int | None:
-        return self._columns.get((TorchVersion(version).of_release, machine.value))
-
-    def find_class(self, name: str, version: str, machine: Machine) -> tuple[Any, Any] | None:
-        """Return the layout and the virtual table of a class, as packed; None if the table has no such class or
-        build.
-        """
-        column = self.column(version, machine)
-        # The block that would have the name begins with the last first name that is not behind it.
-        number = bisect.bisect_right(self._first, name) - 1
-        if column is None or number < 0 or (variants := self._block(number).get(name)) is None:
-            return None
-        return _find_variant(variants[0], column), _find_variant(variants[1], column)
-
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield every class with all of its variants."""
-        for number in range(len(self._first)):
-            yield from self._block(number).items()
-
-    def _read_block(self, number: int) -> dict[str, Any]:
-        block: dict[str, Any] = decode(decompress(self._data[self._offsets[number] : self._offsets[number + 1]]))
-        return block
-
-
-def _find_variant(variants: Sequence[Sequence[Any]], column: int) -> Any:
-    return next((value for bits, value in variants if int(bits, 16) >> column & 1), None)
-
-
 @functools.cache
-def _make_table() -> _Table:
-    return _Table(resources.files("abiscan.torches").joinpath("data/layouts.bin").read_bytes())
-
-
-def pack(
-    builds: Iterable[tuple[str, str]], variants: Mapping[str, tuple[Mapping[Any, int], Mapping[Any, int]]]
-) -> bytes:
-    """Return the bytes of a file. The same input gives the same bytes.
-
-    :param builds: version and machine of each bit, from the lowest
-    :param variants: class → (layout → builds, slots → builds), builds as a bit set
-    """
-    # Sorted, so that a look-up finds its block by the first name of each, and the same input gives the same bytes.
-    names = sorted(variants)
-    blocks, index = [], []
-    for start in range(0, len(names), _BLOCK):
-        part = {name: [_sort_variants(variant) for variant in variants[name]] for name in names[start : start + _BLOCK]}
-        text = json.dumps(part, separators=(",", ":"))
-        blocks.append(zlib.compress(text.encode(), 9))
-        index.append([names[start], len(blocks[-1])])
-    header = json.dumps({"builds": list(builds), "blocks": index})
-    packed = zlib.compress(header.encode(), 9)
-    return b"".join([MAGIC, struct.pack("<I", len(packed)), packed, *blocks])
-
-
-def unpack(content: bytes) -> tuple[list[tuple[str, str]], dict[str, tuple[dict[Any, int], dict[Any, int]]]]:
-    """Return the arguments of ``pack`` that give a file."""
-    table = _Table(content)
-    variants = {name: tuple(map(_list_variants, packed)) for name, packed in table.items()}
-    return table.builds, {name: (rows, slots) for name, (rows, slots) in variants.items()}
-
-
-def _list_variants(packed: Sequence[Sequence[Any]]) -> dict[Any, int]:
-    return {_freeze_lists(value): int(bits, 16) for bits, value in packed}
-
-
-def _freeze_lists(value: Any) -> Any:
-    return tuple(map(_freeze_lists, value)) if isinstance(value, list) else value
-
-
-def _sort_variants(variants: Mapping[Any, int]) -> list[tuple[str, Any]]:
-    """Return each variant once, the variants of the oldest builds first (by their lowest bit)."""
-    return [(f"{bits:x}", value) for value, bits in sorted(variants.items(), key=lambda item: item[1] & -item[1])]
+def _make_table() -> MarkTable:
+    return MarkTable.of("layouts")

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.torches import embedded_names
-from abiscan.torches.python_table import Marks
+from abiscan.torches.marks import Marks
 
 _IMPORTED: Final = frozenset({*sys.stdlib_module_names, *dir(typing), "annotations", "log", "logger", "np", "torch"})
 """What modules import for themselves: it is theirs, but nobody takes it from them."""
@@ -58,10 +58,10 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
         return _is_public(name) if prefixes is None else name in prefixes
 
     table = embedded_names.table()
-    was = _Side(names=before, bit=1 << table.number_of(old))
-    now = _Side(names=after, bit=1 << table.number_of(new))
+    was = _Side(names=before, bit=1 << table.numbers[old])
+    now = _Side(names=after, bit=1 << table.numbers[new])
     added, removed, signatures = set[str](), set[str](), list[SignatureChange]()
-    for module, marks in table.modules():
+    for module, marks in table.items():
         removed.update(filter(is_meant, _only_in(was, now, module, marks)))
         added.update(filter(is_meant, _only_in(now, was, module, marks)))
         signatures += (change for change in _list_signatures(was, now, module, marks) if is_meant(change.name))

@@ -44,20 +44,19 @@ def history(name: str) -> NameHistory:
     """
     if not name.startswith("torch.") or not all(part.isidentifier() for part in name.split(".")):
         raise InputError(name, "is not a name below torch", "pass one such as torch.amp.custom_bwd")
-    releases = tuple(embedded_names.table().releases)
+    releases = embedded_names.releases()
     answers = {
         release: _has_name(attributes, name) for release in releases if (attributes := embedded_names.names(release))
     }
     module, _, last = name.rpartition(".")
+    deprecating = embedded_names.table().columns_with(module, f"!{last}")
     return NameHistory(
         name=name,
         releases=releases,
         there=tuple(release for release, there in answers.items() if there is True),
         perhaps=tuple(release for release, there in answers.items() if there is None),
         lacking=tuple(release for release, there in answers.items() if there is False),
-        deprecated=tuple(
-            release for release in releases if f"!{last}" in embedded_names.table().marks(module, release)
-        ),
+        deprecated=tuple(release for release in releases if deprecating >> embedded_names.table().numbers[release] & 1),
     )
 
 

@@ -1,151 +1,166 @@
-"""Many symbol names and the libraries that export them, stored compactly, with fast lookup.
+"""Many symbol names and the libraries that export them, with fast lookup: see ``blocks``, whose items are the names.
 
-A name has a number, its class: the set of columns (libraries of a release) that export it. Names are looked up by hash
-and never compared; a name that is not in the table is mistaken for one that is once in 400 million times. For listing,
-names are stored too: sorted, front-coded, compressed block by block. The bytes of a file, numbers little-endian::
+Names are looked up by hash and never compared; a name that is not in a file is mistaken for one that is once in 400
+million times. For listing, names are stored too, sorted and front-coded. The sections of a file::
 
-    magic (8) | number of names (4), of classes (4) | sizes of the parts (8 of 4) | the parts:
-        meta      zlib: the writer's own data, as JSON
-        columns   zlib: for each class, its set of columns as a number of as many bytes as the widest takes
-        starts    for each bucket, where its names begin among the hashes (4), and the end
-        hashes    for each name the lower half of its hash (4), sorted in each bucket; the upper bits are the bucket
-        classes   the class of each name (2), in the same order
-        listed    zlib: the class of each name (2), in the order of the blocks
-        index     zlib: the first name and the size of each block, as JSON
-        blocks    zlib, each: for each name the number of characters it shares with the one before (one byte, at most
-                  255), the rest of it, a newline
+    hashes    pages, not compressed. The upper bits of a hash are its page, the next 6 its bucket there. A page has for
+              each bucket where its names begin in the page (2), and the end; for each name the lower half of its hash
+              (4), sorted in each bucket; for each name the number of its set of columns (2), in the same order
+    listed    the number of the set of each name (2), in the order of the blocks
+    names     by their first name: for each name the number of characters it shares with the one before (one byte, at
+              most 255), the rest of it, a newline
 """
 
 from __future__ import annotations
 
-import array
 import bisect
 import functools
 import hashlib
 import itertools
-import json
-import mmap
-import struct
-import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.json import decode
 
 from abiscan.binary.symbols import Definition
-from abiscan.inputs.inflation import decompress
+from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table, numbers_in, open_files
 
-MAGIC: Final = b"ABISCAN\x04"
-_HEAD: Final = struct.Struct("<8sII8I")
-_BLOCK: Final = 512  # names
-_BUCKET: Final = 8  # names, on average
-_HASH_BITS: Final = 48
-_LOW_BITS: Final = 32
+BLOCK: Final = 512  # names
+BUCKETS: Final = 64  # of a page
+HASH_BITS: Final = 48
+LOW_BITS: Final = 32
+BUCKET_BITS: Final = BUCKETS.bit_length() - 1
 
 
-class NameTable:
-    """The names of a file made by ``pack``.
+class NameTable(Table):
+    """The names of one kind of data, each with the set of columns that export it."""
 
-    :raises ValueError: the bytes are not such a file
-    """
-
-    def __init__(self, content: bytes | mmap.mmap) -> None:
-        if content[: len(MAGIC)] != MAGIC:
-            raise ValueError("not a table of names")
-        _, count, class_count, *sizes = _HEAD.unpack_from(content)
-        ends = list(itertools.accumulate(sizes, initial=_HEAD.size))
-        view = memoryview(content)
-        parts = [view[start:end] for start, end in itertools.pairwise(ends)]
-        meta, columns, starts, hashes, classes, self._listed_part, self._index, self._blocks = parts
-        self.meta: Any = decode(decompress(meta))
-        self._columns = decompress(columns)
-        self._starts = _list_numbers("I", starts)
-        self._hashes = _list_numbers("I", hashes)
-        self._classes = _list_numbers("H", classes)
-        self._class_count = class_count
-        self._width = len(self._columns) // max(class_count, 1)
-        self._bits = _bucket_bits(count)
-        self.columns = functools.cache(self._look_up)
+    def __init__(self, files: Sequence[BlockFile]) -> None:
+        super().__init__(files)
+        self._files = [_NameFile(file, start) for file, start in zip(files, self.starts, strict=False)]
+        self.columns_with = functools.cache(self._look_up)
         """The bit set of columns that export a name; 0 if none does."""
+
+    @classmethod
+    def of(cls, kind: str) -> NameTable:
+        """Open the files of a kind."""
+        return cls(open_files(kind))
 
     def starting_with(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the names that begin with ``prefix``, in order, each with its columns."""
-        first, _ = self._block_index
-        # The first name with the prefix may be in the middle of the block before the first block that begins with it.
-        for number in range(max(bisect.bisect_right(first, prefix) - 1, 0), len(first)):
-            names = self._read_block(number)
-            for position in range(bisect.bisect_left(names, prefix), len(names)):
-                if not names[position].startswith(prefix):
-                    return
-                yield names[position], self.columns(names[position])
+        listed = (file.starting_with(prefix) for file in self._files)
+        names = listed if len(self._files) == 1 else [sorted(set(itertools.chain.from_iterable(listed)))]
+        for name in itertools.chain.from_iterable(names):
+            if bits := self.columns_with(name):
+                yield name, bits
 
     def by_columns(self, requested: Callable[[int], object] = bool) -> Mapping[int, Sequence[str]]:
         """Return the names by the bit set of columns that export them, in order: all, or those of the requested bit
         sets.
 
-        This takes as long as all of their blocks take, and needs no hash.
+        This takes as long as all of their blocks take, and needs no hash but for the names that a later file changes.
         """
-        sets = {number: bits for number, bits in enumerate(self._columns_of_classes) if requested(bits)}
-        # Classes are few, names are many: a block without a name of these classes is not decompressed.
-        groups: dict[int, list[str]] = {number: [] for number in sets}
-        for number in sorted(
-            {block for class_number in sets for block in self._blocks_of_classes.get(class_number, ())}
-        ):
-            classes = self._listed[number * _BLOCK : (number + 1) * _BLOCK]
-            for of_name, name in zip(classes, self._decode_block(number), strict=True):
-                if of_name in groups:
-                    groups[of_name].append(name)
-        return {bits: groups[number] for number, bits in sets.items()}
+        first, *later = self._files
+        changed = frozenset(name for file in later for name in file.starting_with(""))
+        sets = {bits: self._inherit_all(bits) for bits in first.sets}
+        groups: dict[int, list[str]] = {}
+        for own, names in first.by_set({own for own, bits in sets.items() if requested(bits)}).items():
+            kept = [name for name in names if name not in changed] if changed else names
+            groups.setdefault(sets[own], []).extend(kept)
+        for name in changed:
+            if (bits := self.columns_with(name)) and requested(bits):
+                groups.setdefault(bits, []).append(name)
+        return {bits: sorted(names) for bits, names in groups.items() if names} if changed else groups
 
     def _look_up(self, name: str) -> int:
-        number = self._find_class(name)
-        return self._columns_of_class(number) if number >= 0 else 0
+        bits = 0
+        for number, file in enumerate(self._files):
+            bits = (self.inherit(number, bits) if bits else 0) ^ file.columns_with(name)
+        return bits
 
-    def _find_class(self, name: str) -> int:
-        """Return the class of a name, -1 if it is not in the table."""
-        # The bucket is implied by the place, so only the lower bits are stored; to look a name up decompresses none.
-        bucket, low = _hash_name(name, self._bits)
-        start, end = self._starts[bucket], self._starts[bucket + 1]
-        position = bisect.bisect_left(self._hashes, low, start, end)
-        return self._classes[position] if position < end and self._hashes[position] == low else -1
+    def _inherit_all(self, bits: int) -> int:
+        for number in range(1, len(self._files)):
+            bits = self.inherit(number, bits)
+        return bits
+
+
+class _NameFile:
+    """One file, whose columns begin at a number."""
+
+    def __init__(self, file: BlockFile, start: int) -> None:
+        self._file, self._start = file, start
+        self._pages = file.section("hashes")
+        self._page_bits = len(self._pages).bit_length() - 1
+        self._page = functools.cache(self._read_page)
+        self._blocks = KeyedBlocks(file, "names")
+
+    def columns_with(self, name: str) -> int:
+        """Return the set of columns in which the file lists a name."""
+        # The page and the bucket are implied by the place, so only the lower bits are stored; to look a name up
+        # decompresses nothing.
+        page, bucket, low = hash_name(name, self._page_bits)
+        starts, hashes, sets = self._page(page)
+        start, end = starts[bucket], starts[bucket + 1]
+        position = bisect.bisect_left(hashes, low, start, end)
+        found = position < end and hashes[position] == low
+        return self._file.set(sets[position]) << self._start if found else 0
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """Yield the names that begin with ``prefix``, in order."""
+        # The first name with the prefix may be in the middle of the block before the first block that begins with it.
+        for number in range(max(self._blocks.find(prefix), 0), len(self._blocks)):
+            names = self._read_block(number)
+            for position in range(bisect.bisect_left(names, prefix), len(names)):
+                if not names[position].startswith(prefix):
+                    return
+                yield names[position]
+
+    @property
+    def sets(self) -> Iterator[int]:
+        """All sets of columns that names have."""
+        return (self._file.set(number) << self._start for number in range(self._file.set_count))
+
+    def by_set(self, requested: AbstractSet[int]) -> Mapping[int, list[str]]:
+        """Return the names, in order, by the requested sets of columns."""
+        # Sets are few, names are many: a block without a name of these sets is not decompressed.
+        numbers = {number: bits for number, bits in enumerate(self.sets) if bits in requested}
+        groups: dict[int, list[str]] = {number: [] for number in numbers}
+        for block in sorted({block for number in numbers for block in self._blocks_of_sets.get(number, ())}):
+            sets = self._listed[block * BLOCK : (block + 1) * BLOCK]
+            for number, name in zip(sets, self._decode_block(block), strict=True):
+                if number in groups:
+                    groups[number].append(name)
+        return {bits: groups[number] for number, bits in numbers.items()}
 
     @functools.cached_property
     def _listed(self) -> Sequence[int]:
-        """The class of each name, in the order of the blocks."""
-        return _list_numbers("H", decompress(self._listed_part))
+        """The number of the set of each name, in the order of the blocks."""
+        (block,) = self._file.section("listed")
+        return numbers_in("H", self._file.read(block))
 
     @functools.cached_property
-    def _blocks_of_classes(self) -> dict[int, list[int]]:
-        """The blocks that have names of each class."""
+    def _blocks_of_sets(self) -> dict[int, list[int]]:
+        """The blocks that have names of each set."""
         blocks: dict[int, list[int]] = {}
-        for number in range(len(self._block_index[0])):
-            for class_number in set(self._listed[number * _BLOCK : (number + 1) * _BLOCK]):
-                blocks.setdefault(class_number, []).append(number)
+        for block in range(len(self._blocks)):
+            for number in set(self._listed[block * BLOCK : (block + 1) * BLOCK]):
+                blocks.setdefault(number, []).append(block)
         return blocks
 
-    @functools.cached_property
-    def _columns_of_classes(self) -> list[int]:
-        return list(map(self._columns_of_class, range(self._class_count)))
-
-    def _columns_of_class(self, number: int) -> int:
-        return int.from_bytes(self._columns[number * self._width : (number + 1) * self._width], "little")
-
-    @functools.cached_property
-    def _block_index(self) -> tuple[list[str], list[int]]:
-        """The first name of each block; the offset of each block, and of the end."""
-        index = decode(decompress(self._index))
-        return [name for name, _ in index], list(itertools.accumulate((size for _, size in index), initial=0))
+    def _read_page(self, number: int) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Return a page: where each bucket begins; the hash of each name; the number of its set."""
+        page = self._file.raw(self._pages[number])
+        starts = numbers_in("H", page[: 2 * (BUCKETS + 1)])
+        hashes_end = 2 * (BUCKETS + 1) + 4 * starts[BUCKETS]
+        return starts, numbers_in("I", page[2 * (BUCKETS + 1) : hashes_end]), numbers_in("H", page[hashes_end:])
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - a table lives as long as the process; each block takes 50 kB
     def _read_block(self, number: int) -> list[str]:
         return self._decode_block(number)
 
     def _decode_block(self, number: int) -> list[str]:
-        _, offsets = self._block_index
-        block = decompress(self._blocks[offsets[number] : offsets[number + 1]])
+        block = self._blocks.read(number)
         # A count of shared characters may itself be a newline, so the search for the end begins after it.
         names: list[str] = []
         position, before = 0, b""
@@ -167,7 +182,7 @@ class ColumnNames(AbstractSet[str]):
         self._table, self._column = table, column
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and bool(self._table.columns(name) >> self._column & 1)
+        return isinstance(name, str) and bool(self._table.columns_with(name) >> self._column & 1)
 
     def __iter__(self) -> Iterator[str]:
         return self._list_names(lambda bits: bits >> self._column & 1)
@@ -197,78 +212,15 @@ class ColumnSymbols(Struct, frozen=True, kw_only=True):
 
     def find(self, name: str) -> tuple[Definition, ...]:
         """Return one definition if ``name`` is in the column."""
-        return _EXPORTED if self.table.columns(name) >> self.column & 1 else ()
+        return _EXPORTED if self.table.columns_with(name) >> self.column & 1 else ()
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Return the names that begin with ``prefix``."""
         return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
 
 
-def pack(columns: Mapping[str, int], meta: Any) -> bytes:
-    """Return the bytes of a table. The same input gives the same bytes.
-
-    :param columns: name → the bit set of columns that export it, not 0; names are printable ASCII
-    :raises ValueError: two names have the same hash
-    """
-    names = sorted(columns)
-    numbers: dict[int, int] = {}
-    for name in names:
-        numbers.setdefault(columns[name], len(numbers))
-    width = max((bits.bit_length() + 7) // 8 for bits in numbers) if numbers else 0
-    bits = _bucket_bits(len(names))
-    # A collision among the names of the table shows here, and would be an error of the data; one with a name that is
-    # not in the table cannot be seen (``_HASH_BITS``).
-    hashed = sorted((*_hash_name(name, bits), numbers[columns[name]]) for name in names)
-    if len({(bucket, low) for bucket, low, _ in hashed}) < len(names):
-        raise ValueError("two names have the same hash: change the hash")
-    starts = [bisect.bisect_left(hashed, (bucket,)) for bucket in range((1 << bits) + 1)]
-    blocks, index = [], []
-    for start in range(0, len(names), _BLOCK):
-        part = names[start : start + _BLOCK]
-        blocks.append(zlib.compress(_front_coded(part), 9))
-        index.append([part[0], len(blocks[-1])])
-    parts = [
-        zlib.compress(json.dumps(meta, sort_keys=True).encode(), 9),
-        zlib.compress(b"".join(number.to_bytes(width, "little") for number in numbers), 9),
-        struct.pack(f"<{len(starts)}I", *starts),
-        struct.pack(f"<{len(hashed)}I", *(low for _, low, _ in hashed)),
-        struct.pack(f"<{len(hashed)}H", *(number for _, _, number in hashed)),
-        zlib.compress(struct.pack(f"<{len(names)}H", *(numbers[columns[name]] for name in names)), 9),
-        zlib.compress(json.dumps(index).encode(), 9),
-        b"".join(blocks),
-    ]
-    return _HEAD.pack(MAGIC, len(names), len(numbers), *map(len, parts)) + b"".join(parts)
-
-
-def _hash_name(name: str, bits: int) -> tuple[int, int]:
-    """Return the bucket of a name, one of 2 to the power of ``bits``, and the rest of its hash."""
-    value = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=_HASH_BITS // 8).digest(), "little")
-    return value >> _LOW_BITS & (1 << bits) - 1, value & (1 << _LOW_BITS) - 1
-
-
-def _bucket_bits(count: int) -> int:
-    return min((count // _BUCKET).bit_length(), _HASH_BITS - _LOW_BITS)
-
-
-def _list_numbers(kind: Literal["I", "H"], content: bytes | memoryview) -> Sequence[int]:
-    if sys.byteorder == "little":
-        return memoryview(content).cast(kind)  # without a copy: a lookup reads a few of them
-    numbers = array.array(kind)
-    numbers.frombytes(content)
-    numbers.byteswap()
-    return numbers
-
-
-def _front_coded(names: list[str]) -> bytes:
-    lines, before = [], ""
-    for name in names:
-        # Sorted names share long beginnings; 255 is the most that one byte can say.
-        same = (
-            index
-            for index, (character, previous) in enumerate(zip(name, before, strict=False))
-            if character != previous
-        )
-        shared = min(next(same, min(len(name), len(before))), 255)
-        lines.append(bytes([shared]) + name[shared:].encode("ascii") + b"\n")
-        before = name
-    return b"".join(lines)
+def hash_name(name: str, page_bits: int) -> tuple[int, int, int]:
+    """Return the page of a name, one of 2 to the power of ``page_bits``, its bucket there, and the rest of its hash."""
+    value = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=HASH_BITS // 8).digest(), "little")
+    upper = value >> LOW_BITS
+    return upper >> BUCKET_BITS & (1 << page_bits) - 1, upper & BUCKETS - 1, value & (1 << LOW_BITS) - 1

@@ -1,14 +1,9 @@
 """The format of an operator table: the operators of many torch builds, each item once, with the builds that have it.
 
-The bytes of a file::
+A file (see ``blocks``) has the sections ``names``, those of all operators with the sets of builds that define each;
+``shared``, what the builds share; and ``operators``, by their names. All are JSON, and consist of
 
-    magic (8) | size of the header (4, little-endian) | header | names | what the builds share | blocks of operators
-
-Each part is compressed JSON (zlib). The header has ``builds`` (the writer's own data on each), the sizes of the two
-parts behind it, and the first name and size of each block. The names are those of all operators,
-with the sets of builds that define each. The other parts consist of
-
-- a *set of builds*: a bit set, by its number in a list of all sets;
+- a *set of builds*, by its number among the sets of the file;
 - a *place*, the source line of a registration: ``[file, line, count, line, count, ...]``, where each line is that of
   the next ``count`` builds of the accompanying set; or the number of a place that many registrations share;
 - a *row* for each operator: its name, its definitions, the C++ types of its kernels, its kernels in order, one after
@@ -19,15 +14,8 @@ JSON has no tuples: a tuple of fixed length here is a list in a file.
 
 from __future__ import annotations
 
-import json
-import zlib
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
-from msgspec.json import decode
-
-from abiscan.inputs.inflation import decompress
-
-MAGIC: Final = b"ABISCAN\x03"
 FALLBACKS: Final = ""
 """The name of the operator whose kernels are the fallbacks."""
 
@@ -64,26 +52,8 @@ class OperatorRow(NamedTuple):
     kernels: list[Any]
 
 
-class TableHeader(TypedDict):
-    """The part that is read first.
-
-    :ivar builds: the writer's own data on each
-    :ivar names: the size of the part with the names
-    :ivar shared: the size of the part that the builds share
-    :ivar blocks: the first name and the size of each block
-    """
-
-    builds: list[Any]
-    names: int
-    shared: int
-    blocks: list[tuple[str, int]]
-
-
 class SharedPart(TypedDict):
-    """What the builds share: numbered texts, and data that belong to no operator.
-
-    :ivar sets: sets of builds, hexadecimal
-    """
+    """What the builds share: numbered texts, and data that belong to no operator."""
 
     fallbacks: OperatorRow
     namespaces: list[NamespaceRow]
@@ -92,18 +62,7 @@ class SharedPart(TypedDict):
     aliases: list[tuple[list[tuple[int, list[int]]], SetNumber]]
     gaps: list[tuple[list[str], SetNumber]]
     places: list[tuple[Runs, SetNumber]]
-    sets: list[str]
     keys: list[str | None]
     tags: list[list[str]]
     roots: list[str]
     files: list[str | None]
-
-
-def compress_part(content: object) -> bytes:
-    """Return the bytes of a part."""
-    return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
-
-
-def decompress_part(content: bytes) -> Any:
-    """Return the content of a part."""
-    return decode(decompress(content))

@@ -9,15 +9,16 @@ import bisect
 import functools
 import itertools
 import operator
-import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
+
+from msgspec.json import decode
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table, open_files
 from abiscan.torches.operator_format import (
     KERNEL_VALUES,
-    MAGIC,
     WHOLE,
     NameRow,
     OperatorRow,
@@ -25,36 +26,23 @@ from abiscan.torches.operator_format import (
     Runs,
     SetNumber,
     SharedPart,
-    TableHeader,
-    decompress_part,
 )
 
 _MOST_CACHED: Final = 512  # blocks
 _T = TypeVar("_T")
 
 
-class OperatorTable:
-    """The operators of a file made by ``tools/operator_packer.py``.
+class OperatorTable(Table):
+    """The operators of builds. What two files have in common is in both: the order of kernels, and lines, change."""
 
-    :raises ValueError: the bytes are not such a file
-    """
+    def __init__(self, files: Sequence[BlockFile]) -> None:
+        super().__init__(files)
+        self._files = list(map(_OperatorFile, files))
 
-    def __init__(self, content: bytes) -> None:
-        if not content.startswith(MAGIC):
-            raise ValueError("not a table of operators")
-        (size,) = struct.unpack_from("<I", content, len(MAGIC))
-        start = len(MAGIC) + 4
-        header: TableHeader = decompress_part(content[start : start + size])
-        self.builds = header["builds"]
-        self._data = content
-        self._names_at = start + size
-        self._shared_at = self._names_at + header["names"]
-        self._first = [name for name, _ in header["blocks"]]
-        self._offsets = [self._shared_at + header["shared"]]
-        for _, length in header["blocks"]:
-            self._offsets.append(self._offsets[-1] + length)
-        self._block = functools.lru_cache(maxsize=_MOST_CACHED)(self._read_block)
-        self._view = functools.cache(lambda build: _Build(self._shared, self._sets, build))
+    @classmethod
+    def of(cls, kind: str) -> OperatorTable:
+        """Open the files of a kind."""
+        return cls(open_files(kind))
 
     def operators(self, build: int, names: Collection[str] | None = None) -> Operators:
         """Return the operators of one build.
@@ -62,8 +50,9 @@ class OperatorTable:
         :param build: its number
         :param names: only these operators, and their kernels; None for all
         """
-        view = self._view(build)
-        rows = list(self._list_rows(names))
+        file, column = self._find_file(build)
+        view = file.view(column)
+        rows = list(file.list_rows(names))
         return Operators(
             operators={operator.name: operator for row in rows for operator in view.definitions_of(row)},
             kernels=tuple(kernel for row in rows for kernel in view.kernels_of(row)),
@@ -77,30 +66,57 @@ class OperatorTable:
 
     def names(self, build: int) -> frozenset[str]:
         """Return the names of all operators of one build, in less time than the operators themselves take."""
-        return frozenset(name for name, builds in self._builds_of.items() if builds >> build & 1)
+        file, column = self._find_file(build)
+        return frozenset(name for name, builds in file.builds_of.items() if builds >> column & 1)
 
     def has_operator(self, build: int, name: str) -> bool:
         """Whether one build has an operator, or an overload of it; see ``DEFAULT_OVERLOAD``."""
+        file, column = self._find_file(build)
+        return file.has_operator(column, name)
+
+    def namespaces(self, build: int) -> frozenset[str]:
+        """Return the namespaces of the operators of one build."""
+        file, column = self._find_file(build)
+        return frozenset(name for name, builds in file.builds_of_namespaces.items() if builds >> column & 1)
+
+    @functools.cached_property
+    def all_names(self) -> frozenset[str]:
+        """The names of the operators of all builds."""
+        return frozenset(name for file in self._files for name, _ in file.defined)
+
+    def _find_file(self, build: int) -> tuple[_OperatorFile, int]:
+        """Return the file that has a build, and the number of its column there."""
+        number = bisect.bisect_right(self.starts, build) - 1
+        return self._files[number], build - self.starts[number]
+
+
+class _OperatorFile:
+    """The builds of one file."""
+
+    def __init__(self, file: BlockFile) -> None:
+        self._file = file
+        self._blocks = KeyedBlocks(file, "operators")
+        self._block = functools.lru_cache(maxsize=_MOST_CACHED)(self._read_block)
+        self.view = functools.cache(lambda build: _Build(self._shared, self._sets, build))
+
+    def has_operator(self, build: int, name: str) -> bool:
         exact = name.endswith(DEFAULT_OVERLOAD)
         name = name.removesuffix(DEFAULT_OVERLOAD)
         # In the order of the alphabet, the overloads follow the operator without one: no letter, digit or underscore
         # comes before the dot.
-        first = bisect.bisect_left(self._defined, name, key=operator.itemgetter(0))
-        for defined, sets in itertools.islice(self._defined, first, None):
+        first = bisect.bisect_left(self.defined, name, key=operator.itemgetter(0))
+        for defined, sets in itertools.islice(self.defined, first, None):
             if defined != name and (exact or not defined.startswith(f"{name}.")):
                 return False
             if any(self._sets[number] >> build & 1 for number in sets):
                 return True
         return False
 
-    def namespaces(self, build: int) -> frozenset[str]:
-        """Return the namespaces of the operators of one build."""
-        return frozenset(name for name, builds in self._builds_of_namespaces.items() if builds >> build & 1)
-
     @functools.cached_property
-    def _builds_of_namespaces(self) -> dict[str, int]:
+    def builds_of_namespaces(self) -> dict[str, int]:
+        """The builds that have operators in each namespace, as a bit set."""
         numbers: dict[str, set[int]] = {}
-        for name, sets in self._defined:
+        for name, sets in self.defined:
             numbers.setdefault(name.partition("::")[0], set()).update(sets)
         return {
             namespace: functools.reduce(operator.or_, (self._sets[number] for number in of_namespace), 0)
@@ -108,48 +124,40 @@ class OperatorTable:
         }
 
     @functools.cached_property
-    def _builds_of(self) -> dict[str, int]:
+    def builds_of(self) -> dict[str, int]:
         """The builds that define each operator of any build, as a bit set."""
-        builds_of = dict.fromkeys(self.all_names, 0)
-        for name, sets in self._defined:
-            for number in sets:
-                builds_of[name] |= self._sets[number]
-        return builds_of
+        return {name: functools.reduce(operator.or_, (self._sets[n] for n in sets), 0) for name, sets in self.defined}
 
     @functools.cached_property
-    def all_names(self) -> frozenset[str]:
-        """The names of the operators of all builds."""
-        return frozenset(name for name, _ in self._defined)
-
-    @functools.cached_property
-    def _defined(self) -> list[NameRow]:
+    def defined(self) -> list[NameRow]:
         """The operators of all builds, each with the sets of builds that define it."""
-        defined: list[NameRow] = decompress_part(self._data[self._names_at : self._shared_at])
+        (block,) = self._file.section("names")
+        defined: list[NameRow] = decode(self._file.read(block))
         return defined
 
-    def _list_rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
+    def list_rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
         if names is None:
-            for number in range(len(self._first)):
+            for number in range(len(self._blocks)):
                 yield from self._read_block(number).values()
             return
         # In order, so that names in one block follow each other, and that is decompressed once.
         for name in sorted(set(names)):
-            number = bisect.bisect_right(self._first, name) - 1
+            number = self._blocks.find(name)
             if number >= 0 and (row := self._block(number).get(name)):
                 yield row
 
     def _read_block(self, number: int) -> dict[str, OperatorRow]:
-        rows = decompress_part(self._data[self._offsets[number] : self._offsets[number + 1]])
-        return {row.name: row for row in map(OperatorRow._make, rows)}
+        return {row.name: row for row in map(OperatorRow._make, decode(self._blocks.read(number)))}
 
     @functools.cached_property
     def _shared(self) -> SharedPart:
-        shared: SharedPart = decompress_part(self._data[self._shared_at : self._offsets[0]])
+        (block,) = self._file.section("shared")
+        shared: SharedPart = decode(self._file.read(block))
         return shared
 
     @functools.cached_property
     def _sets(self) -> list[int]:
-        return [int(text, 16) for text in self._shared["sets"]]
+        return list(map(self._file.set, range(self._file.set_count)))
 
 
 class _Build:

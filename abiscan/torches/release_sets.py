@@ -1,7 +1,7 @@
 """In which embedded releases a name may be: one look at the table answers for all of them.
 
 A package is read for every release, and most of the names that it uses are in all of them. The table has the set of
-releases of each mark, a number with one bit for each (see ``python_table``), so that a few operations on numbers tell
+releases of each mark, a number with one bit for each (see ``blocks``), so that a few operations on numbers tell
 for which releases a name has to be looked at more closely. What is answered here may leave out releases that have a
 name, and never says that a release may have one which certainly lacks it: ``TorchNames.has`` is the closer look.
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, is_core
-from abiscan.torches.python_table import PythonTable
+from abiscan.torches.marks import MarkTable
 
 PATCHED: Final = "=patched"
 """The entry that has the names which code of torch sets on what it imports."""
@@ -28,14 +28,14 @@ _MOST_STARS: Final = 6
 class ReleaseSets:
     """The releases in which names may be, as sets of bits."""
 
-    def __init__(self, table: PythonTable) -> None:
+    def __init__(self, table: MarkTable) -> None:
         self._table = table
-        self._all = (1 << len(table.releases)) - 1
+        self._all = (1 << len(table.columns)) - 1
         self.doubtful = functools.lru_cache(maxsize=16)(self._list_doubtful)
         """Returns dotted names, each with the releases of which it is not shown that the name may be there."""
         self.mentioning = functools.lru_cache(maxsize=4096)(self._find_mentioning)
         """Returns releases in which a module, or a class, may have a name."""
-        self.with_module = functools.lru_cache(maxsize=4096)(table.releases_with)
+        self.with_module = functools.lru_cache(maxsize=4096)(table.columns_with)
         """Returns the releases that have a module."""
         self.with_compiled = functools.lru_cache(maxsize=4096)(self._find_compiled)
         """Returns the releases in which a text of the library, or a name in a stub, ends in a name."""
@@ -43,7 +43,7 @@ class ReleaseSets:
 
     def patching(self, name: str) -> int:
         """Return the releases in which code of torch sets an attribute of that name on what it imports."""
-        return self._table.releases_with(PATCHED, name)
+        return self._table.columns_with(PATCHED, name)
 
     def _list_doubtful(self, uses: frozenset[str]) -> Sequence[tuple[str, int]]:
         doubts = ((use, self._all & ~self._reached(use)) for use in sorted(uses))
@@ -67,7 +67,7 @@ class ReleaseSets:
         entry = f"{CLASS}{owner}" if owner in CLASSES else owner
         bits = self.with_module(f"{owner}.{name}")
         for mark in (name, f"{name}?", OPEN):
-            bits |= self._table.releases_with(entry, mark)
+            bits |= self._table.columns_with(entry, mark)
         is_written = self.is_written(f"{owner}.{name}")
         for star, with_star in self._stars(entry) if depth else ():
             if not (is_written and is_core(star)):
@@ -79,13 +79,13 @@ class ReleaseSets:
 
         A release without that module has nothing else of the name.
         """
-        return bool(self._table.releases_of(name)) and not self._table.releases_with(FUNCTIONS, name.rpartition(".")[2])
+        return bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, name.rpartition(".")[2])
 
     def _list_stars(self, entry: str) -> Sequence[tuple[str, int]]:
         """Return the modules of torch from which a module takes all names, each with the releases in which it does."""
-        marks = self._table.releases_of(entry).items()
+        marks = self._table.marks_of(entry).items()
         return [(mark[1:], bits) for mark, bits in marks if mark.partition(".")[0] == "*torch"]
 
     def _find_compiled(self, name: str) -> int:
         # An entry for each two last characters keeps small what is decompressed for one name.
-        return self._table.releases_with_ending(f"{COMPILED}{name[-2:]}", name)
+        return self._table.columns_with_ending(f"{COMPILED}{name[-2:]}", name)

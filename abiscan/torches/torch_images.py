@@ -1,15 +1,15 @@
 """The libraries of torch for Windows and macOS: what each exports, by release, or in the files of a torch.
 
-``data/images.bin`` is made by ``tools/release.py``, as ``exports.bin`` is, from the wheels of the newest releases.
+``data/images`` is made by ``tools/release.py``, as ``data/exports`` is, from wheels of the newer releases.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import posixpath
 import re
 from collections.abc import Callable, Collection, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,7 +74,7 @@ def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImage
     table = _make_table()
 
     def make_lookup(column: int) -> Callable[[str], bool]:
-        return lambda name: bool(table.columns(name) >> column & 1)
+        return lambda name: bool(table.columns_with(name) >> column & 1)
 
     exports = {name: make_lookup(column) for name, column in record["libraries"].items()}
     return TorchImages(build=record["build"], system=system, machine=machine, exports=exports, ordinals=False)
@@ -177,10 +177,21 @@ class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def _list_records(system: ImageSystem, machine: Machine) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = _make_table().meta["builds"]
-    return [record for record in records if (record["system"], record["machine"]) == (system.value, machine.value)]
+    known = (system.value, machine.value)
+    records = [record for record in _all_records() if (record["system"], record["machine"]) == known]
+    return sorted(records, key=lambda record: TorchVersion(record["build"]))
+
+
+@functools.cache
+def _all_records() -> list[dict[str, Any]]:
+    """Return what is kept of each build, with the columns of its libraries."""
+    columns = itertools.count()
+    return [
+        {**record, "libraries": {library: next(columns) for library in record["libraries"]}}
+        for record in _make_table().meta
+    ]
 
 
 @functools.cache
 def _make_table() -> NameTable:
-    return NameTable(resources.files("abiscan.torches").joinpath("data/images.bin").read_bytes())
+    return NameTable.of("images")

@@ -24,14 +24,37 @@ def installed(tmp_path: Path) -> Path:
     return Path(shutil.copytree(Path(abiscan.__file__).parent, tmp_path / "abiscan"))
 
 
-@pytest.mark.parametrize("name", ["torches/data/exports.bin", "dispatch/data/keys.txt"])
-def test_a_missing_data_file_is_named(name: str, installed: Path) -> None:
-    (installed / name).unlink()
+def refusal(installed: Path) -> str:
+    """What a check says that cannot be made."""
     done = subprocess.run([sys.executable, *COMMAND], cwd=installed.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert done.stderr.startswith(f"abiscan: the installation of abiscan is damaged: abiscan/{name}: No such file")
     assert "pip install --force-reinstall" in done.stderr
     assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("name", ["torches/data/exports/0.blocks", "dispatch/data/keys.txt"])
+def test_a_missing_data_file_is_named(name: str, installed: Path) -> None:
+    (installed / name).unlink()
+    said = refusal(installed)
+    assert said.startswith(f"abiscan: the installation of abiscan is damaged: abiscan/{name}: No such file")
+
+
+def test_a_truncated_data_file_is_named(installed: Path) -> None:
+    path = installed / "torches/data/exports/0.blocks"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    problem = f"abiscan/torches/data/exports/0.blocks: has {len(content) - 1} bytes instead of {len(content)}"
+    assert f"the installation of abiscan is damaged: {problem}" in refusal(installed)
+
+
+def test_a_data_file_with_a_damaged_block_is_named(installed: Path) -> None:
+    path = installed / "torches/data/exports/0.blocks"
+    content = bytearray(path.read_bytes())
+    middle = slice(len(content) // 4, len(content) // 2)
+    content[middle] = bytes(len(content[middle]))
+    path.write_bytes(content)
+    assert "damaged: abiscan/torches/data/exports/0.blocks: block " in refusal(installed)
 
 
 def test_a_file_with_other_bytes_than_the_installer_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

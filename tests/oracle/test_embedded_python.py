@@ -17,4 +17,4 @@ def test_a_running_torch_defines_what_is_recorded() -> None:
     recorded = embedded_python.definitions(TorchVersion.parse(live_torch.build() or ""))
     if recorded is None:
         pytest.skip("what its Python code registers is not recorded")
-    assert {name for name, what in record(sys.executable) if what == DEFINITION} == recorded
+    assert {name for what, name in record(sys.executable) if what == DEFINITION} == recorded

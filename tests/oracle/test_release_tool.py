@@ -1,4 +1,4 @@
-"""The installed torch, read as a new release would be: it gives what the package has of its build, byte for byte."""
+"""The installed torch, read as a new release would be: it gives what the package has of its build."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.torches import embedded, embedded_declarations, embedded_operators, layouts
+from abiscan.torches import (
+    embedded,
+    embedded_assertions,
+    embedded_declarations,
+    embedded_operators,
+    embedded_registries,
+    headers,
+    layouts,
+)
 from abiscan.torches.clang import Include
-from abiscan.torches.operator_table import OperatorTable
 from tests import live_torch
+from tests.tables import operator_table
 from tools import data_files, registration_abi
 from tools.data_files import Build, Headers
-from tools.operator_packer import pack
 from tools.read_release import read_build, read_include
-from tools.release import ATEN, DISPATCH, TORCHES
+from tools.release import ATEN, DISPATCH
 
 CLANG: Final = shutil.which("clang++-19") or shutil.which("clang++")
 FULL: Final = live_torch.build() or ""
@@ -59,12 +66,9 @@ def test_exports(build: Build) -> None:
 
 def test_operators(build: Build) -> None:
     table = embedded_operators.table()
-    number = next(
-        number for number, known in enumerate(table.builds) if (known["build"], known["machine"]) == build.name
-    )
-    assert table.builds[number]["libraries"] == build.identities
-    alone = OperatorTable(pack([({}, build.operators)])).operators(0)  # without what has files of its own
-    assert alone == table.operators(number)
+    number = table.numbers[build.name]
+    assert table.meta[number]["libraries"] == build.identities
+    assert operator_table(build.operators).operators(0) == table.operators(number)
 
 
 def test_every_message_is_a_string_in_a_library(build: Build) -> None:
@@ -72,20 +76,18 @@ def test_every_message_is_a_string_in_a_library(build: Build) -> None:
     assert build.operators.reworded == {}
 
 
-@pytest.mark.parametrize("name", ["registries.json.gz", "assertions.json"])
-def test_files_with_an_entry_for_each_build(name: str, build: Build) -> None:
-    before = (TORCHES / name).read_bytes()
-    put = {"registries.json.gz": data_files.registries, "assertions.json": data_files.places}[name]
-    without = put(before, (), [build.name])
-    assert without != before
-    assert put(without, [build], ()) == before
+def test_registries_and_places_of_assertions(build: Build) -> None:
+    known = embedded_registries.entries(FULL, Machine.X86_64)
+    assert known is not None
+    assert set(known) == set(build.operators.entries or ())
+    assert embedded_assertions.assertions(FULL, Machine.X86_64) == build.operators.assertions
 
 
 def test_lines_of_assertions_in_headers(include: Headers) -> None:
-    before = (TORCHES / "headers.bin").read_bytes()
-    without = data_files.headers(before, {}, [RELEASE])
-    assert without != before
-    assert data_files.headers(without, {RELEASE: include}) == before
+    table = headers._make_table()
+    assert {
+        line for bits, lines in table.by_columns().items() if bits >> table.numbers[RELEASE] & 1 for line in lines
+    } == set(include.assertions)
 
 
 def test_hashes_of_declarations(include: Headers) -> None:

@@ -26,7 +26,7 @@ from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 RELEASE: Final = live_torch.version() or ""
 
 pytestmark = pytest.mark.skipif(
-    RELEASE not in embedded_names.table().releases, reason="needs a torch whose release is embedded"
+    RELEASE not in embedded_names.releases(), reason="needs a torch whose release is embedded"
 )
 
 _MODULES: Final = """
@@ -99,8 +99,8 @@ def test_the_files_of_the_installed_torch_are_those_of_its_release(tmp_path: Pat
 
 
 def test_every_release_has_the_digest_of_its_files() -> None:
-    bits = embedded_names.table().releases_of(embedded_names.SOURCES).values()
-    assert sum(bit.bit_count() for bit in bits) == len(embedded_names.table().releases)
+    bits = embedded_names.table().marks_of(embedded_names.SOURCES).values()
+    assert sum(bit.bit_count() for bit in bits) == len(embedded_names.releases())
 
 
 def test_most_names_are_certain(modules: dict[str, list[str]], names: TorchNames) -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
-from abiscan.torches.operator_table import OperatorTable
-from tools.operator_packer import pack
+from tests.tables import operator_table
 
 # Few values each, so that builds have things in common, and differ.
 NAMES = st.sampled_from(("aten::add", "aten::add.out", "aten::cat", "prims::add", "noname"))
@@ -74,8 +73,8 @@ def only(found: Operators, names: Iterable[str]) -> Operators:
 
 @given(st.lists(OPERATORS, min_size=1, max_size=4), st.sets(NAMES))
 def test_a_table_answers_as_the_builds_it_was_made_of(builds: list[Operators], names: set[str]) -> None:
-    table = OperatorTable(pack([(number, found) for number, found in enumerate(builds)]))
-    assert table.builds == list(range(len(builds)))
+    table = operator_table(*builds)
+    assert table.meta == list(range(len(builds)))
     assert table.all_names >= {name for found in builds for name in found.operators}
     for number, found in enumerate(builds):
         assert table.names(number) == found.operators.keys()

@@ -13,7 +13,8 @@ from abiscan.binary.symbols import Definition
 from abiscan.linkage.model import LoadError, Process, Resolution
 from abiscan.linkage.resolve import binds_to, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.torches.names import ColumnSymbols, NameTable, pack
+from abiscan.torches.names import ColumnSymbols
+from tests.tables import name_table
 from tests.world import ObjectsByPath, reference, shared_object
 
 
@@ -221,7 +222,7 @@ def test_symbols_of_dependencies_are_missed_first() -> None:
 
 def test_symbols_of_the_libraries_of_a_release_are_looked_up_in_those_that_are_loaded() -> None:
     """The libraries of an embedded release are the columns of one table; here, the first one is not loaded."""
-    table = NameTable(pack({"cudaOne": 0b001, "cudaTwo": 0b010, "cudaBoth": 0b101, "Py_Three": 0b100}, meta=None))
+    table = name_table({"cudaOne": 0b001, "cudaTwo": 0b010, "cudaBoth": 0b101, "Py_Three": 0b100})
     names = ["cudaOne", "cudaTwo", "cudaBoth", "Py_Three", "cudaNone"]
     objects = {"ext": obj("two", "three", "libcudart.so.12", references=names), "two": obj(), "three": obj()}
     for column, name in ((1, "two"), (2, "three")):

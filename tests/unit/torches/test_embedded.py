@@ -12,7 +12,7 @@ from abiscan.inputs.files import Files
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches import embedded
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.names import NameTable, pack
+from tests.tables import name_table
 
 # Facts about releases that everybody can look up: _ZN3c105ErrorC2E…Ss is the constructor of c10::Error with the old
 # std::string, which x86_64 wheels had up to 2.6; with the new one from 2.7 on.
@@ -113,7 +113,7 @@ def test_a_release_is_described_by_its_libraries() -> None:
 def test_the_names_that_a_release_exports(monkeypatch: pytest.MonkeyPatch) -> None:
     """The columns of another build, with the same libraries, are in the same table."""
     columns = {"a": 0b0001, "b": 0b0011, "c": 0b0010, "d": 0b1100, "e": 0b1001}
-    monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
+    monkeypatch.setattr(embedded, "_make_table", lambda: name_table(columns))
     libraries = {"libc10.so": {"column": 0}, "libtorch.so": {"column": 1}, "libshm.so": {"column": 4}}
     monkeypatch.setattr(embedded, "find_record", lambda *_: {"libraries": libraries})
     assert embedded.exports("9.9.0", Machine.X86_64) == {
@@ -205,7 +205,7 @@ def test_whether_each_release_exports_a_name(monkeypatch: pytest.MonkeyPatch) ->
         of_release("2.2.0+cpu", "libtorch_cpu.so:5"),
     ]
     columns = {"in_cpu_of_2_1": 0b1, "in_gpu_build_of_2_1": 0b10, "cuda_name": 0b100, "in_2_2": 0b100000}
-    monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
+    monkeypatch.setattr(embedded, "_make_table", lambda: name_table(columns))
     put_records(monkeypatch, records)
 
     def exported(name: str) -> dict[str, bool]:
@@ -230,7 +230,7 @@ def test_the_releases_that_export_a_name_of_cuda(monkeypatch: pytest.MonkeyPatch
         of_release("2.2.0+cu121", "libtorch_cpu.so:3", "libtorch_cuda.so:4"),
     ]
     columns = {"of_Cuda": 0b00010, "of_cpu": 0b00100, "cuda_in_both": 0b10010}
-    monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
+    monkeypatch.setattr(embedded, "_make_table", lambda: name_table(columns))
     put_records(monkeypatch, records)
     embedded._find_releases.cache_clear()
     try:

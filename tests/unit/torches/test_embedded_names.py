@@ -7,14 +7,15 @@ import itertools
 import pytest
 
 from abiscan.python.torch_names import CLASS
-from abiscan.torches import embedded, embedded_names, python_table
-from abiscan.torches.python_table import PythonTable, pack
+from abiscan.torches import embedded, embedded_names
+from tests.tables import mark_table
+from tools import blocks
 
 RELEASES = [str(version) for version in embedded.versions()]
 
 
 def test_every_release_has_names() -> None:
-    assert list(embedded_names.table().releases) == RELEASES
+    assert list(embedded_names.releases()) == RELEASES
     for release in RELEASES:
         names = embedded_names.names(release)
         assert names
@@ -93,22 +94,15 @@ def test_the_parameters_of_a_function_are_those_of_its_release() -> None:
     assert (names.signature("torch", "compile") or "").startswith("model=,*,fullgraph=,dynamic=,backend=,mode=")
 
 
-@pytest.mark.slow
 def test_packing_and_reading_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_table, "_BLOCK", 20)
-    modules = {f"m{number}": {".": 7, "a": 3, f"n{number}": 4} for number in range(40)}
-    table = PythonTable(pack(["1", "2", "3"], modules))
+    monkeypatch.setattr(blocks, "TEXT", 20)
+    keys = {f"m{number}": {".": 7, "a": 3, f"n{number}": 4} for number in range(40)}
+    table = mark_table(["1", "2", "3"], keys)
 
-    assert dict(table.modules()) == modules
-    assert table.marks("m7", "3") == {".", "n7"}
-    assert table.marks("m7", "1") == {".", "a"}
-    assert table.marks("nothing", "1") == frozenset()
-    assert pack(["1", "2", "3"], dict(reversed(modules.items()))) == pack(["1", "2", "3"], modules)
-
-
-def test_what_is_no_table_is_rejected() -> None:
-    with pytest.raises(ValueError, match="not a table"):
-        PythonTable(b"something else")
+    assert dict(table.items()) == keys
+    assert set(table.marks_in("m7", 2)) == {".", "n7"}
+    assert set(table.marks_in("m7", 0)) == {".", "a"}
+    assert set(table.marks_in("nothing", 0)) == set()
 
 
 def test_compiled_code_may_give_the_end_of_a_text_as_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +111,7 @@ def test_compiled_code_may_give_the_end_of_a_text_as_a_name(monkeypatch: pytest.
         **{entry: dict.fromkeys(texts, first) for entry, texts in embedded_names.by_ending(["_first", "q"]).items()},
         **{entry: dict.fromkeys(texts, both) for entry, texts in embedded_names.by_ending(["in_both"]).items()},
     }
-    made = PythonTable(pack(["1", "2"], {**entries, "torch._C": {".": both}}))
+    made = mark_table(["1", "2"], {**entries, "torch._C": {".": both}})
     monkeypatch.setattr(embedded_names, "table", lambda: made)
     embedded_names.names.cache_clear()
     names = {release: embedded_names.names(release) for release in ("1", "2")}
@@ -136,23 +130,23 @@ def test_compiled_code_may_give_the_end_of_a_text_as_a_name(monkeypatch: pytest.
 
 def test_what_is_asked_for_one_mark_is_what_all_of_them_say() -> None:
     releases = ["1.0", "2.0", "3.0"]
-    table = PythonTable(pack(releases, {"a": {"relu": 0b011, "gelu": 0b110, ".": 0b011}, "b": {"x": 0b100}}))
+    table = mark_table(releases, {"a": {"relu": 0b011, "gelu": 0b110, ".": 0b011}, "b": {"x": 0b100}})
     for number, release in enumerate(releases):
-        marks = table.marks("a", release)
-        assert table.number_of(release) == number
-        assert [table.releases_with("a", mark) >> number & 1 for mark in ("relu", "gelu", "lu")] == [
+        marks = set(table.marks_in("a", number))
+        assert table.numbers[release] == number
+        assert [table.columns_with("a", mark) >> number & 1 for mark in ("relu", "gelu", "lu")] == [
             *("relu" in marks, "gelu" in marks, False)
         ]
-        assert [table.releases_with_ending("a", text) >> number & 1 for text in ("lu", "elu", "relu", "l")] == [
+        assert [table.columns_with_ending("a", text) >> number & 1 for text in ("lu", "elu", "relu", "l")] == [
             *("relu" in marks or "gelu" in marks, "relu" in marks or "gelu" in marks, "relu" in marks, False)
         ]
         for module in ("a", "b", "c"):
-            assert table.releases_with(module) >> number & 1 == bool(table.marks(module, release))
+            assert table.columns_with(module) >> number & 1 == bool(set(table.marks_in(module, number)))
 
 
 def test_no_release_that_lacks_a_name_is_said_to_mention_it() -> None:
     table = embedded_names.table()
-    entries = [(entry, [mark for mark in marks if mark.isidentifier()]) for entry, marks in table.modules()]
+    entries = [(entry, [mark for mark in marks if mark.isidentifier()]) for entry, marks in table.items()]
     chosen = [(entry.removeprefix(CLASS), names) for entry, names in entries if entry[0] != "="][::29]
     some_names = sorted({name for _, names in chosen for name in names})[::37]
     # Names of others, and those of their own.

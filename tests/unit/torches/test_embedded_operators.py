@@ -68,10 +68,10 @@ def test_a_build_that_is_not_there() -> None:
 
 def test_libraries_are_recognised_by_all_of_them() -> None:
     table = embedded_operators.table()
-    for build in table.builds:
+    for build in table.meta:
         known = build["build"] if build["libraries"] else None  # some of the oldest have no build ids
         assert embedded_operators.find_build(build["libraries"], Machine(build["machine"])) == known
-    libraries = next(build["libraries"] for build in table.builds if build["build"] == "2.13.0+cpu")
+    libraries = next(build["libraries"] for build in table.meta if build["build"] == "2.13.0+cpu")
     assert embedded_operators.find_build(libraries, Machine.AARCH64) is None
     for name in libraries:
         assert embedded_operators.find_build({**libraries, name: "1 00"}, Machine.X86_64) is None

@@ -1,4 +1,4 @@
-"""Entries of registries, each with the set of builds that have it: a hexadecimal number with a bit for each build."""
+"""Entries of registries, each with the set of builds that have it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import RegistryEntry
 from abiscan.torches import embedded_registries
+from tests.tables import mark_table
 
 
 def test_the_entries_of_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = {
-        "builds": ["2.8.0+cpu x86_64", "2.9.0+cpu x86_64", "2.9.0+cpu aarch64"],
-        "entries": [
-            ["C10Registry", "All", 1, "7"],
-            ["C10Registry", "Newer", None, "6"],
-            ["device-guard", "X86", None, "3"],
-            ["device-guard", "First", None, "1"],
-        ],
+    entries = {
+        "C10Registry": {'["All", 1]': 0b111, '["Newer", null]': 0b110},
+        "device-guard": {'["X86", null]': 0b011, '["First", null]': 0b001},
     }
-    monkeypatch.setattr(embedded_registries, "data", lambda: content)
+    content = mark_table(["2.8.0+cpu x86_64", "2.9.0+cpu x86_64", "2.9.0+cpu aarch64"], entries)
+    monkeypatch.setattr(embedded_registries, "table", lambda: content)
 
     def keys(build: str, machine: Machine) -> list[int | str | None] | None:
         found = embedded_registries.entries(build, machine)
         return None if found is None else [entry.key for entry in found]
 
-    assert keys("2.8.0+cpu", Machine.X86_64) == ["All", "X86", "First"]
+    assert keys("2.8.0+cpu", Machine.X86_64) == ["All", "First", "X86"]
     assert keys("2.9.0+cpu", Machine.X86_64) == ["All", "Newer", "X86"]
     assert keys("2.9.0+cpu", Machine.AARCH64) == ["All", "Newer"]
     assert keys("2.8.0+cpu", Machine.AARCH64) is None  # not embedded, which is not the same as empty

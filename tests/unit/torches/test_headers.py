@@ -7,7 +7,7 @@ import pytest
 from abiscan.binary.elf import SourceLine
 from abiscan.torches import headers
 from abiscan.torches.headers import assertion_lines
-from abiscan.torches.names import NameTable, pack
+from tests.tables import name_table
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,8 @@ def test_each_path_that_a_place_may_mean_is_tried() -> None:
 
 
 def test_the_releases_with_an_assertion_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = NameTable(
-        pack(
-            {"c10/core/X.h:7": 0b101, "c10/core/X.h:8": 0b010, "c10/core/Y.h:7": 0b111},
-            {"releases": ["2.0.0", "2.1.0", "2.2.0"]},
-        )
+    table = name_table(
+        {"c10/core/X.h:7": 0b101, "c10/core/X.h:8": 0b010, "c10/core/Y.h:7": 0b111}, ["2.0.0", "2.1.0", "2.2.0"]
     )
     monkeypatch.setattr(headers, "_make_table", lambda: table)
     headers._list_versions.cache_clear()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.torches import embedded, layouts
-from abiscan.torches.layouts import Base, Field, Layout
+from abiscan.torches.class_dumps import ClassRow
+from abiscan.torches.layouts import Base, Field, Layout, VTable
+from abiscan.torches.marks import MarkTable
+from tools import data_files
+from tools.blocks import read_files
+from tools.data_files import ClassLayouts
 
 X86: Final = Machine.X86_64
 RELEASES: Final = ("2.0.1", "2.2.2", "2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.12.1", "2.13.0", "2.15.0")
@@ -79,46 +85,25 @@ def test_a_local_build_is_its_release() -> None:
     assert not layouts.is_known("99.0", X86)
 
 
-def test_packing_is_reproducible_and_loses_nothing() -> None:
-    row = (16, 8, (("c10::Base", 0),), (("x", 8, "int", None),))
-    variants = {f"c10::C{number:03}": ({row: 1, (8, 8, (), ()): 2}, {("f()",): 3}) for number in range(200)}
-    data = layouts.pack([("1.0", "x86_64"), ("2.0", "x86_64")], variants)
-    assert data == layouts.pack([("1.0", "x86_64"), ("2.0", "x86_64")], dict(reversed(variants.items())))
-    assert layouts.unpack(data) == ([("1.0", "x86_64"), ("2.0", "x86_64")], variants)
-    table = layouts._Table(data)
-    for name in variants:
-        assert table.find_class(name, "2.0", X86) == ([8, 8, [], []], ["f()"])
-        found = table.find_class(name, "1.0", X86)
-        assert found is not None
-        assert layouts.as_layout(name, found[0]) == Layout(
-            name, 16, 8, (Base("c10::Base", 0),), (Field("x", 8, "int", None),)
-        )
-
-
-def test_what_is_no_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="not a table of layouts"):
-        layouts._Table(b"something else")
+def test_what_is_put_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class whose layout changes, one that keeps it, and virtual functions that come with a release."""
+    row, other = (16, 8, (("c10::Base", 0),), (("x", 8, "int", None),)), (8, 8, (), ())
+    names = [f"c10::C{number:03}" for number in range(200)]
+    first = {name: ClassRow(*row) for name in names}
+    data_files.put_layouts(tmp_path, {"1.0 x86_64": ClassLayouts(records=first, vtables={})})
+    changed = {name: ClassRow(*other) if name < "c10::C100" else row_ for name, row_ in first.items()}
+    data_files.put_layouts(tmp_path, {"2.0 x86_64": ClassLayouts(records=changed, vtables={"c10::C007": ("f()",)})})
+    monkeypatch.setattr(layouts, "_make_table", lambda: MarkTable(read_files(tmp_path)))
+    monkeypatch.setattr(layouts, "_column_of", layouts._column_of.__wrapped__)
+    for name in names:
+        old, new = (layouts.find_layout.__wrapped__(name, release, X86) for release in ("1.0", "2.0"))
+        assert old == Layout(name, 16, 8, (Base("c10::Base", 0),), (Field("x", 8, "int", None),))
+        assert new == (Layout(name, 8, 8, (), ()) if name < "c10::C100" else old)
+    found = {release: layouts.find_vtable("c10::C007", release, X86) for release in ("1.0", "2.0")}
+    assert found == {"1.0": None, "2.0": VTable("c10::C007", ("f()",))}
+    assert [each.name for each in layouts.list_classes("2.0", X86)] == names
 
 
 def test_the_classes_of_a_release_that_is_not_embedded() -> None:
     assert list(layouts.list_classes("9.9.0", Machine.X86_64)) == []
     assert layouts.find_layout("c10::TensorImpl", "9.9.0", Machine.X86_64) is None
-
-
-def test_variants_are_those_of_their_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 20 builds, each with a layout that it shares with others or has alone; the oldest come first in the file."""
-    rows: list[tuple[object, ...]] = [(8 * number, 8, (), ()) for number in range(1, 6)]
-    builds = [(f"1.{number}.0", "x86_64") for number in range(20)]
-    shares = {row: sum(1 << at for at in range(len(builds)) if at % 5 == number) for number, row in enumerate(rows)}
-    (odd,) = [{rows[0]: 0b10 << 17}]
-    variants = {"c10::A": (shares, {("f()",): 1 << 17}), "c10::Late": (odd, {})}
-    data = layouts.pack(builds, variants)
-    assert layouts.unpack(data) == (builds, variants)
-    assert data == layouts.pack(builds, {**variants, "c10::A": (dict(reversed(shares.items())), {("f()",): 1 << 17})})
-    packed = layouts._Table(data)
-    monkeypatch.setattr(layouts, "_make_table", lambda: packed)
-    for number in range(20):
-        found = {each.name: each.size for each in layouts.list_classes(f"1.{number}.0", X86)}
-        assert found == {"c10::A": 8 * (number % 5 + 1), **({"c10::Late": 8} if number == 18 else {})}
-    oldest_first = [int(bits, 16) for bits, _ in next(iter(packed.items()))[1][0]]
-    assert oldest_first == [shares[row] for row in rows]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import struct
-import zlib
 from typing import Any
 
 import pytest
+from msgspec.json import decode
 from msgspec.structs import replace
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
-from abiscan.torches.operator_format import MAGIC
-from abiscan.torches.operator_table import OperatorTable
-from tools.operator_packer import pack
+from tests.tables import operator_table
 
 EMPTY = Operators(
     operators={}, kernels=(), fallbacks=(), namespaces={}, classes=frozenset(), keys={}, aliases={}, gaps=()
@@ -21,21 +17,12 @@ EMPTY = Operators(
 SOURCE = "/pytorch/aten/src/ATen/R.cpp"
 
 
-def parts(data: bytes) -> list[Any]:
-    """The header, the names, what is shared, and the blocks, as the format says where they are."""
-    assert data.startswith(MAGIC)
-    (size,) = struct.unpack_from("<I", data, 8)
-    header = json.loads(zlib.decompress(data[12 : 12 + size]))
-    found, start = [header], 12 + size
-    for length in (header["names"], header["shared"], *(length for _, length in header["blocks"])):
-        found.append(json.loads(zlib.decompress(data[start : start + length])))
-        start += length
-    assert start == len(data)
-    return found
-
-
 def packed(*builds: Operators) -> list[Any]:
-    return parts(pack([(f"build {number}", found) for number, found in enumerate(builds)]))
+    """The sections of a file: the names, what is shared with the sets of builds, and the blocks of operators."""
+    (file,) = operator_table(*builds).files
+    names, shared = (decode(file.read(file.section(name).start)) for name in ("names", "shared"))
+    shared["sets"] = [file.set(number) for number in range(file.set_count)]
+    return [names, shared, *(decode(file.read(block)) for block in file.section("operators"))]
 
 
 def with_kernels(*kernels: Kernel) -> Operators:
@@ -52,22 +39,22 @@ def defining(*names: str, file: str | None = None, line: int | None = None) -> O
 
 def keys_of(*builds: Operators) -> list[str]:
     """The keys of the only row's kernels, in the order of the table."""
-    *_, shared, (row,) = packed(*builds)
+    _, shared, (row,) = packed(*builds)
     return [shared["keys"][number] for number in row[3][::5]]
 
 
 def test_operators_are_in_blocks_of_16() -> None:
     names = [f"aten::op{number:03}" for number in range(34)]
-    header, listed, _, *blocks = packed(defining(*reversed(names)))
-    assert header["builds"] == ["build 0"]
-    assert [first for first, _ in header["blocks"]] == [names[0], names[16], names[32]]
+    table = operator_table(defining(*reversed(names)))
+    listed, _, *blocks = packed(defining(*reversed(names)))
+    assert table.meta == [0]
     assert [[row[0] for row in block] for block in blocks] == [names[:16], names[16:32], names[32:]]
     assert [name for name, _ in listed] == names
 
 
 def test_an_operator_in_each_block_is_found() -> None:
     names = [f"aten::op{number:03}" for number in range(34)]
-    table = OperatorTable(pack([(None, defining(*names))]))
+    table = operator_table(defining(*names))
     for name in (names[0], names[15], names[16], names[31], names[32], names[33]):
         assert table.operators(0, [name]).operators.keys() == {name}
     for absent in ("aten::a", "aten::op016x", "zzz::z"):
@@ -75,13 +62,13 @@ def test_an_operator_in_each_block_is_found() -> None:
 
 
 def test_the_same_kernel_in_two_builds_is_one() -> None:
-    *_, shared, (row,) = packed(with_kernels(kernel("CPU")), with_kernels(kernel("CPU")))
+    _, shared, (row,) = packed(with_kernels(kernel("CPU")), with_kernels(kernel("CPU")))
     key, type_, fallthrough, place, builds = row[3]
     assert shared["keys"][key] == "CPU"
     assert (type_, fallthrough) == (0, 0)
     assert place == [0, None, 2]  # no file; no line, in both builds
     assert shared["files"] == [None]
-    assert int(shared["sets"][builds], 16) == 0b11
+    assert shared["sets"][builds] == 0b11
 
 
 @pytest.mark.parametrize(
@@ -100,13 +87,13 @@ def test_kernels_are_merged_in_their_order(first: str, second: str, merged: str)
     one, other = (with_kernels(*map(kernel, text)) for text in (first, second))
     assert "".join(keys_of(one, other)) in merged.split()
     for build, text in enumerate((first, second)):
-        table = OperatorTable(pack([(None, one), (None, other)]))
+        table = operator_table(one, other)
         assert "".join(str(each.key) for each in table.operators(build).kernels) == text
 
 
 def test_lines_are_stored_in_runs_of_builds() -> None:
     lines = (5, 5, 7, None, None, 5)
-    *_, shared, (row,) = packed(*(with_kernels(kernel("CPU", line, SOURCE)) for line in lines))
+    _, shared, (row,) = packed(*(with_kernels(kernel("CPU", line, SOURCE)) for line in lines))
     file, *runs = row[3][3]
     assert runs == [5, 2, 7, 1, None, 2, 5, 1]
     assert shared["files"][file] == "aten/src/ATen/R.cpp"
@@ -114,9 +101,9 @@ def test_lines_are_stored_in_runs_of_builds() -> None:
 
 def test_a_build_without_an_item_has_no_line_of_it() -> None:
     without = with_kernels()
-    *_, shared, (row,) = packed(with_kernels(kernel("CPU", 5, SOURCE)), without, with_kernels(kernel("CPU", 6, SOURCE)))
+    _, shared, (row,) = packed(with_kernels(kernel("CPU", 5, SOURCE)), without, with_kernels(kernel("CPU", 6, SOURCE)))
     assert row[3][3][1:] == [5, 1, 6, 1]
-    assert int(shared["sets"][row[3][4]], 16) == 0b101
+    assert shared["sets"][row[3][4]] == 0b101
 
 
 @pytest.mark.parametrize(
@@ -132,14 +119,14 @@ def test_a_build_without_an_item_has_no_line_of_it() -> None:
 )
 def test_a_file_is_stored_below_the_folder_of_the_build(file: str | None, root: str, stored: str | None) -> None:
     found = with_kernels(kernel("CPU", 1, file))
-    _, _, shared, _ = packed(found)
+    _, shared, _ = packed(found)
     assert (shared["roots"], shared["files"]) == ([root], [stored])
-    assert OperatorTable(pack([(None, found)])).operators(0).kernels == found.kernels
+    assert operator_table(found).operators(0).kernels == found.kernels
 
 
 def test_the_folder_of_a_build_is_that_of_most_of_its_files() -> None:
     files = ["/other/aten/src/A.cpp", "/pytorch/aten/src/B.cpp", "/pytorch/torch/csrc/C.cpp"]
-    _, _, shared, _ = packed(with_kernels(*(kernel(str(line), line, file) for line, file in enumerate(files))))
+    _, shared, _ = packed(with_kernels(*(kernel(str(line), line, file) for line, file in enumerate(files))))
     assert shared["roots"] == ["/pytorch/"]
     assert set(shared["files"]) == {"=/other/aten/src/A.cpp", "aten/src/B.cpp", "torch/csrc/C.cpp"}
 
@@ -151,7 +138,7 @@ def block_of(count: int, line: int, key: str = "CPU", namespace: str = "aten") -
 
 @pytest.mark.parametrize(("count", "shared_places"), [(3, 0), (4, 1), (5, 1)])
 def test_four_registrations_at_one_line_are_a_block(count: int, shared_places: int) -> None:
-    _, _, shared, rows = packed(with_kernels(*block_of(count, 10)))
+    _, shared, rows = packed(with_kernels(*block_of(count, 10)))
     assert len(shared["places"]) == shared_places
     assert {type(row[3][3]) for row in rows} == {int if shared_places else list}
 
@@ -163,26 +150,26 @@ def test_a_block_keeps_its_place_when_its_line_changes() -> None:
         kernels = [each._replace(operator=f"aten::x{number}") for number, each in enumerate(block_of(4, line))]
         return with_kernels(*kernels)
 
-    _, _, shared, rows = packed(at(10), at(20))
+    _, shared, rows = packed(at(10), at(20))
     (((_, *runs), builds),) = shared["places"]
     assert runs == [10, 1, 20, 1]
-    assert int(shared["sets"][builds], 16) == 0b11
+    assert shared["sets"][builds] == 0b11
     assert {row[3][3] for row in rows} == {0}
-    table = OperatorTable(pack([(None, at(10)), (None, at(20))]))
+    table = operator_table(at(10), at(20))
     assert {each.line for each in table.operators(0).kernels} == {10}
     assert {each.line for each in table.operators(1).kernels} == {20}
 
 
 def test_blocks_of_one_key_are_told_apart_by_their_order() -> None:
     both = with_kernels(*block_of(4, 30), *block_of(4, 10))
-    _, _, shared, _ = packed(both)
+    _, shared, _ = packed(both)
     assert sorted(runs[1] for runs, _ in shared["places"]) == [10, 30]
-    assert set(OperatorTable(pack([(None, both)])).operators(0).kernels) == set(both.kernels)
+    assert set(operator_table(both).operators(0).kernels) == set(both.kernels)
 
 
 def test_blocks_of_other_keys_and_namespaces_are_others() -> None:
     found = with_kernels(*block_of(4, 10), *block_of(4, 10, key="CUDA"), *block_of(4, 10, namespace="prims"))
-    _, _, shared, _ = packed(found)
+    _, shared, _ = packed(found)
     assert len(shared["places"]) == 3
 
 
@@ -196,7 +183,7 @@ def test_schemas_are_stored_without_the_name_of_the_operator() -> None:
             ("d::op", "d::op.out(Tensor x) -> ()", ()),  # begins with the name, but goes on
         )
     }
-    _, _, shared, rows = packed(replace(EMPTY, operators=operators))
+    _, shared, rows = packed(replace(EMPTY, operators=operators))
     assert [row[1][0][0] for row in rows] == [
         "(Tensor x) -> ()",
         "=odd::op(Tensor x) -> ()",
@@ -204,7 +191,7 @@ def test_schemas_are_stored_without_the_name_of_the_operator() -> None:
         "=d::op.out(Tensor x) -> ()",
     ]
     assert [shared["tags"][row[1][0][1]] for row in rows] == [["core"], [], ["core"], []]
-    assert OperatorTable(pack([(None, replace(EMPTY, operators=operators))])).operators(0).operators == operators
+    assert operator_table(replace(EMPTY, operators=operators)).operators(0).operators == operators
 
 
 def test_what_builds_have_besides_operators() -> None:
@@ -217,8 +204,8 @@ def test_what_builds_have_besides_operators() -> None:
         gaps=("lost",),
     )
     other = replace(one, classes=frozenset({"A", "B"}), gaps=(), namespaces={"aten": Place(SOURCE, 4)})
-    _, _, shared = packed(one, other)
-    sets = [int(text, 16) for text in shared["sets"]]
+    _, shared = packed(one, other)
+    sets = shared["sets"]
     keys = shared["keys"]
     assert {name: sets[builds] for name, builds in shared["classes"]} == {"A": 0b11, "B": 0b10}
     ((numbers, builds),) = shared["numbers"]
@@ -226,42 +213,37 @@ def test_what_builds_have_besides_operators() -> None:
     assert {tuple(gaps): sets[builds] for gaps, builds in shared["gaps"]} == {("lost",): 0b01, (): 0b10}
     ((name, place, builds),) = shared["namespaces"]
     assert (name, place[1:], sets[builds]) == ("aten", [3, 1, 4, 1], 0b11)
-    table = OperatorTable(pack([(None, one), (None, other)]))
+    table = operator_table(one, other)
     assert (table.operators(0), table.operators(1)) == (one, other)
-
-
-def test_what_is_no_table() -> None:
-    with pytest.raises(ValueError, match="not a table of operators"):
-        OperatorTable(b"ABISCAN\x02" + bytes(20))
 
 
 def test_a_fallback_is_a_kernel_of_no_operator() -> None:
     fallbacks = (Fallback("Meta", True, SOURCE, 7), Fallback("CPU", False, None, None), Fallback(None, True, SOURCE, 9))
     found = replace(EMPTY, fallbacks=fallbacks)
-    _, names, shared = packed(found)
+    names, shared = packed(found)
     assert names == []  # it has no name to be found by
     name, definitions, types, kernels = shared["fallbacks"]
     assert (name, definitions, types) == ("", [], [[None, None]])
     assert [shared["keys"][number] for number in kernels[::5]] == ["Meta", "CPU", None]
     assert kernels[2::5] == [1, 0, 1]  # whether it falls through
     assert [place[1:] for place in kernels[3::5]] == [[7, 1], [None, 1], [9, 1]]
-    assert OperatorTable(pack([(None, found)])).operators(0).fallbacks == fallbacks
+    assert operator_table(found).operators(0).fallbacks == fallbacks
 
 
 def test_blocks_without_a_line_come_before_those_with_one() -> None:
     """Nobody may know the line of a block: what the code says is a register that another function has set, say."""
     kernels = [kernel("CPU", line, SOURCE, name=f"aten::{letter}") for line in (7, None) for letter in "abcd"]
     found = with_kernels(*kernels)
-    table = OperatorTable(pack([(None, found)]))
+    table = operator_table(found)
     assert {(one.operator, one.line) for one in table.operators(0).kernels} == {
         (one.operator, one.line) for one in kernels
     }
-    *_, shared, _ = packed(found)
+    _, shared, _ = packed(found)
     assert [place[0][1:] for place in shared["places"]] in ([[None, 1], [7, 1]], [[7, 1], [None, 1]])
 
 
 def test_the_names_of_each_build() -> None:
     builds = [defining("aten::a", "aten::b"), defining("aten::b", "aten::c"), EMPTY, defining("aten::a")]
-    table = OperatorTable(pack([(None, found) for found in builds]))
+    table = operator_table(*builds)
     assert [table.names(number) for number in range(4)] == [{*found.operators} for found in builds]
     assert table.all_names == {"aten::a", "aten::b", "aten::c"}

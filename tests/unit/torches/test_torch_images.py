@@ -16,22 +16,23 @@ from abiscan.torches.names import NameTable
 from abiscan.torches.torch_images import TorchImages, find_images, has_release, of_release, releases
 from abiscan.torches.torch_images import builds as embedded_builds
 from tests.image_samples import WARN, torch_folder, torch_wheel
-from tools.torch_images import NEWEST, ImageBuild, packed, read_wheel, rewritten
+from tools.blocks import read_files
+from tools.torch_images import ImageBuild, put, read_wheel
 
 
-def builds(data: bytes) -> list[str]:
-    return [record["build"] for record in NameTable(data).meta["builds"]]
+def table(folder: Path) -> NameTable:
+    return NameTable(read_files(folder))
 
 
-def exported(data: bytes, name: str) -> set[tuple[str, str]]:
+def builds(folder: Path) -> list[str]:
+    return [record["build"] for record in table(folder).meta]
+
+
+def exported(folder: Path, name: str) -> set[tuple[str, str]]:
     """The builds and libraries that export a name."""
-    table = NameTable(data)
-    return {
-        (record["build"], library)
-        for record in table.meta["builds"]
-        for library, column in record["libraries"].items()
-        if table.columns(name) >> column & 1
-    }
+    bits = table(folder).columns_with(name)
+    columns = [column.split(" ") for number, column in enumerate(table(folder).columns) if bits >> number & 1]
+    return {(build, library) for build, _, _, library in columns}
 
 
 def build(version: str, **exports: list[str]) -> ImageBuild:
@@ -45,28 +46,19 @@ def test_a_wheel_is_read_without_numbers(tmp_path: Path) -> None:
     assert found.exports["c10.dll"] == [WARN["Windows"]]
 
 
-def test_a_round_trip() -> None:
-    data = packed([build("1.0", c10=["a", "b"], torch_cpu=["b"]), build("1.1", c10=["a"])])
-    assert exported(data, "a") == {("1.0", "c10.dll"), ("1.1", "c10.dll")}
-    assert exported(data, "b") == {("1.0", "c10.dll"), ("1.0", "torch_cpu.dll")}
-    assert rewritten(data, ()) == data
+def test_what_is_put_is_there(tmp_path: Path) -> None:
+    put(tmp_path, [build("1.0", c10=["a", "b"], torch_cpu=["b"]), build("1.1", c10=["a"])])
+    assert exported(tmp_path, "a") == {("1.0", "c10.dll"), ("1.1", "c10.dll")}
+    assert exported(tmp_path, "b") == {("1.0", "c10.dll"), ("1.0", "torch_cpu.dll")}
 
 
-def test_a_release_is_added_replaced_and_removed() -> None:
-    data = packed([build("1.0", c10=["a"]), build("1.1+cpu", c10=["a"])])
-    data = rewritten(data, [build("1.0", c10=["z"]), build("1.2", c10=["a"])])
-    assert builds(data) == ["1.0", "1.1+cpu", "1.2"]
-    assert exported(data, "z") == {("1.0", "c10.dll")}
-    assert exported(data, "a") == {("1.1+cpu", "c10.dll"), ("1.2", "c10.dll")}
-    assert builds(rewritten(data, (), ["1.1"])) == ["1.0", "1.2"]
-
-
-def test_the_oldest_goes_when_there_are_too_many() -> None:
-    data = packed([build(f"1.{number}", c10=["a"]) for number in range(NEWEST)])
-    assert builds(rewritten(data, [build("1.99", c10=["a"])])) == [
-        *(f"1.{number}" for number in range(1, NEWEST)),
-        "1.99",
-    ]
+def test_a_release_is_added_replaced_and_removed(tmp_path: Path) -> None:
+    put(tmp_path, [build("1.0", c10=["a"]), build("1.1+cpu", c10=["a"])])
+    put(tmp_path, [build("1.0", c10=["z"]), build("1.2", c10=["a"])])
+    assert builds(tmp_path) == ["1.0", "1.1+cpu", "1.2"]
+    assert exported(tmp_path, "a") == {("1.1+cpu", "c10.dll"), ("1.2", "c10.dll")}
+    put(tmp_path, (), ["1.1"])
+    assert builds(tmp_path) == ["1.0", "1.2"]
 
 
 @pytest.mark.parametrize(
