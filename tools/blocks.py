@@ -143,7 +143,7 @@ class Kind:
             old = [column for file in files for column in file.head.columns]
             before = [column for file in files[:kept] for column in file.head.columns]
             items = moved(self.items(files), old, [*before, *columns], content)
-            parents, changes = changes_of(items, len(before), len(columns))
+            parents, changes = changes_of(items, before, columns)
             return file_of(columns, self.layout(changes), parents, describe(columns))
 
         write_columns(folder, content, without, make)
@@ -169,32 +169,33 @@ def moved(
     return result
 
 
-def changes_of(items: Mapping[_Item, int], before: int, added: int) -> tuple[list[int | None], dict[_Item, int]]:
+def changes_of(
+    items: Mapping[_Item, int], before: Sequence[str], added: Sequence[str]
+) -> tuple[list[int | None], dict[_Item, int]]:
     """What is written of the last columns: the parent of each, and the items in which any differs from its parent.
 
-    :param before: the number of columns in older files, which may be parents
+    :param before: the columns in older files, which may be parents
     """
     counts = Counter(items.values())
-    sizes = [sum(count for bits, count in counts.items() if bits >> column & 1) for column in range(before)]
-    parents: list[int | None] = []
-    for column in range(before, before + added):
-        own = {bits: count for bits, count in counts.items() if bits >> column & 1}
-        # The fewest items to write: those in one of both. The newest is the best guess of several.
-        differing = {
-            parent: sizes[parent] + sum(-count if bits >> parent & 1 else count for bits, count in own.items())
-            for parent in reversed(range(before))
-        }
-        parent = min(differing, key=differing.__getitem__, default=None)
-        parents.append(parent if parent is not None and differing[parent] < sum(own.values()) else None)
+    parents = [_parent_of(number, column, before, counts) for number, column in enumerate(added, len(before))]
 
     def change(bits: int) -> int:
-        inherited = sum(
-            1 << column for column, parent in enumerate(parents) if parent is not None and bits >> parent & 1
-        )
-        return bits >> before ^ inherited
+        own = (1 << number for number, parent in enumerate(parents) if parent is not None and bits >> parent & 1)
+        return bits >> len(before) ^ sum(own)
 
     changed = {bits: change(bits) for bits in counts}
     return parents, {item: changed[bits] for item, bits in items.items() if changed[bits]}
+
+
+def _parent_of(number: int, column: str, before: Sequence[str], counts: Mapping[int, int]) -> int | None:
+    """The older column that differs in the fewest items: the same library of another build, say; None if all differ."""
+    best, fewest = None, sum(count for bits, count in counts.items() if bits >> number & 1)
+    for parent in reversed(range(len(before))):
+        if before[parent].split(" ")[1:] == column.split(" ")[1:]:
+            differing = sum(count for bits, count in counts.items() if (bits >> parent ^ bits >> number) & 1)
+            if differing < fewest:
+                best, fewest = parent, differing
+    return best
 
 
 # ---- names

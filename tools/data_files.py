@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,22 +25,28 @@ from abiscan.torches.layout_changes import layout_change, slots_between
 from abiscan.torches.layouts import LAYOUT, VTABLE, ReleaseLayouts
 from abiscan.torches.names import NameTable
 from tools import operator_packer
-from tools.blocks import MARKS, NAMES, order, read_files
+from tools.blocks import MARKS, NAMES, Mark, order, read_files
 
 PACKAGE: Final = Path(abiscan.__file__).parent
+MARKS_OF_BUILDS: Final[dict[str, Callable[[Path, Operators], Collection[Mark]]]] = {
+    "registries": lambda _, operators: {(entry.registry, json.dumps(entry[1:])) for entry in operators.entries or ()},
+    "assertions": lambda _, operators: operators.assertions.items(),
+}
+"""The kinds of data that are kept of each build as marks: how they are made of its package folder and its operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """What is kept of one build: its description, the identities of its libraries, their exports, its operators.
 
-    ``architectures`` are the GPUs that it has code for: ``sm_90``.
+    ``marks`` are those of each kind in ``MARKS_OF_BUILDS``, ``architectures`` the GPUs that it has code for: ``sm_90``.
     """
 
     description: Mapping[str, Any]
     identities: Mapping[str, str]
     exports: Mapping[str, Sequence[str]]
     operators: Operators
+    marks: Mapping[str, Collection[Mark]]
     architectures: Sequence[str] = ()
 
     @property
@@ -96,19 +102,10 @@ def put_operators(folder: Path, builds: Sequence[Build], without: Collection[str
     operator_packer.put(folder, {build.name: (described[build.name], build.operators) for build in builds}, without)
 
 
-def put_registries(folder: Path, builds: Sequence[Build], without: Collection[str] = ()) -> None:
-    """Put the entries of registries into ``data/registries``."""
-    content = {
-        build.name: {(entry.registry, json.dumps(list(entry[1:]))) for entry in build.operators.entries or ()}
-        for build in builds
-    }
-    MARKS.put(folder, content, without)
-
-
-def put_assertions(folder: Path, builds: Sequence[Build], without: Collection[str] = ()) -> None:
-    """Put the places of torch's own assertions into ``data/assertions``."""
-    content = {build.name: build.operators.assertions.items() for build in builds if build.operators.assertions}
-    MARKS.put(folder, content, without)
+def put_marks(data: Path, builds: Sequence[Build], without: Collection[str] = ()) -> None:
+    """Put what is kept of builds as marks into the folder of each kind."""
+    for kind in MARKS_OF_BUILDS:
+        MARKS.put(data / kind, {build.name: build.marks[kind] for build in builds if build.marks[kind]}, without)
 
 
 def architectures(text: str, builds: Sequence[Build], without: Collection[str] = ()) -> str:

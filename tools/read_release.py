@@ -23,7 +23,7 @@ from abiscan.torches.headers import assertion_lines
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.unlisted_torch_headers import read_headers
 from tools import registration_abi
-from tools.data_files import Build, ClassLayouts, Headers
+from tools.data_files import MARKS_OF_BUILDS, Build, ClassLayouts, Headers
 
 HEADERS: Final = (
     *("torch/library.h", "torch/script.h", "torch/custom_class.h", "torch/nn/module.h"),
@@ -68,11 +68,13 @@ def read_build(package: Path) -> Build:
     for name, facts in libraries.items():
         assert isinstance(facts.symbols, SymbolTable)
         exported[name] = sorted(facts.symbols)
+    operators = from_libs.read_operators(release, files)
     return Build(
         description=embedded.make_record(release, libraries),
         identities=from_libs.identify_libraries(release, files),
         exports=exported,
-        operators=from_libs.read_operators(release, files),
+        operators=operators,
+        marks={kind: make(package, operators) for kind, make in MARKS_OF_BUILDS.items()},
         architectures=architectures.architectures(msgspec.structs.replace(release, build=None), files) or (),
     )
 

@@ -62,8 +62,8 @@ from tools.wheels import download, python_of
 DISPATCH: Final = PACKAGE / "dispatch/data"
 ATEN: Final = PACKAGE / "emulation/data/aten.txt"
 KINDS: Final = (
-    *("images", "exports", "operators", "registries", "assertions"),
-    *("headers", "layouts", "declarations", "names", "python"),
+    *("images", "exports", "operators", "headers", "layouts", "declarations", "names", "python"),
+    *data_files.MARKS_OF_BUILDS,
 )
 """The kinds of data in blocks: folders of the data on torch."""
 
@@ -166,8 +166,7 @@ def put(found: Found, builds: Collection[str] = (), releases: Collection[str] = 
     torch_images.put(DATA / "images", found.images, releases)
     data_files.put_exports(DATA / "exports", found.builds, builds)
     data_files.put_operators(DATA / "operators", found.builds, builds)
-    data_files.put_registries(DATA / "registries", found.builds, builds)
-    data_files.put_assertions(DATA / "assertions", found.builds, builds)
+    data_files.put_marks(DATA, found.builds, builds)
     data_files.put_headers(DATA / "headers", found.headers, releases)
     data_files.put_layouts(DATA / "layouts", read, on_machines)
     record_names.put(DATA / "names", found.names, releases)
