@@ -6,7 +6,6 @@ extension, so import this module only for an extension that registers something.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -164,7 +163,7 @@ class Replayer(Struct, kw_only=True):
         # Only the operators that are concerned are looked up: a torch has thousands.
         names = {name for registrant in (*before, *new) for name in (*registrant.operators, *registrant.lookups)}
         registers_any = any(registrant.registers for registrant in objects)
-        operators = self.torch.operators_of(release, names) if registers_any else None
+        operators = self.torch.operators(release).look_up(names) if registers_any else None
         if operators and operators.entries is None and any(registrant.registrations.registries for registrant in new):
             entries = embedded_registries.entries(operators.build or "", release.machine)
             operators = msgspec.structs.replace(operators, entries=entries)
@@ -195,9 +194,7 @@ class Replayer(Struct, kw_only=True):
             # The package that has the device has the kernels.
             backend=None
             if (metadata := examined.target.metadata) and metadata.brings_device
-            else brought_backend(
-                registered, built_for, version, machine, functools.partial(self.torch.operators_of, release)
-            ),
+            else brought_backend(registered, built_for, version, machine, self.torch.operators(release).look_up),
         )
 
     def namespaces(self, examined: ExaminedExtension, resolution: Resolution) -> set[str]:

@@ -65,7 +65,7 @@ def _make_side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
     return Side(
         name=str(release),
         exports=torch.exports(release),
-        operators=torch.operators_of(release),
+        operators=torch.operators(release).look_up(),
         release=torch.layouts(release).release,
         version=release.version,
         machine=release.machine,

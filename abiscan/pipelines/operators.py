@@ -101,7 +101,7 @@ def torch_operators(choice: TorchChoice, machine: Machine, session: Session) -> 
 
     torch = choice.open(session.files(), session).for_linux()
     release = torch.release_for(machine)
-    return TorchOperators(release=release, operators=torch.operators_of(release))
+    return TorchOperators(release=release, operators=torch.operators(release).look_up())
 
 
 def live_operators(named: str | None) -> TorchOperators:

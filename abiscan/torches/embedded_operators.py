@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
 
 import msgspec.structs
 
@@ -15,6 +16,45 @@ from abiscan.dispatch.operators import Operators
 from abiscan.torches import embedded
 from abiscan.torches.embedded_assertions import assertions
 from abiscan.torches.operator_table import OperatorTable
+
+
+class OperatorSource(Protocol):
+    """The operators in the dispatcher of one torch."""
+
+    def look_up(self, names: Collection[str] | None = None) -> Operators:
+        """Return the operators that are needed, others may be left out; all for None."""
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all operators, with overloads."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is an operator, or an overload of it; ``.default`` is the one without a name."""
+
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces of the operators."""
+
+
+class EmbeddedOperators(NamedTuple):
+    """The operators of an embedded release, by its number; every question raises an ``InputError`` if it is none."""
+
+    text: str
+    machine: Machine
+
+    def look_up(self, names: Collection[str] | None = None) -> Operators:
+        """Return the operators that are needed, and their kernels, without others; all for None."""
+        return operators(self.text, self.machine, names)
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all operators, with overloads."""
+        return names(self.text, self.machine)
+
+    def has(self, name: str) -> bool:
+        """Whether there is an operator, or an overload of it."""
+        return table().has_operator(_build_number(embedded.build(self.text, self.machine), self.machine), name)
+
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces of the operators."""
+        return table().namespaces(_build_number(embedded.build(self.text, self.machine), self.machine))
 
 
 def operators(text: str, machine: Machine, names: Collection[str] | None = None) -> Operators:
@@ -35,22 +75,6 @@ def names(text: str, machine: Machine) -> frozenset[str]:
     :raises InputError: it is not embedded
     """
     return table().names(_build_number(embedded.build(text, machine), machine))
-
-
-def has_operator(text: str, machine: Machine, name: str) -> bool:
-    """Whether an embedded release has an operator, or an overload of it.
-
-    :raises InputError: it is not embedded
-    """
-    return table().has_operator(_build_number(embedded.build(text, machine), machine), name)
-
-
-def namespaces(text: str, machine: Machine) -> frozenset[str]:
-    """Return the namespaces of the operators of an embedded release.
-
-    :raises InputError: it is not embedded
-    """
-    return table().namespaces(_build_number(embedded.build(text, machine), machine))
 
 
 def find_build(libraries: Mapping[str, str], machine: Machine) -> str | None:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
+
+from msgspec import Struct
 
 from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry, Rewording
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.session import Session
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.torches import embedded_operators
+from abiscan.torches.embedded_operators import EmbeddedOperators
 from abiscan.torches.from_libs import identify_libraries, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
 
@@ -25,34 +30,62 @@ _KERNEL_TEXTS: Final = (0, 1, 2, 3, 5)
 _FALLBACK_TEXTS: Final = (0, 2)
 
 
-def operators_of(
-    release: TorchRelease,
-    files: Files,
-    session: Session,
-    names: Collection[str] | None = None,
-) -> Operators:
-    """Return the operators of a torch, from the cache of an earlier run, or cached for the next one.
+class OwnOperators(Struct, frozen=True, kw_only=True, dict=True):
+    """The operators of a torch with files of its own: embedded if its build is, else read from its libraries.
 
-    The operators of an embedded build come from the embedded data, others are read from the libraries.
-
-    :param names: the operators that are needed; others may be left out. Looking up a few in the embedded data is faster
     :raises InputError: a library cannot be read
     """
-    build = identify_libraries(release, files)
-    # Looking a few operators up in the embedded data is faster than reading the cache.
-    if names is not None and (embedded := embedded_operators.find_build(build, release.machine)):
-        return embedded_operators.operators(embedded, release.machine, names)
 
-    def read_libraries() -> Operators:
-        if names is None and (embedded := embedded_operators.find_build(build, release.machine)):
-            return embedded_operators.operators(embedded, release.machine, None)
-        session.progress(f"reading the operators of {release} from its libraries (only once)")
-        return read_operators(release, files)
+    release: TorchRelease
+    files: Files
+    session: Session
 
-    # The version is part of the key, since it decides how dispatch keys are called.
-    sources = [source for path in operator_libraries(release) if (source := files.find_source(path)) is not None]
-    identity = " ".join((release.version or "", *map(identity_of, sources)))
-    return get_or_compute(session.folder, KIND, identity, read_libraries)
+    def look_up(self, names: Collection[str] | None = None) -> Operators:
+        """Return the operators that are needed, others may be left out; all for None."""
+        # Looking a few operators up in the embedded data is faster than reading the cache.
+        return self._all if names is None or self.embedded is None else self.embedded.look_up(names)
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all operators, with overloads."""
+        return self._names
+
+    def has(self, name: str) -> bool:
+        """Whether there is an operator, or an overload of it."""
+        if self.embedded is not None:
+            return self.embedded.has(name)
+        return name.removesuffix(DEFAULT_OVERLOAD) in self._names or any(
+            operator.startswith(f"{name}.") for operator in self._names
+        )
+
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces of the operators."""
+        return frozenset(name.partition("::")[0] for name in self._names)
+
+    @cached_property
+    def embedded(self) -> EmbeddedOperators | None:
+        """Those of the embedded build whose libraries it has; None if they are others."""
+        machine = self.release.machine
+        build = embedded_operators.find_build(identify_libraries(self.release, self.files), machine)
+        return None if build is None else EmbeddedOperators(build, machine)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The names, which are a table of their own in the embedded data."""
+        return frozenset(self._all.operators) if self.embedded is None else self.embedded.names()
+
+    @cached_property
+    def _all(self) -> Operators:
+        """All of them, from the cache of an earlier run, or cached for the next one."""
+        # The version is part of the key, since it decides how dispatch keys are called.
+        found = map(self.files.find_source, operator_libraries(self.release))
+        identity = " ".join((self.release.version or "", *(identity_of(source) for source in found if source)))
+        return get_or_compute(self.session.folder, KIND, identity, self._read_all)
+
+    def _read_all(self) -> Operators:
+        if self.embedded is not None:
+            return self.embedded.look_up()
+        self.session.progress(f"reading the operators of {self.release} from its libraries (only once)")
+        return read_operators(self.release, self.files)
 
 
 def pack(operators: Operators) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
-from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter as python
 from abiscan.inputs import observed_fs, system
@@ -24,14 +23,15 @@ from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.torch_names import TorchNames
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.regex import regex
 from abiscan.torches import embedded, embedded_names, embedded_operators, torch_layouts
+from abiscan.torches.embedded_operators import EmbeddedOperators, OperatorSource
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch_layouts import TorchLayouts
 from abiscan.words import did_you_mean
 
 if TYPE_CHECKING:
+    from abiscan.torches.operator_store import OwnOperators
     from abiscan.torches.torch_images import TorchImageFiles, TorchImages
 
 NEWEST: Final = "latest"
@@ -87,27 +87,8 @@ class LinuxTorch(Torch, Protocol):
         :raises InputError: it does not exist for that machine
         """
 
-    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
+    def operators(self, release: TorchRelease) -> OperatorSource:
         """Return the operators in its dispatcher.
-
-        :param release: the result of ``release_for``
-        :param names: the operators that are needed, others may be left out; all for None
-        """
-
-    def operator_names(self, release: TorchRelease) -> frozenset[str]:
-        """Return the names of all operators in its dispatcher, with overloads.
-
-        :param release: the result of ``release_for``
-        """
-
-    def has_operator(self, release: TorchRelease, name: str) -> bool:
-        """Whether its dispatcher has an operator, or an overload of it; ``.default`` is the one without a name.
-
-        :param release: the result of ``release_for``
-        """
-
-    def namespaces(self, release: TorchRelease) -> frozenset[str]:
-        """Return the namespaces of the operators in its dispatcher.
 
         :param release: the result of ``release_for``
         """
@@ -168,21 +149,9 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         read = embedded.release_like if or_like else embedded.release
         return read(self.build, machine, self.files)
 
-    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
+    def operators(self, release: TorchRelease) -> OperatorSource:
         """Return the operators in its dispatcher, from the embedded data."""
-        return embedded_operators.operators(release.judged_as or self.build, release.machine, names)
-
-    def operator_names(self, release: TorchRelease) -> frozenset[str]:
-        """Return the names of all operators in its dispatcher, from the embedded data."""
-        return embedded_operators.names(release.judged_as or self.build, release.machine)
-
-    def has_operator(self, release: TorchRelease, name: str) -> bool:
-        """Whether its dispatcher has an operator, or an overload of it, from the embedded data."""
-        return embedded_operators.has_operator(release.judged_as or self.build, release.machine, name)
-
-    def namespaces(self, release: TorchRelease) -> frozenset[str]:
-        """Return the namespaces of the operators in its dispatcher, from the embedded data."""
-        return embedded_operators.namespaces(release.judged_as or self.build, release.machine)
+        return EmbeddedOperators(release.judged_as or self.build, release.machine)
 
     def exports(self, release: TorchRelease) -> Mapping[str, AbstractSet[str]]:
         """Return all names that its own libraries export, by library."""
@@ -240,53 +209,16 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         """Return the torch itself, for any extension."""
         return self.release
 
-    def operators_of(
-        self,
-        release: TorchRelease,  # noqa: ARG002 - it is itself
-        names: Collection[str] | None = None,
-    ) -> Operators:
+    def operators(self, release: TorchRelease) -> OperatorSource:  # noqa: ARG002 - it is itself
         """Return the operators in its dispatcher: embedded, cached, or read from its libraries."""
-        from abiscan.torches.operator_store import operators_of
-
-        return self._operators if names is None else operators_of(self.release, self.files, self.session, names)
+        return self._operators
 
     @cached_property
-    def _operators(self) -> Operators:
-        """All of them, which are read once for all extensions."""
-        from abiscan.torches.operator_store import operators_of
+    def _operators(self) -> OwnOperators:
+        """The operators, which are read once for all extensions."""
+        from abiscan.torches.operator_store import OwnOperators
 
-        return operators_of(self.release, self.files, self.session)
-
-    def operator_names(self, release: TorchRelease) -> frozenset[str]:  # noqa: ARG002 - it is itself
-        """Return the names of all operators in its dispatcher."""
-        return self._operator_names
-
-    @cached_property
-    def _operator_names(self) -> frozenset[str]:
-        """The names, from the embedded data if its build is embedded: there they are a table of their own."""
-        if self._embedded_build is None:
-            return frozenset(self._operators.operators)
-        return embedded_operators.names(self._embedded_build, self.release.machine)
-
-    @cached_property
-    def _embedded_build(self) -> str | None:
-        """The embedded build whose libraries it has; None if they are others."""
-        from abiscan.torches.from_libs import identify_libraries
-
-        return embedded_operators.find_build(identify_libraries(self.release, self.files), self.release.machine)
-
-    def has_operator(self, release: TorchRelease, name: str) -> bool:
-        """Whether its dispatcher has an operator, or an overload of it."""
-        if self._embedded_build is not None:
-            return embedded_operators.has_operator(self._embedded_build, release.machine, name)
-        names = self.operator_names(release)
-        return name.removesuffix(DEFAULT_OVERLOAD) in names or any(
-            operator.startswith(f"{name}.") for operator in names
-        )
-
-    def namespaces(self, release: TorchRelease) -> frozenset[str]:
-        """Return the namespaces of the operators in its dispatcher."""
-        return frozenset(name.partition("::")[0] for name in self.operator_names(release))
+        return OwnOperators(release=self.release, files=self.files, session=self.session)
 
     def exports(self, release: TorchRelease) -> Mapping[str, AbstractSet[str]]:
         """Return all names that its own libraries export, by library."""
@@ -308,7 +240,9 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         if self.here and observed_fs.is_dir(folder):
             from abiscan.torches import unlisted_torch_names
 
-            return unlisted_torch_names.names(folder, self.session.folder, is_embedded=self._embedded_build is not None)
+            return unlisted_torch_names.names(
+                folder, self.session.folder, is_embedded=self._operators.embedded is not None
+            )
         return embedded_names.names(release.version) if release.version else None
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone

@@ -242,7 +242,7 @@ class _Judgement:
     def _bases(self) -> dict[str, list[str]]:
         """The names of torch's operators with overloads, by those without."""
         bases: dict[str, list[str]] = {}
-        for name in self._torch.operator_names(self._release):
+        for name in self._torch.operators(self._release).names():
             bases.setdefault(name.partition(".")[0], []).append(name)
         return bases
 
@@ -250,7 +250,7 @@ class _Judgement:
     def _schemas(self) -> Mapping[str, str | None]:
         """The schemas of torch's operators that the model calls."""
         names = [name for call in self._model.operators for name in self._bases.get(call.operator, ())]
-        operators = self._torch.operators_of(self._release, names).operators
+        operators = self._torch.operators(self._release).look_up(names).operators
         return {name: operators[name].schema for name in names if name in operators}
 
     @functools.cached_property
@@ -401,7 +401,7 @@ class _Judgement:
         if not self._model.classes:
             return
         # Custom classes are looked up by name alone: whether their methods fit is not asked.
-        own = self._torch.operators_of(self._release, ()).classes
+        own = self._torch.operators(self._release).look_up(()).classes
         passed = {name for brought in self._brought if not brought.error for name in brought.classes}
         missing = [name for name in self._model.classes if name not in own and name not in passed]
         if missing:

@@ -107,7 +107,7 @@ def _foreign_operators(inventory: Inventory) -> set[str]:
 
 
 def _list_schemas(torch: LinuxTorch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
-    torch_operators = torch.operators_of(torch.release_for(machine), names)
+    torch_operators = torch.operators(torch.release_for(machine)).look_up(names)
     operators = torch_operators.operators if torch_operators else {}
     schemas = {name: operators[name].schema for name in names if name in operators}
     return {name: schema for name, schema in schemas.items() if schema is not None}

@@ -235,7 +235,7 @@ class _Loads:
     def operator(self, moment: _ProcessState, name: str) -> bool | Answer:
         """Tell whether torch defines an operator that no library loaded so far does."""
         release, namespace = self._setting.release, name.partition("::")[0]
-        if self._setting.torch.has_operator(release, name) or name in self._from_python:
+        if self._setting.torch.operators(release).has(name) or name in self._from_python:
             return True
         # A no must hold whatever else the process has: no TorchScript, no Python code of torch, and no library that is
         # not read may define the operator.
@@ -271,7 +271,7 @@ class _Loads:
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:
         """The namespaces in which torch defines operators."""
-        return self._setting.torch.namespaces(self._setting.release)
+        return self._setting.torch.operators(self._setting.release).namespaces()
 
     def call(self, moment: _ProcessState, operator: str) -> int | bool | str | NoResult | None:
         """Return the result of an operator that the package has registered by then, or of a function of a module."""

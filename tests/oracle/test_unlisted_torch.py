@@ -230,7 +230,7 @@ def test_schemas_are_printed_as_its_dispatcher_does(make: Make, cache: Path, mon
     hide_identity(monkeypatch)
     session = Session(folder=cache)
     torch = TorchAt(make("2.16.0")).open(session.files(), session).for_linux()
-    read = torch.operators_of(torch.release_for(Machine.X86_64))
+    read = torch.operators(torch.release_for(Machine.X86_64)).look_up()
     running = from_python.read_operators(sys.executable)
     own = {name: operator.schema for name, operator in running.operators.items()}
     found = {name: format_schema(operator.schema) for name, operator in read.operators.items()}

@@ -22,6 +22,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import Closure, Module, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.torches import embedded
+from abiscan.torches.embedded_operators import EmbeddedOperators
 from abiscan.torches.torch import EmbeddedTorch
 from tests.registrations import registering
 
@@ -131,12 +132,12 @@ def test_what_torch_says_is_in_its_own_words(loads: Loads, library: Path, monkey
     known = loads.load(OWNER, library).failure
     assert known is not None
     assert known.outcome.message is not None
-    operators_of = loads.replayer.torch.operators_of
+    look_up = EmbeddedOperators.look_up
     now = {known.outcome.message.id: (Rewording("Only a single TORCH_LIBRARY can", "No second TORCH_LIBRARY may"),)}
     monkeypatch.setattr(
-        type(loads.replayer.torch),
-        "operators_of",
-        lambda _, release, names=None: msgspec.structs.replace(operators_of(release, names), reworded=now),
+        EmbeddedOperators,
+        "look_up",
+        lambda source, names=None: msgspec.structs.replace(look_up(source, names), reworded=now),
     )
     reworded = loads.load(OWNER, library).failure
     assert reworded is not None

@@ -16,7 +16,7 @@ from abiscan.inputs.session import Session
 from abiscan.torches import embedded_operators, operator_store
 from abiscan.torches.from_libs import operator_libraries
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.operator_store import operators_of, pack, unpack
+from abiscan.torches.operator_store import OwnOperators, pack, unpack
 
 OPERATORS = Operators(
     operators={
@@ -55,6 +55,10 @@ def release(*libraries: str) -> TorchRelease:
 
 def session_at(folder: Path) -> Session:
     return Session(folder=folder)
+
+
+def operators_of(given: TorchRelease, session: Session, names: Collection[str] | None = None) -> Operators:
+    return OwnOperators(release=given, files=Files(), session=session).look_up(names)
 
 
 @pytest.mark.parametrize("operators", [OPERATORS, EMPTY])
@@ -110,19 +114,19 @@ def library(folder: Path, content: bytes) -> str:
 def test_the_libraries_are_read_once(tmp_path: Path, reads: list[TorchRelease]) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     for _ in range(2):
-        assert operators_of(given, Files(), session_at(cache)) == OPERATORS
+        assert operators_of(given, session_at(cache)) == OPERATORS
     assert len(reads) == 1
     assert cache_folder.measure_usage(cache)[0] == 1
 
 
 def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
-    operators_of(given, Files(), session_at(cache))
+    operators_of(given, session_at(cache))
     (kept,) = cache.iterdir()
     whole = kept.read_bytes()
     for damaged in (b"", whole[:40], b"\0" * len(whole)):
         kept.write_bytes(damaged)
-        assert operators_of(given, Files(), session_at(cache)) == OPERATORS
+        assert operators_of(given, session_at(cache)) == OPERATORS
         assert kept.read_bytes() == whole
     assert len(reads) == 4
 
@@ -130,7 +134,7 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) 
 def test_another_library_has_another_file(tmp_path: Path, reads: list[TorchRelease]) -> None:
     cache = tmp_path / "cache"
     for content in (b"", b"another"):
-        operators_of(release(library(tmp_path, content)), Files(), session_at(cache))
+        operators_of(release(library(tmp_path, content)), session_at(cache))
     assert len(reads) == 2
 
 
@@ -139,7 +143,7 @@ def test_another_version_has_another_file(tmp_path: Path, reads: list[TorchRelea
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     builds = ("2.13.0+cpu", "2.12.0+cpu", None)
     for build in (*builds, *builds):
-        operators_of(msgspec.structs.replace(given, build=build), Files(), session_at(cache))
+        operators_of(msgspec.structs.replace(given, build=build), session_at(cache))
     assert [of.build for of in reads] == [*builds]
 
 
@@ -148,7 +152,7 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path, reads: 
     blocked.write_text("in the way")
     given = release(library(tmp_path, b""))
     for _ in range(2):
-        assert operators_of(given, Files(), session_at(blocked / "cache")) == OPERATORS
+        assert operators_of(given, session_at(blocked / "cache")) == OPERATORS
     assert len(reads) == 2
 
 
@@ -172,7 +176,7 @@ def test_all_operators_of_an_embedded_build_are_unpacked_once(
 ) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     for _ in range(2):
-        assert operators_of(given, Files(), session_at(cache)) == OPERATORS
+        assert operators_of(given, session_at(cache)) == OPERATORS
     assert looked_up == [None]
     assert cache_folder.measure_usage(cache)[0] == 1
 
@@ -182,16 +186,16 @@ def test_some_operators_of_an_embedded_build_are_looked_up(
 ) -> None:
     """Not unpacked from the cache, which is slower; and not kept, since they are not all."""
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
-    operators_of(given, Files(), session_at(cache), ["aten::add.Tensor"])
+    operators_of(given, session_at(cache), ["aten::add.Tensor"])
     assert looked_up == [["aten::add.Tensor"]]
     assert cache_folder.measure_usage(cache)[0] == 0
-    operators_of(given, Files(), session_at(cache))
-    operators_of(given, Files(), session_at(cache), ["aten::cat"])
+    operators_of(given, session_at(cache))
+    operators_of(given, session_at(cache), ["aten::cat"])
     assert looked_up == [["aten::add.Tensor"], None, ["aten::cat"]]
 
 
 def test_some_operators_of_another_torch_are_those_that_are_kept(tmp_path: Path, reads: list[TorchRelease]) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     for names in (["aten::add.Tensor"], ["aten::cat"], None):
-        assert operators_of(given, Files(), session_at(cache), names) == OPERATORS
+        assert operators_of(given, session_at(cache), names) == OPERATORS
     assert len(reads) == 1

@@ -36,15 +36,15 @@ def test_a_build_is_judged_by_the_one_that_stands_for_it(monkeypatch: pytest.Mon
     asked: list[tuple[str, Machine]] = []
     for module, name in ((embedded_operators, "operators"), (embedded_operators, "names"), (embedded, "exports")):
         monkeypatch.setattr(module, name, lambda build, machine, *_: asked.append((build, machine)))
-    chosen.operators_of(like)
-    chosen.operator_names(like)
+    chosen.operators(like).look_up()
+    chosen.operators(like).names()
     chosen.exports(like)
     assert asked == [("2.6.0+cu124", Machine.X86_64)] * 3
     asked.clear()
     itself = ReleaseNumber("2.6.0").open(Files(), SESSION).for_linux()
     release = replace(like, build="2.6.0", judged_as=None)
-    itself.operators_of(release)
-    itself.operator_names(release)
+    itself.operators(release).look_up()
+    itself.operators(release).names()
     itself.exports(release)
     assert asked == [("2.6.0", Machine.X86_64)] * 3
 
