@@ -12,12 +12,23 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gaps import Gap
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.linkage import ExtensionLoad
+from abiscan.linkage.model import LoadError
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches import embedded, string_abi
 
 _RULE: Final = "cxx11-abi-mismatch"
 _STRING: Final = {True: "the C++11 std::string", False: "the old std::string"}
+
+
+def error_on(load: ExtensionLoad) -> LoadError | None:
+    """Return the error that a load surely ends with on a build which another one stands for; None if there is none."""
+    cxx11 = _other_strings(load)
+    if cxx11 is not None:
+        symbols = _symbols_of_stand_in(load, cxx11=cxx11)
+        message = f"undefined symbol: {symbols[0]}" if symbols else ""
+        return LoadError(object=load.name, message=message, exact=False) if symbols else None
+    return load.error if load.error and _holds_for_every_build(load) else None
 
 
 def limited(result: Result, load: ExtensionLoad) -> Result:
@@ -29,9 +40,10 @@ def limited(result: Result, load: ExtensionLoad) -> Result:
     release = load.release
     if release.judged_as is None or release.build is None or load.resolution is None:
         return result
+    cxx11 = _other_strings(load)
+    if cxx11 is not None:
+        return _with_other_strings(result, load, cxx11=cxx11)
     own = string_abi.of_build(TorchVersion(release.build), release.machine)
-    if own is not None and own is not load.torch_uses_cxx11_strings:
-        return _with_other_strings(result, load, cxx11=own)
     shared_facts = [f"the release{'' if own is None else f' and {_STRING[own]}'}"]
     if (major := embedded.cuda_of(release.build)) is not None:
         shared_facts.append(f"CUDA {major}")
@@ -40,7 +52,7 @@ def limited(result: Result, load: ExtensionLoad) -> Result:
         f"known are {', '.join(shared_facts)}; where its libraries differ was not checked"
     )
     # What counts against the extension stays only if it holds for every build that this one may be.
-    certain = own is not None and _of_every_build(result, release.build)
+    certain = result.verdict is not Verdict.LOADS and _holds_for_every_build(load)
     return msgspec.structs.replace(
         result,
         verdict=result.verdict if certain else Verdict.UNKNOWN,
@@ -51,12 +63,26 @@ def limited(result: Result, load: ExtensionLoad) -> Result:
     )
 
 
-def _of_every_build(result: Result, build: str) -> bool:
-    """Whether what a result says against an extension holds for all builds of a release for the CPU or a known CUDA."""
-    if result.verdict is Verdict.LOADS or not (TorchVersion(build).local or "").startswith(("cpu", "cu")):
+def _other_strings(load: ExtensionLoad) -> bool | None:
+    """Return whether a build has the C++11 string, if the one that stands for it has the other; else None."""
+    build = load.release.build
+    own = string_abi.of_build(TorchVersion(build), load.release.machine) if build else None
+    return None if own is load.torch_uses_cxx11_strings else own
+
+
+def _symbols_of_stand_in(load: ExtensionLoad, *, cxx11: bool) -> list[str]:
+    """Return what an extension uses of torch with the string that a build has not: the build surely lacks that."""
+    symbols = sorted(load.facts.imports)
+    return [name for name in symbols if is_torch_symbol(name) and uses_cxx11_string(name) is (not cxx11)]
+
+
+def _holds_for_every_build(load: ExtensionLoad) -> bool:
+    """Whether what counts against an extension holds for all builds of a release for the CPU or a known CUDA."""
+    build = TorchVersion(load.release.build or "")
+    if string_abi.of_build(build, load.release.machine) is None or not (build.local or "").startswith(("cpu", "cu")):
         return False
     # Libraries of CUDA differ from build to build, but for its runtime, which a build for CPUs does not have at all.
-    notice = result.predicted_error.message.lower() if result.predicted_error else ""
+    notice = load.error.message.lower() if load.error else ""
     return "cuda" not in notice or "libcudart" in notice
 
 
@@ -66,25 +92,21 @@ def _with_other_strings(result: Result, load: ExtensionLoad, *, cxx11: bool) -> 
         f"{release} is not embedded, and {release.judged_as}, which is, has {_STRING[not cxx11]}; "
         f"known of it is that it has {_STRING[cxx11]}; its symbols were not checked"
     )
-    # The names with the other kind of string in them are the ones that this build surely lacks.
-    second = [
-        name for name in sorted(load.facts.imports) if is_torch_symbol(name) and uses_cxx11_string(name) is (not cxx11)
-    ]
+    symbols, error = _symbols_of_stand_in(load, cxx11=cxx11), error_on(load)
     finding = Finding(
         rule=_RULE,
         effect=Effect.LOAD_FAILS,
         message=f"std::string ABI mismatch: {load.name} uses {_STRING[not cxx11]}, {release} has {_STRING[cxx11]}",
-        evidence=tuple(Evidence(subject=name, readable=demangle(name), object=load.name) for name in second),
+        evidence=tuple(Evidence(subject=name, readable=demangle(name), object=load.name) for name in symbols),
         fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(cxx11)}, like this torch",
-    )
-    error = PredictedError(
-        how=How.RAISES, object=load.name, message=f"undefined symbol: {second[0]}" if second else "", exact=False
     )
     return msgspec.structs.replace(
         result,
-        verdict=Verdict.FAILS if second else Verdict.UNKNOWN,
-        predicted_error=error if second else None,
-        undefined_symbols=tuple(second),
-        findings=(finding,) if second else (),
+        verdict=Verdict.FAILS if error else Verdict.UNKNOWN,
+        predicted_error=PredictedError(how=How.RAISES, object=error.object, message=error.message, exact=error.exact)
+        if error
+        else None,
+        undefined_symbols=tuple(symbols),
+        findings=(finding,) if symbols else (),
         gaps=(Gap(stage="torch", reason=reason, decides=True),),
     )

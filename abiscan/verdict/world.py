@@ -345,6 +345,14 @@ class _Loads:
         if load.resolution is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         result = self._found(path, location, load.resolution, moment)
+        if load.release.judged_as is not None:
+            from abiscan.verdict.unlisted_build import error_on  # few torches are judged as another build
+
+            # What the build that stands for this one says of its own symbols is not what this one says.
+            error = error_on(load)
+            if error is None or error is not load.error:
+                words = f"{path}: {error.message}" if error else None
+                return LoadAttempt(path=path, words=words, needs=result.needs)
         if result.words is not None:
             return result
         # ``ctypes`` runs the static initialisers alone, an import also ``PyInit_*``.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.findings import Effect
@@ -20,7 +21,8 @@ from abiscan.torches import embedded
 from abiscan.torches.string_abi import of_build
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict.bench import CheckRequest
-from tests.fakes import SAMPLES
+from tests.elf_builder import Elf, exports, uses
+from tests.fakes import SAMPLES, package_wheel
 
 X86 = Machine.X86_64
 
@@ -63,6 +65,27 @@ def test_an_extension_with_the_string_of_the_other_builds_fails(tmp_path: Path) 
     (finding,) = result.findings
     assert (finding.rule, finding.effect) == ("cxx11-abi-mismatch", Effect.LOAD_FAILS)
     assert result.undefined_symbols
+
+
+# Truth: pytorch/pytorch#148411, vllm-project/vllm#13608. 2.6.0+cu124, which stands for it, has the old string.
+@pytest.mark.parametrize(("torch", "verdict"), [("2.6.0+cu126", "import-fails"), ("2.6.0+cu124", "works")])
+def test_a_package_is_judged_on_the_build_that_its_files_are_judged_on(
+    torch: str, verdict: str, tmp_path: Path
+) -> None:
+    lacking = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
+    wheel = package_wheel(
+        tmp_path,
+        "old",
+        {"old/_C.so": Elf(needed=("libc10.so",), undefined=uses(lacking), defined=exports("PyInit__C"))},
+        files={"old/__init__.py": "import torch\nfrom . import _C\n"},
+    )
+    (package,) = abiscan.check(wheel, torch).packages
+    assert package.verdict.value == verdict
+    if package.error:
+        assert (package.error.exception, package.error.message) == (
+            "ImportError",
+            f"old/_C.so: undefined symbol: {lacking}",
+        )
 
 
 def test_a_build_with_another_cuda_needs_its_libraries() -> None:
