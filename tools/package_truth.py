@@ -102,7 +102,7 @@ def differences(recorded: Import, package: PackageResult | None) -> Iterator[str
 def of_module(module: str, package: PackageResult) -> tuple[PackageVerdict, ImportFailure | None]:
     """The verdict on the import of one module of a package."""
     for other in package.modules:
-        if other.module == module:
+        if other.name == module:
             return other.verdict, other.error
     return package.verdict, package.error
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Spot
-from abiscan.python.model import Answer, ImportOutcome, Load, Raised
+from abiscan.python.model import Answer, ImportOutcome, Load, Raised, UsualEnd
 from abiscan.python.runs import Run, Runs
 from abiscan.python.values import Why
 
@@ -93,7 +95,16 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
         conditions=tuple(decision.condition for decision in deciding if decision.why is not Why.CALLBACK),
         gaps=tuple(gaps),
         needs=tuple(dict.fromkeys(need for run in usual for need in run.trace.needs)),
+        imported=frozenset(first.trace.imported).intersection(*(run.trace.imported for run in usual)),
+        usual_end=_usual_end(usual),
     )
+
+
+def _usual_end(runs: list[Run]) -> UsualEnd | None:
+    """Return what most runs end in; None if they all end alike, or if most of them succeed."""
+    ends = Counter(run.raised for run in runs)
+    (raised, ways), *others = ends.most_common()
+    return UsualEnd(raised=raised, ways=ways, of=len(runs)) if others and isinstance(raised, Raised) else None
 
 
 def _deciding_runs(runs: list[Run]) -> list[Decision]:

@@ -246,6 +246,18 @@ class Need(Struct, frozen=True, kw_only=True):
     at: PythonLine
 
 
+class UsualEnd(Struct, frozen=True, kw_only=True):
+    """The error that most of the ways through an import end in, where they end differently.
+
+    :ivar ways: how many of them do
+    :ivar of: how many were followed
+    """
+
+    raised: Raised
+    ways: int
+    of: int
+
+
 class ImportOutcome(Struct, frozen=True, kw_only=True):
     """What ``import MODULE`` does.
 
@@ -256,16 +268,20 @@ class ImportOutcome(Struct, frozen=True, kw_only=True):
     :ivar gaps: what could not be followed, in words
     :ivar needs: what it holds on
     :ivar regardless: whether it raises the same where every library loads: then no failed load is the reason
+    :ivar imported: the files of the modules that it imports on every way
+    :ivar usual_end: what most ways end in, if not all of them end alike, and most do not succeed
     """
 
     module: str
     raised: Raised | Answer | None
-    loads: tuple[Load, ...]
-    registrations: tuple[PythonRegistration, ...]
-    conditions: tuple[Condition, ...]
-    gaps: tuple[str, ...]
+    loads: tuple[Load, ...] = ()
+    registrations: tuple[PythonRegistration, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    gaps: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     regardless: bool = False
+    imported: frozenset[str] = frozenset()
+    usual_end: UsualEnd | None = None
 
 
 class HowLoaded(enum.Enum):
@@ -329,7 +345,9 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     :ivar imports: the outcome of the import of the package, then of each public submodule with a library of its own
     :ivar uses: every library of the package, by path
+    :ivar further: the outcomes of the imports of the other modules that the package installs
     """
 
     imports: tuple[ImportOutcome, ...]
     uses: Mapping[str, LibraryUse] = field(default_factory=dict)
+    further: tuple[ImportOutcome, ...] = ()

@@ -37,6 +37,7 @@ class PackageReader:
     """Reads a package for one target after the other: its code is run once for targets that answer alike.
 
     :param modules: the names that it is imported by; if there are none, its metadata or its files say
+    :param further: the other modules that it installs: only what importing them does is read
     :param built_for: returns the torches that a library was built for, by its path; the same each time
     :param system: the operating system of the target
     """
@@ -47,9 +48,11 @@ class PackageReader:
         modules: Sequence[str] = (),
         built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
         system: PythonSystem = LINUX,
+        further: Sequence[str] = (),
     ) -> None:
         self._files = PackageFiles(package, system)
         self._modules = modules or self._files.top_level()
+        self._further = further
         self._built_for = built_for
         self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, Done]] = {}
 
@@ -62,7 +65,9 @@ class PackageReader:
         """
         code, done = self._code_for(fresh(), surroundings)
         with _without_collector():
-            return _read_modules(Runs(code, fresh, limits, done), self._built_for)
+            runs = Runs(code, fresh, limits, done)
+            reading = _read_modules(runs, self._built_for)
+            return replace(reading, further=tuple(_read_further(runs, self._further, reading)))
 
     def later_uses(self, world: World, surroundings: Surroundings | None = None) -> tuple[LaterUse, ...]:
         """Return the uses of names that the torch of a target lacks: see ``later_names``."""
@@ -86,7 +91,7 @@ class PackageReader:
         return any(
             names.misses(code, file)
             or any(code.uses_at_import(file, use) for use in code.torch_uses(file) if use.startswith(_OPERATORS))
-            for file in code.sources
+            for file in (*code.sources, *self._files.importable_sources(self._further))
         )
 
     def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, Done]:
@@ -175,6 +180,20 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     return Reading(
         imports=tuple(_compare_with_willing(explored.outcome, runs) for explored in (*main, *apart)), uses=uses
     )
+
+
+def _read_further(runs: Runs, modules: Sequence[str], reading: Reading) -> Iterator[ImportOutcome]:
+    """Yield the outcomes of the imports of other modules; what others have imported is not read again."""
+    done = [outcome for outcome in reading.imports if outcome.raised is None]
+    for name in modules[:_MOST_SUBMODULES]:
+        located = runs.library.locate(name)
+        if located is not None and any(located.file in outcome.imported for outcome in done):
+            yield ImportOutcome(module=name, raised=None)
+            continue
+        outcome = explore_import(runs, name).outcome
+        if outcome.raised is None:
+            done.append(outcome)
+        yield outcome
 
 
 def _compare_with_willing(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:

@@ -169,6 +169,10 @@ class PackageFiles:
         """Return the names that the package is imported by: those that it declares, else those that its files have."""
         return tuple(dict.fromkeys(inner for name in self._top_level() for inner in self._regular_packages(name)))
 
+    def installed_modules(self) -> tuple[str, ...]:
+        """Return the names of all modules that stand at the top, whatever is declared."""
+        return tuple(dict.fromkeys(inner for name in self._at_the_top() for inner in self._regular_packages(name)))
+
     def _regular_packages(self, name: str) -> list[str]:
         """Return a package, or those that are in it if others may put packages into it, too (PEP 420)."""
         folder = name.replace(".", "/")
@@ -193,6 +197,9 @@ class PackageFiles:
                 if declared:
                     return declared
         # Without a list of them, all that stands at the top counts, but for what installers put there.
+        return self._at_the_top()
+
+    def _at_the_top(self) -> tuple[str, ...]:
         names = {
             name.removesuffix(".py") for name in self.folders[""] if not name.endswith((".dist-info", ".data", ".libs"))
         }

@@ -115,13 +115,15 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         yield StyledLine(f"  = built for torch {clean(built_for)}")
     if package.verdict is not PackageVerdict.IMPORT_FAILS:
         yield from _list_missing(package, verbose=verbose)
+    for condition in package.unmet:
+        yield StyledLine(f"  = condition: {clean(condition.why)}")
     for module in package.modules:
-        if module.error:
+        if module.error and module.error != package.error:
             yield StyledLine(
-                f"  = import {clean(module.module)} fails: {_make_readable(str(module.error), verbose=verbose)}"
+                f"  = import {clean(module.name)} fails: {_make_readable(str(module.error), verbose=verbose)}"
             )
     if package.verdict is PackageVerdict.UNKNOWN and not verbose:
-        reasons = (*package.gaps[:_LIBRARIES_SHOWN], *(f"whether {item}" for item in package.conditions))
+        reasons = (*package.gaps[:_LIBRARIES_SHOWN], *(f"whether {item}" for item in package.undecided))
         yield from (
             StyledLine(f"  = unknown: {clean(reason)}", style="yellow") for reason in reasons[: 2 * _LIBRARIES_SHOWN]
         )
@@ -192,7 +194,9 @@ def _list_details(report: Report, package: PackageResult) -> Iterator[StyledLine
         where = f", {library.loaded_at}" if library.loaded_at else ""
         why = f" ({library.convention})" if library.convention else ""
         yield StyledLine(f"  {clean(library.path)}: {verdict}; {library.use}{clean(where + why)}", style="dim")
-    for condition in package.conditions:
+    for module in package.modules:
+        yield StyledLine(f"  import {clean(module.name)}: {module.verdict.value}", style="dim")
+    for condition in package.undecided:
         yield StyledLine(("condition", "yellow"), f": {clean(condition)}")
     for reason in package.gaps:
         yield StyledLine(("gap[python]", "yellow"), f": {clean(reason)}")

@@ -140,9 +140,10 @@ def _list_results(entry: ReportEntry, indices: dict[str, int]) -> Iterator[dict[
 
 def _of_package(entry: ReportEntry, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
     """Yield a result for the import, and one for each cause; what does no harm to the import is a note."""
-    if package.verdict is not PackageVerdict.WORKS:
-        lines = [f"{package.subject}: {package.summary}", *([entry.cause] if entry.cause else [])]
-        mild = "note" if package.verdict is PackageVerdict.WORKS_WITHOUT else "warning"
+    if package.verdict is not PackageVerdict.WORKS or package.unmet:
+        conditions = [f"condition: {condition.why}" for condition in package.unmet]
+        lines = [f"{package.subject}: {package.summary}", *([entry.cause] if entry.cause else []), *conditions]
+        mild = "warning" if package.verdict in (PackageVerdict.UNKNOWN, PackageVerdict.CORRUPTS) else "note"
         yield {
             "ruleId": _OF_PACKAGES["id"],
             "ruleIndex": len(indices),

@@ -140,7 +140,7 @@ class Report(Document, frozen=True, kw_only=True):
         What keeps a library from loading counts only if it keeps the package from being imported, and if not every
         finding about it is suppressed.
         """
-        if strict and (package.gaps or package.verdict is PackageVerdict.UNKNOWN):
+        if strict and (package.gaps or package.unmet or package.verdict is PackageVerdict.UNKNOWN):
             return True
         # A library whose use depends on something unknown counts as used: silence about it could be a false calm.
         used = [result for library, result in self.files(package) if library.used is not False]

@@ -13,7 +13,15 @@ from abiscan.models.model import ModelFormat
 from abiscan.results.document import JsonObject
 from abiscan.results.fields import Distinct, RuleName, Sha256, Text
 from abiscan.results.model import ModelOperatorJson
-from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibraryJson
+from abiscan.results.package import (
+    Condition,
+    ImportFailure,
+    ModuleResult,
+    MostLikely,
+    PackageResult,
+    PackageVerdict,
+    UsedLibraryJson,
+)
 from abiscan.results.rule_page import page_of
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import PredictedError, Verdict
@@ -188,7 +196,9 @@ class PackageResultJson(JsonObject, frozen=True, kw_only=True):
     missing_operators: Distinct
     lacking: Sequence[str]
     not_installed: Sequence[str]
-    conditions: Sequence[str]
+    conditions: Sequence[Condition]
+    undecided: Sequence[str]
+    most_likely: MostLikely | None
     gaps: Sequence[str]
     kind: Literal["model"] | UnsetType = UNSET
     format: ModelFormat | UnsetType = UNSET

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -116,11 +116,61 @@ class UsedLibrary(UsedLibraryJson, frozen=True, kw_only=True):
 
 
 class ModuleResult(Struct, frozen=True, kw_only=True):
-    """The import of a public submodule with libraries of its own, which importing the package does not reach."""
+    """The import of a module that the package installs, or of a public submodule with libraries of its own, which
+    importing the package does not reach.
 
-    module: str
+    :ivar name: the name that it is imported by
+    """
+
+    name: str
     verdict: PackageVerdict
     error: ImportFailure | None
+
+
+class ConditionKind(enum.Enum):
+    """What has to be there for a package to work."""
+
+    LIBRARY = "library"
+    REQUIREMENT = "requirement"
+    """Another package."""
+    BACKEND = "backend"
+    """A part of torch that another package brings, such as ``torch.npu``."""
+    COMPILER = "compiler"
+    NUMPY = "numpy"
+    GPU = "gpu"
+    FILE = "file"
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    """What a verdict depends on.
+
+    :ivar name: of the library, the package or whatever else has to be there
+    :ivar why: what needs it, and what is known of where it comes from
+    :ivar met: whether it is there; None if that is not known
+    """
+
+    kind: ConditionKind
+    name: str
+    why: str
+    met: bool | None = None
+
+
+class MostLikely(Struct, frozen=True, kw_only=True):
+    """The error that most of the ways through an import end in, where it is unknown which of them is taken.
+
+    :ivar message: its text; None if it is not known
+    :ivar ways: how many ways end in it
+    :ivar of: how many were followed
+    """
+
+    exception: str
+    message: str | None
+    ways: int
+    of: int
+
+    def __str__(self) -> str:
+        notice = f": {first_line(self.message)}" if self.message else ""
+        return f"{self.ways} of {plural(self.of, 'way')}: {self.exception}{notice}"
 
 
 class PackageResult(Struct, frozen=True, kw_only=True):
@@ -131,10 +181,13 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     :ivar torch_build: the same with its local version label
     :ivar module: the name that the package is imported by
     :ivar built_for: the releases of torch that its libraries may have been built for, oldest first; empty if unknown
-    :ivar modules: public submodules with libraries of their own, which importing the package does not reach
+    :ivar modules: all modules that the target installs, that of the verdict first, and public submodules with libraries
+        of their own which importing the package does not reach
     :ivar lacking: external libraries that this machine does not have
     :ivar not_installed: packages that it requires, that are not installed, and that may bring those libraries
-    :ivar conditions: conditions that could not be decided
+    :ivar conditions: what the verdict depends on, and is not known to be there
+    :ivar undecided: conditions in the Python code that could not be decided
+    :ivar most_likely: where the verdict is unknown for those, what most ways end in; None if most succeed
     :ivar gaps: what could not be followed in the Python code
     :ivar needs: external libraries that must be there for the import to fail as it is said to: without them it goes
         another way
@@ -143,6 +196,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     :ivar own_findings: findings about the package as a whole, such as its metadata
     :ivar findings: these, and those of the libraries that it uses
     :ivar unread: what is not read in files for its system
+    :ivar is_python: whether it has no libraries
     :ivar model: what else is known of a saved model
     """
 
@@ -160,12 +214,15 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     lacking: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     not_installed: tuple[str, ...] = ()
-    conditions: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    undecided: tuple[str, ...] = ()
+    most_likely: MostLikely | None = None
     gaps: tuple[str, ...] = ()
     own_findings: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
     other_builds: Mapping[str, PackageVerdict] = field(default_factory=dict)
     unread: str | None = None
+    is_python: bool = False
     model: ModelResult | None = None
 
     def __str__(self) -> str:
@@ -178,6 +235,19 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         # A module of the package's own that is missing is a fault of the package or of this torch.
         own = {library.path.partition("/")[0].partition(".")[0] for library in self.libraries}
         return lacking is not None and lacking not in own | {"torch", (self.module or "").partition(".")[0]}
+
+    @property
+    def failing_module(self) -> str:
+        """The module whose import fails, if it is not the one that goes by the name of the package; else empty."""
+        if self.error is None or self.module is None:
+            return ""
+        failing = [module.name for module in self.modules if module.error == self.error]
+        return failing[0] if failing and self.module not in failing else ""
+
+    @property
+    def unmet(self) -> tuple[Condition, ...]:
+        """The conditions that are not met, or not known to be."""
+        return tuple(condition for condition in self.conditions if condition.met is not True)
 
     @property
     def subject(self) -> str:
@@ -209,9 +279,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
             return self._of_model(self.model)
         match self.verdict:
             case PackageVerdict.WORKS:
-                return f"works{self._provided}" if self.libraries else self._works_apart
+                return f"works{'' if self.libraries else self._apart}{self._condition}"
             case PackageVerdict.WORKS_WITHOUT:
-                return f"works without {_list_names(self.without)}{self._told()}{self._provided}"
+                return f"works without {_list_names(self.without)}{self._told()}{self._condition}"
             case PackageVerdict.CORRUPTS:
                 harmful = (
                     item for item in self.libraries if item.used is not False and item.verdict is Verdict.CORRUPTS
@@ -219,7 +289,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
                 return f"loads, then corrupts memory: {listed(library.path for library in harmful)}"
             case PackageVerdict.IMPORT_FAILS:
                 condition = f" where {listed(self.needs)} can be found" if self.needs else ""
-                return f"import fails{condition} - {self.error}"
+                subject = f"import {self.failing_module}" if self.failing_module else "import"
+                return f"{subject} fails{condition} - {self.error}"
             case PackageVerdict.UNKNOWN:
                 return f"unknown - {self._doubt()}"
 
@@ -235,19 +306,27 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def _works_apart(self) -> str:
-        """That it works where no library uses torch, and what these need that is not there."""
-        text = "works: none of its libraries uses torch"
-        return (
-            f"{text}, but some need {listed(self.lacking)}, which this machine does not have" if self.lacking else text
-        )
+    def _apart(self) -> str:
+        """What works where no library uses torch, and what these need that is not there."""
+        if self.is_python:
+            return ": its Python code imports"
+        lacking = f", but some need {listed(self.lacking)}, which this machine does not have" if self.lacking else ""
+        return f": none of its libraries uses torch{lacking}"
 
     @property
-    def _provided(self) -> str:
-        """What has to be installed first."""
-        if not self.lacking or not self.not_installed:
+    def _condition(self) -> str:
+        """What the verdict depends on, as the end of its line."""
+        if not self.unmet:
             return ""
-        return f" if {listed(self.lacking)} can be found (not installed here: {listed(self.not_installed)})"
+        places = [condition.name for condition in self.unmet if condition.kind is ConditionKind.LIBRARY]
+        files, software = [name for name in places if ".so" in name], [name for name in places if ".so" not in name]
+        others = [condition for condition in self.unmet if condition.kind is not ConditionKind.LIBRARY]
+        parts = [
+            *([f"if {_are_there(files)}"] if files else []),
+            *([f"where {listed(software)} {'is' if len(software) == 1 else 'are'} installed"] if software else []),
+            *(f"if {condition.name} is there ({condition.why})" for condition in others),
+        ]
+        return f", {', and '.join(parts)}"
 
     def _told(self) -> str:
         """Return how users learn what is missing, and how much that is."""
@@ -265,7 +344,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         doubtful = [library.path for library in self.libraries if library.how is HowLoaded.UNKNOWN]
         if doubtful and not self.gaps:
             return f"nothing says how it loads {listed(doubtful)}"
-        conditions = (f"nothing says whether {condition}" for condition in self.conditions)
+        if self.most_likely:
+            return str(self.most_likely)
+        conditions = (f"nothing says whether {condition}" for condition in self.undecided)
         return next(iter((*self.gaps, *conditions)), "its Python code could not be followed")
 
     @property
@@ -290,6 +371,10 @@ _TOLD = {
     Told.PRINT: "with a printed line",
     Told.NOTHING: "silently",
 }
+
+
+def _are_there(names: Sequence[str]) -> str:
+    return f"{listed(names, 3)} {'is' if len(names) == 1 else 'are'} there"
 
 
 def _list_names(libraries: tuple[UsedLibrary, ...]) -> str:

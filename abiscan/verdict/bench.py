@@ -38,8 +38,6 @@ from abiscan.verdict.package import missing_names, package_result
 from abiscan.verdict.package_reading import (
     PackageReading,
     ReadPackage,
-    fails_for_torch,
-    main_import,
     packages_with_libraries,
 )
 from abiscan.verdict.systems import system_of
@@ -268,8 +266,7 @@ class TorchSet:
     def fails_for_torch(self, source: Source, name: str) -> bool:
         """Whether the import of a package fails because the named torch lacks a name, a parameter or an operator."""
         package = self._read_package(source, name)
-        outcome = main_import(package.package.name, package.reading.imports) if package else None
-        return outcome is not None and fails_for_torch(outcome)
+        return package is not None and package.fails_for_torch()
 
     def _reading(self, source: Source, name: str) -> PackageReading | None:
         package = self.target(source, name).target.package

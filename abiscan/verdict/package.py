@@ -24,6 +24,7 @@ from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
     ModuleResult,
+    MostLikely,
     PackageResult,
     PackageVerdict,
     UsedLibrary,
@@ -31,6 +32,7 @@ from abiscan.results.package import (
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import missing_torch_name
 from abiscan.torches.name_history import history
+from abiscan.verdict.conditions import conditions_of
 from abiscan.verdict.package_reading import PackageFacts, chain
 from abiscan.verdict.world import PackageWorld
 
@@ -62,7 +64,13 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
     """
     outcome, process = facts.outcome, facts.process
     libraries = tuple(_list_libraries(facts, results))
-    error = _find_failure(outcome, process) if outcome else None
+    main = _module(outcome, process) if outcome else None
+    others = tuple(_module(item, process) for item in facts.others)
+    # What users import and does not work counts, whatever the module is called.
+    error = next((module.error for module in (main, *others) if module and module.error), None)
+    verdict = _make_verdict(outcome, error, libraries)
+    if verdict in (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT) and any(map(_is_unknown, others)):
+        verdict = PackageVerdict.UNKNOWN
     return PackageResult(
         target=facts.target.target.name,
         name=facts.package.name,
@@ -70,23 +78,21 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
         torch=process.release_number,
         torch_build=process.build,
         module=outcome.module if outcome else None,
-        verdict=_make_verdict(outcome, error, libraries),
+        verdict=verdict,
         error=error,
         built_for=_built_for(facts.target, libraries),
         libraries=libraries,
-        modules=tuple(_module(import_, process) for import_ in facts.reading.imports if import_ is not outcome),
+        modules=(*((main,) if main else ()), *others, *(_module(item, process) for item in facts.apart)),
         lacking=_lacking(outcome, process) if outcome and libraries else facts.lacking_alone(),
         needs=_list_needs(outcome, process) if error and outcome else (),
         not_installed=process.missing_requirements,
-        conditions=tuple(_list_conditions(outcome)) if outcome else (),
-        gaps=outcome.gaps if outcome else (),
+        conditions=conditions_of(facts, libraries) if error is None else (),
+        undecided=_undecided(facts),
+        most_likely=_most_likely(outcome) if outcome and verdict is PackageVerdict.UNKNOWN else None,
+        gaps=_list_gaps(facts),
         unread=process.unread,
+        is_python=facts.target.target.is_python,
     )
-
-
-def _list_conditions(outcome: ImportOutcome) -> Iterator[str]:
-    yield from (f"{condition.text} ({condition.at})" for condition in outcome.conditions)
-    yield from (f"{need.why} ({need.at})" for need in outcome.needs)
 
 
 def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tuple[str, ...]:
@@ -177,10 +183,37 @@ def _origin(raised: Raised) -> Raised:
 
 def _module(outcome: ImportOutcome, process: PackageWorld | ImageWorld) -> ModuleResult:
     error = _find_failure(outcome, process)
-    if error is None and outcome.raised is Answer.UNKNOWN:
-        return ModuleResult(module=outcome.module, verdict=PackageVerdict.UNKNOWN, error=None)
-    verdict = PackageVerdict.IMPORT_FAILS if error else PackageVerdict.WORKS
-    return ModuleResult(module=outcome.module, verdict=verdict, error=error)
+    if error is not None:
+        return ModuleResult(name=outcome.module, verdict=PackageVerdict.IMPORT_FAILS, error=error)
+    unknown = outcome.raised is Answer.UNKNOWN
+    verdict = PackageVerdict.UNKNOWN if unknown else PackageVerdict.WORKS
+    return ModuleResult(name=outcome.module, verdict=verdict, error=None)
+
+
+def _is_unknown(module: ModuleResult) -> bool:
+    return module.verdict is PackageVerdict.UNKNOWN
+
+
+def _undecided(facts: PackageFacts) -> tuple[str, ...]:
+    """Return the conditions in the code that decide how an import ends, and that nothing is known of."""
+    outcomes = [item for item in (facts.outcome, *facts.others) if item]
+    conditions = dict.fromkeys(condition for outcome in outcomes for condition in outcome.conditions)
+    return tuple(f"{condition.text} ({condition.at})" for condition in conditions)
+
+
+def _list_gaps(facts: PackageFacts) -> tuple[str, ...]:
+    """Return what could not be followed, of the other modules where that leaves open whether their import works."""
+    others = (
+        f"import {item.module}: {gap}" for item in facts.others if item.raised is Answer.UNKNOWN for gap in item.gaps
+    )
+    return tuple(dict.fromkeys((*(facts.outcome.gaps if facts.outcome else ()), *others)))
+
+
+def _most_likely(outcome: ImportOutcome) -> MostLikely | None:
+    end = outcome.usual_end
+    if end is None or end.raised.exception == PROCESS_ENDS:
+        return None
+    return MostLikely(exception=end.raised.exception, message=end.raised.message, ways=end.ways, of=end.of)
 
 
 def _lacking(outcome: ImportOutcome, process: PackageWorld | ImageWorld) -> tuple[str, ...]:

@@ -50,6 +50,11 @@ _OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_PACKAGE: Final = regex(r"No module named '(\w+)'")
 """What Python says of a package that is not installed."""
+_NOT_FOR_USERS: Final = regex(
+    r"_|(tests?|testing|bench(es|marks?|marking)?|examples?|samples?|demos?|docs?|scripts?|tools?|utils|ci|build|setup"
+    r"|conf|sphinx|noxfile|tasks|versioneer|packaging)$|(test|bench|build)_|.*(_tests?|_benchmarks?|__mypyc)$|conftest"
+)
+"""The modules at the top of a package that are not for its users, by name: tests, and what builds and documents it."""
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 
 
@@ -76,7 +81,10 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
 
     :ivar target: the package, placed next to the torch
     :ivar outcome: of the module that goes by its name; None if it has none
+    :ivar others: those of the other modules that it installs for its users
+    :ivar apart: those of its tests and benchmarks, and of modules that only its own code imports
     :ivar process: the process after the libraries that the outcome loads
+    :ivar here: whether that process is one of this machine
     :ivar lacking_alone: finds the external libraries that its libraries lack, where none of them has to do with torch
     """
 
@@ -84,8 +92,12 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     target: ExaminedTarget
     reading: Reading
     outcome: ImportOutcome | None
+    others: tuple[ImportOutcome, ...] = ()
+    apart: tuple[ImportOutcome, ...] = ()
     process: PackageWorld | ImageWorld
     lacking_alone: Callable[[], tuple[str, ...]]
+
+    here: bool = False
 
     @property
     def files(self) -> dict[str, str]:
@@ -102,10 +114,13 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     package: Package
     target: ExaminedTarget
     world: PackageWorld | ImageWorld
+    here: bool
     reading: Reading
     surroundings: Surroundings
     later_uses: Callable[[], tuple[LaterUse, ...]]
     """Finds the names that its code uses later and this torch lacks."""
+    modules: tuple[str, ...]
+    """The names that it is imported by, as ``modules_of`` has them."""
 
     @property
     def definitions(self) -> dict[str, str]:
@@ -122,9 +137,13 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
 
         :param compared: whether it is compared with another verdict, which has the same mistakes of the reading
         """
-        outcome = main_import(self.package.name, self.reading.imports)
+        main = main_import(self.package.name, self.reading.imports)
+        outcome = main
         if outcome is not None and self.target.target.is_python and not compared:
             outcome = _sure(outcome, self.surroundings)
+        # Nobody may ever have imported the others, which have no libraries in them.
+        further = [item if compared else _sure(item, self.surroundings) for item in self.reading.further]
+        others = [item for item in self.reading.imports if item is not main]
         # The reading took place in many worlds. The loads of the outcome are repeated in one, for what it then knows of
         # them.
         process = self.world.fresh()
@@ -137,9 +156,23 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             target=self.target,
             reading=self.reading,
             outcome=outcome,
+            others=tuple(item for item in (*others, *further) if self._is_for_users(item)),
+            apart=tuple(item for item in (*others, *further) if not self._is_for_users(item)),
             process=process,
+            here=self.here,
             lacking_alone=self._lacking_alone,
         )
+
+    def fails_for_torch(self) -> bool:
+        """Whether an import that users do fails because the torch lacks a name, a parameter or an operator."""
+        main = main_import(self.package.name, self.reading.imports)
+        outcomes = (*self.reading.imports, *self.reading.further)
+        return any(fails_for_torch(item) for item in outcomes if item is main or self._is_for_users(item))
+
+    def _is_for_users(self, outcome: ImportOutcome) -> bool:
+        """Whether a module beside the main one is imported by users; submodules are parts of it."""
+        installed = outcome in self.reading.further or outcome.module in self.modules
+        return installed and not any(_NOT_FOR_USERS.match(part) for part in outcome.module.split("."))
 
     def _lacking_alone(self) -> tuple[str, ...]:
         world = self.world.fresh()
@@ -161,9 +194,10 @@ class PackageReading:
         self._has_code = any(path.endswith(".py") for path in package.members)
         self._system = system_of(target.target)
         read_on = self._system.python(target.target)
-        modules = tuple(modules_of(package.name, self._sources, read_on)) if self._has_code else ()
+        self._modules = tuple(modules_of(package.name, self._sources, read_on)) if self._has_code else ()
+        further = further_modules(self._modules, self._sources, read_on) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
-        self._reader = PackageReader(self._sources, modules, built_for=built_for, system=read_on)
+        self._reader = PackageReader(self._sources, self._modules, built_for, read_on, further)
 
     def read(
         self, judge: Judge, target: ExaminedTarget, import_error: Callable[[str], Raised | None]
@@ -186,9 +220,11 @@ class PackageReading:
             package=self._package,
             target=target,
             world=world,
+            here=judge.torch.here,
             reading=reading,
-            surroundings=surroundings,
             later_uses=later,
+            surroundings=surroundings,
+            modules=self._modules,
         )
 
     def misses_names(self, judge: Judge, target: ExaminedTarget) -> bool:
@@ -333,17 +369,30 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
         name for name in holding if any(library.startswith(f"{name.replace('.', '/')}/") for library in files.libraries)
     ]
     chosen = dict.fromkeys((*own, *folders, *holding)) if own or folders else names
-    # Importing a part of a namespace runs nothing: what is in it is imported.
     for name in chosen:
-        folder = name.replace(".", "/")
-        below = (path.removeprefix(f"{folder}/") for path in files.members if path.startswith(f"{folder}/"))
-        inside = {path.partition("/")[0] for path in below}
-        if not inside or f"{folder}/__init__.py" in files.members or f"{folder}.py" in files.members:
-            yield name
-            continue
-        parts = {part.removesuffix(".py") for part in inside if part.endswith(".py")}
-        parts |= {part for part in inside if f"{folder}/{part}/__init__.py" in files.members}
-        yield from (f"{name}.{part}" for part in sorted(parts))
+        yield from _parts_of(name, files)
+
+
+def _parts_of(name: str, files: SourceFiles) -> Iterator[str]:
+    """Yield a module; of a part of a namespace, the modules in it, since importing that runs nothing."""
+    folder = name.replace(".", "/")
+    below = (path.removeprefix(f"{folder}/") for path in files.members if path.startswith(f"{folder}/"))
+    inside = {path.partition("/")[0] for path in below}
+    if not inside or f"{folder}/__init__.py" in files.members or f"{folder}.py" in files.members:
+        yield name
+        return
+    parts = {part.removesuffix(".py") for part in inside if part.endswith(".py")}
+    parts |= {part for part in inside if f"{folder}/{part}/__init__.py" in files.members}
+    yield from (f"{name}.{part}" for part in sorted(parts))
+
+
+def further_modules(modules: Sequence[str], sources: PackageSources, system: PythonSystem = LINUX) -> tuple[str, ...]:
+    """Return the modules that a package installs beside those that it is imported by."""
+    files = SourceFiles(sources, system)
+    known = {*modules, *(name.rpartition(".")[0] for name in modules)}
+    others = [name for name in files.installed_modules() if name not in known]
+    parts = (part for name in others for part in ([name] if _NOT_FOR_USERS.match(name) else _parts_of(name, files)))
+    return tuple(part for part in parts if part not in known)
 
 
 def _says_nothing(sources: PackageCode, reading: Reading) -> bool:
@@ -351,6 +400,7 @@ def _says_nothing(sources: PackageCode, reading: Reading) -> bool:
     # Only if the whole import was followed, without a load or a gap, is silence about the libraries an answer.
     uses = reading.uses.values()
     followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
+    followed = followed and not any(isinstance(outcome.raised, Raised) for outcome in reading.further)
     if not followed or any(use.convention for use in uses):
         return False
     return all(use.how in (HowLoaded.UNKNOWN, HowLoaded.NEVER) for use in uses) and not _names_any(

@@ -85,7 +85,8 @@ def test_benchmarks_in_the_wheel_are_not_the_package(torch: Path, wheels: Path) 
         "pkg-1.0.dist-info/top_level.txt": "benchmarks\npkg\npkg_extra\n",
     }
     found = result(torch, wheels, {"pkg/_C.so": BAD, "pkg_extra/_C.so": GOOD}, files)
-    assert (found.module, [module.module for module in found.modules]) == ("pkg", ["pkg_extra", "pkg.ops"])
+    assert found.module == "pkg"
+    assert [module.name for module in found.modules] == ["pkg", "pkg_extra", "pkg.ops", "benchmarks"]
     # The benchmark would load it by "import", as if the package did.
     assert {library.path: library.how.value for library in found.libraries} == {
         "pkg/_C.so": "on-demand",
@@ -100,7 +101,8 @@ def test_benchmarks_are_not_a_package_that_goes_by_another_name(torch: Path, whe
         "other/core.py": "",
     }
     found = result(torch, wheels, {"other/_C.so": GOOD}, files)
-    assert (found.module, found.modules, found.verdict.value) == ("other", (), "works")
+    assert (found.module, found.verdict.value) == ("other", "works")
+    assert [module.name for module in found.modules] == ["other", "benches"]
 
 
 def test_an_extension_that_users_import_is_in_no_line_of_the_package(torch: Path, wheels: Path) -> None:
@@ -109,16 +111,21 @@ def test_an_extension_that_users_import_is_in_no_line_of_the_package(torch: Path
     found = result(torch, wheels, {tagged: BAD}, files)
     assert found.error is not None
     assert (found.error.file, found.error.line) == ("pkg/__init__.py", 1)
-    (own,) = found.modules
+    main, own = found.modules
+    assert (main.name, main.error) == ("pkg", found.error)
     assert own.error is not None
-    assert (own.module, own.error.file, own.error.line) == ("_core", None, None)
+    assert (own.name, own.error.file, own.error.line) == ("_core", None, None)
 
 
 def test_without_a_folder_of_libraries_every_module_is_imported(torch: Path, wheels: Path) -> None:
     files = {"one/__init__.py": "", "two/__init__.py": "import _C\n"}
     found = result(torch, wheels, {"_C.so": BAD}, files)
     assert found.module == "one"
-    assert {module.module: module.verdict.value for module in found.modules} == {"two": "import-fails"}
+    assert [(module.name, module.verdict.value) for module in found.modules] == [
+        ("one", "works"),
+        ("two", "import-fails"),
+    ]
+    assert found.summary.startswith("import two fails - ImportError: ")
 
 
 def test_the_error_is_that_of_torch_with_that_of_the_loader_behind_it(torch: Path, wheels: Path) -> None:
@@ -224,7 +231,13 @@ def test_a_library_that_this_machine_lacks_is_unknown(torch: Path, wheels: Path)
         3,
         "pkg 1.0 on torch 9.9.0+cpu: unknown - it needs libvendor.so.1, which this machine does not have\n",
     )
-    assert run("check", wheel, "--torch", "2.9.1").exit_code == 0  # taken for granted against a release number
+    # Against a release number, nothing says that it is not there.
+    done = run("check", "-q", wheel, "--torch", "2.9.1")
+    assert (done.exit_code, done.stdout) == (
+        0,
+        "pkg 1.0 on torch 2.9.1+cu128: works, if libvendor.so.1 is there\n",
+    )
+    assert run("check", wheel, "--torch", "2.9.1", "--strict").exit_code == 1
     assert run("check", "--each-file", wheel, "--torch", torch).exit_code == 0
 
 
@@ -237,7 +250,10 @@ def test_a_library_of_a_package_that_is_yet_to_be_installed_is_not_lacking(torch
         (folder / name).write_text(text, encoding="utf-8")
     needy.write(folder / "pkg" / "_C.so")
     (found,) = abiscan.check(folder, torch).packages
-    assert found.summary == "works if libvendor.so.1 can be found (not installed here: vendor)"
+    assert found.summary == "works, if libvendor.so.1 is there"
+    (condition,) = found.conditions
+    assert (condition.kind.value, condition.name, condition.met) == ("library", "libvendor.so.1", None)
+    assert condition.why == "pkg/_C.so needs libvendor.so.1; vendor, which the package requires, is not installed here"
 
 
 def test_a_package_that_is_installed_without_what_it_requires_goes_without(torch: Path) -> None:
@@ -274,7 +290,7 @@ def test_what_a_submodule_loads_before_it_fails_is_on_demand(torch: Path, wheels
     files = {"pkg/__init__.py": "", "pkg/ops.py": LOAD + "raise ValueError('later')\n"}
     found = result(torch, wheels, {"pkg/_C.so": BAD}, files)
     assert found.verdict.value == "works-without"
-    (module,) = found.modules
+    _, module = found.modules
     assert str(module.error) == "OSError: Could not load this library: pkg/_C.so (pkg/ops.py:3)"
 
 
@@ -588,4 +604,29 @@ def test_what_a_required_package_sets_on_torch(
         assert found.error.message == f"module 'torch' has no attribute '{name}'"
     else:
         assert found.error is None
-        assert found.conditions == conditions
+        assert tuple(condition.why for condition in found.conditions) == conditions
+
+
+def test_a_second_module_of_a_wheel_counts(torch: Path, wheels: Path) -> None:
+    """As in nixl-cu13 1.2.0, whose nixl_ep alone uses torch (ai-dynamo/nixl#1798)."""
+    files = {"pkg/__init__.py": "from . import _plain\n", "pkg_ep/__init__.py": "import torch\nfrom . import _C\n"}
+    objects = {"pkg/_plain.so": Elf(defined=exports("PyInit__plain")), "pkg_ep/_C.so": BAD}
+    wheel = package_wheel(wheels, "pkg", objects, files=files)
+    found = document(wheel, "--torch", torch)["packages"][0]
+    assert (found["module"], found["verdict"]) == ("pkg", "import-fails")
+    assert [(module["name"], module["verdict"]) for module in found["modules"]] == [
+        ("pkg", "works"),
+        ("pkg_ep", "import-fails"),
+    ]
+    assert found["error"] == found["modules"][1]["error"]
+    done = run("check", "-q", wheel, "--torch", torch)
+    assert (done.exit_code, done.stdout.partition(" - ")[0]) == (1, "pkg 1.0 on torch 9.9.0+cpu: import pkg_ep fails")
+    assert run("matrix", wheel, "--torch", torch).exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["tests", "test_pkg", "benchmarks", "conftest", "_private", "build_tools"])
+def test_modules_that_are_not_for_users_are_listed(name: str, torch: Path, wheels: Path) -> None:
+    files = {"pkg/__init__.py": LOAD, f"{name}.py": "import torch\nfrom torch import no_such_name\n"}
+    found = result(torch, wheels, {"pkg/_C.so": GOOD}, files)
+    assert found.verdict.value == "works"
+    assert [module.name for module in found.modules] == ["pkg", name]

@@ -1,0 +1,61 @@
+"""From facts about a package to the conditions of its verdict: only what decides whether it works becomes one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from abiscan.python.model import HowLoaded
+from abiscan.regex import regex
+from abiscan.results.package import Condition, ConditionKind, UsedLibrary
+from abiscan.verdict.package_reading import PackageFacts
+from abiscan.words import listed
+
+_SOFTWARE: Final = {"FFmpeg": regex(r"lib(av(codec|device|filter|format|util)|sw(resample|scale)|postproc)\.so")}
+"""What several libraries belong to that users install as one, by its name."""
+
+
+def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tuple[Condition, ...]:
+    """Return what the verdict on a package depends on, each once. The import itself does not fail."""
+    found: dict[tuple[ConditionKind, str], Condition] = {}
+    for condition in itertools.chain(_external_libraries(facts, libraries), _needs(facts)):
+        found.setdefault((condition.kind, condition.name), condition)
+    return tuple(found.values())
+
+
+def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> Iterator[Condition]:
+    """Yield the libraries that are taken to be there because nothing says that they are not.
+
+    Without them, the load of a library of the package would fail, and with it the import, or a part of the package.
+    """
+    for library in libraries:
+        attempt = facts.process.attempts.get(library.path)
+        if attempt is None or attempt.words is not None or library.used is not True or library.told is not None:
+            continue
+        # On this machine, only what it lacks is in doubt, and only where a requirement may yet bring it.
+        names = attempt.lacking if facts.here else attempt.needs
+        for name in names:
+            yield Condition(
+                kind=ConditionKind.LIBRARY,
+                name=_software(name),
+                why=_why(library, name, facts.process.missing_requirements),
+            )
+
+
+def _needs(facts: PackageFacts) -> Iterator[Condition]:
+    """Yield what the Python code takes to be there."""
+    for outcome in (facts.outcome, *facts.others):
+        for need in outcome.needs if outcome else ():
+            yield Condition(kind=ConditionKind(need.kind), name=need.name, why=f"{need.why} ({need.at})")
+
+
+def _why(library: UsedLibrary, name: str, requirements: Iterable[str]) -> str:
+    missing = listed(requirements)
+    brought = f"; {missing}, which the package requires, is not installed here" if missing else ""
+    guarded = " (a failure is caught)" if library.how is HowLoaded.GUARDED else ""
+    return f"{library.path} needs {name}{guarded}{brought}"
+
+
+def _software(name: str) -> str:
+    return next((software for software, pattern in _SOFTWARE.items() if pattern.match(name)), name)

@@ -1,0 +1,70 @@
+"""All modules that a wheel installs, each against its import in a real torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import abiscan
+from abiscan.inputs import interpreter
+from abiscan.results.package import PackageVerdict
+from tests import live_torch
+from tests.fakes import package_wheel
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(live_torch.version() is None, reason="needs torch"),
+]
+
+CODE: Final = {
+    "pkg/__init__.py": "import torch\nimport pkg_used\n",
+    "pkg_used/__init__.py": "from torch import Tensor\n",
+    "pkg_name.py": "import torch\nfrom torch import no_such_name\n",
+    "pkg_operator.py": "import torch\ntorch.ops.aten.no_such_operator\n",
+    "pkg_extra/__init__.py": "import torch, json\n",
+    "pkg_space/inner.py": "import torch\nfrom torch.nn import NoSuchModule\n",
+    "pkg_guarded.py": "try:\n    from torch import no_such_name\nexcept ImportError:\n    no_such_name = None\n",
+    "tests/__init__.py": "from torch import no_such_test\n",
+}
+_IMPORT: Final = """
+import importlib, json, os, sys, torch
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        try:
+            importlib.import_module(name)
+            end = None
+        except Exception as error:
+            end = type(error).__name__, str(error)
+        print(json.dumps([name, end]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_every_module_is_imported(tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    wheel = package_wheel(tmp_path, "pkg", {}, files=CODE, metadata={"Requires-Dist": "torch"}, tag="py3-none-any")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    torch = interpreter.installed_torch()
+    assert torch is not None
+    (found,) = abiscan.check(wheel, torch).packages
+    names = [module.name for module in found.modules]
+    assert names[0] == "pkg"
+    assert set(names) == {*(path.partition("/")[0].removesuffix(".py") for path in CODE)} - {"pkg_space"} | {
+        "pkg_space.inner"
+    }
+    words = [sys.executable, "-c", _IMPORT, *names]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    ends = dict(json.loads(line) for line in done.stdout.splitlines())
+    for module in found.modules:
+        end = [module.error.exception, module.error.message] if module.error else None
+        assert (module.name, end) == (module.name, ends[module.name])
+    assert found.verdict is PackageVerdict.IMPORT_FAILS
+    assert found.failing_module not in ("", "tests")
