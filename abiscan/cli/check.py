@@ -219,6 +219,7 @@ def check(
         explain_strict(
             [
                 *(gap for package in report.packages for gap in package.gaps),
+                *(condition.why for package in report.packages for condition in package.unmet),
                 *(str(gap) for result in report.results for gap in result.unexpected_gaps),
             ]
         )

@@ -79,7 +79,7 @@ def _of_packages(answers: Iterable[ReportEntry]) -> Iterator[_Annotation]:
     for entry in answers:
         # By the default of --fail-on: the level of an annotation does not depend on the exit code that a job asked for.
         fails, package = entry.fails(), entry.package
-        if package and (package.verdict is not PackageVerdict.WORKS or fails):
+        if package and (package.verdict is not PackageVerdict.WORKS or package.unmet or fails):
             result = [cause.finding for cause in entry.causes if cause.harmful or not fails]
             lines = [package.summary, *([entry.cause] if entry.cause else [])]
             lines += _shorten_texts(f"{finding.rule}: {finding.message}" for finding in result)

@@ -55,7 +55,8 @@ def _list_details(entry: ReportEntry) -> Iterator[str]:
     gaps = () if entry.package else entry.gaps
     causes, suppressed = entry.causes, list(entry.suppressed)
     without = entry.package.without if entry.package else ()
-    if not (causes or suppressed or without or gaps):
+    conditions = entry.package.unmet if entry.package else ()
+    if not (causes or suppressed or without or conditions or gaps):
         return
     yield from ("", f"#### {as_code(entry.package.subject if entry.package else entry.title)}", "")
     if entry.cause:
@@ -63,6 +64,8 @@ def _list_details(entry: ReportEntry) -> Iterator[str]:
     for library in without:
         error = f": {as_code(first_line(library.error))}" if library.error else ""
         yield f"- *without* {as_code(library.path)}{error}"
+    for condition in conditions:
+        yield f"- *condition*: {plain(condition.why)}"
     for cause in causes:
         yield from _list_finding(cause.finding, cause.files if len(cause.files) > 1 else ())
     for _, item in suppressed:

@@ -76,6 +76,8 @@ def _list_entry(entry: ReportEntry, verbosity: int) -> Iterator[StyledLine]:
     for suppressed in result.suppressed:
         yield StyledLine((f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}")
         yield StyledLine(f"  = reason: {clean(suppressed.reason)}", style="dim")
+    if result.before_torch:
+        yield StyledLine(f"  = before import torch: ImportError: {clean(result.before_torch)}")
     if result.cpu is not None and (needed := result.cpu.summary):
         yield StyledLine(f"  = needs {needed} to load")
     # Gaps explain an unknown verdict; next to a known one, only those matter that kept a rule from an answer.

@@ -48,6 +48,8 @@ class Result(Struct, frozen=True, kw_only=True):
         table
     :ivar uses_torch: false: neither it nor what it brings along uses torch
     :ivar kind: what the target is
+    :ivar before_torch: what the import of an extension module raises where torch is not imported before; None if
+        nothing, or if users do not import it by itself
     """
 
     target: str
@@ -68,6 +70,7 @@ class Result(Struct, frozen=True, kw_only=True):
     kind: TargetKind = TargetKind.LIBRARY
     call_error: PredictedError | None = None
     cpu: CpuNeeds | None = None
+    before_torch: str | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
@@ -220,5 +223,6 @@ def _result_json(result: Result) -> ResultJson:
             for item in result.suppressed
         ],
         other_builds=result.other_builds or UNSET,
+        before_torch=result.before_torch or UNSET,
         call_error=form.CallErrorJson.of(error, how=error.how.value) if error else UNSET,
     )

@@ -147,7 +147,11 @@ class CallErrorJson(JsonObject, frozen=True, kw_only=True):
 
 
 class ResultJson(JsonObject, frozen=True, kw_only=True):
-    """The result for one extension."""
+    """The result for one extension.
+
+    :ivar before_torch: there if the import of an extension module raises an ImportError where torch is not imported
+        before: its text
+    """
 
     target: str
     path: str
@@ -165,6 +169,7 @@ class ResultJson(JsonObject, frozen=True, kw_only=True):
     suppressed: Sequence[SuppressedJson]
     other_builds: Mapping[str, Verdict] | UnsetType = UNSET
     call_error: CallErrorJson | UnsetType = UNSET
+    before_torch: str | UnsetType = UNSET
     uses_torch: bool = True
 
 

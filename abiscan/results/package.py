@@ -94,14 +94,24 @@ class UsedLibraryJson(JsonObject, frozen=True, kw_only=True, omit_defaults=False
 
 
 class UsedLibrary(UsedLibraryJson, frozen=True, kw_only=True):
-    """A library of the package, and the path of its own result: None if it has none."""
+    """A library of the package.
+
+    :ivar file: the path of its own result; None if it has none
+    :ivar aborts: whether loading it by itself ends the process
+    """
 
     file: str | None = None
+    aborts: bool = False
 
     @property
     def is_missing(self) -> bool:
         """Whether the package can be imported without it, but not all of it works then."""
         return self.told is not None or (self.how is HowLoaded.ON_DEMAND and self.verdict is Verdict.FAILS)
+
+    @property
+    def ends_process(self) -> bool:
+        """Whether the process ends once the package loads it, after it was imported."""
+        return self.aborts and self.told is None and self.is_missing
 
     @property
     def use(self) -> str:
@@ -330,7 +340,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
 
     def _told(self) -> str:
         """Return how users learn what is missing, and how much that is."""
-        ways = Counter(_TOLD[library.told] for library in self.without)
+        ways = Counter(_ABORTS if library.ends_process else _TOLD[library.told] for library in self.without)
         notice = ", ".join(f"{count} {route}" if len(ways) > 1 else route for route, count in ways.items())
         operators = f", {plural(len(self.missing_operators), 'operator')} missing" if self.missing_operators else ""
         return f" ({notice}{operators})"
@@ -358,12 +368,15 @@ class PackageResult(Struct, frozen=True, kw_only=True):
                 return Effect.ABORTS if aborts else Effect.LOAD_FAILS
             case PackageVerdict.CORRUPTS:
                 return Effect.CORRUPTS
+            case PackageVerdict.WORKS_WITHOUT if any(library.ends_process for library in self.without):
+                return Effect.ABORTS
             case PackageVerdict.WORKS_WITHOUT:
                 return Effect.CALL_FAILS if self.missing_operators else Effect.NOTE
             case _:
                 return None
 
 
+_ABORTS = "ending the process when first used"
 _TOLD = {
     None: "failing when first used",
     Told.WARNING: "with a warning",

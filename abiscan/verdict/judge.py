@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.binary.elf import Machine
+from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers_anything
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.cpu.processors import Cpu, native_cpu
@@ -144,7 +145,10 @@ class Judge:
         self._to_keep = linkages if keep else ()
         return (
             *(
-                _make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread))
+                msgspec.structs.replace(
+                    _make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)),
+                    before_torch=self._before_torch(examined, linkage),
+                )
                 for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
             *(
@@ -393,6 +397,22 @@ class Judge:
             if alone.missing and alone.missing[0].absence is Absence.EXTERNAL:
                 return replace(resolution, error=library_error(alone.missing[0]))
         return resolution
+
+    def _before_torch(self, examined: ExaminedExtension, linkage: Linkage) -> str | None:
+        """Return what the import of an extension module raises in a process without torch; None if it succeeds there.
+
+        Modules in a package are imported by its code, which imports torch, or by others that do.
+        """
+        load, location = linkage.load, examined.extension.location
+        at_top = examined.target.kind is TargetKind.LIBRARY or posixpath.dirname(location) == examined.target.root
+        if not at_top or not load.facts.python_modules or load.error is not None or load.resolution is None:
+            return None
+        here, machine = self.torch.here, load.release.machine
+        environment = system.environment_folders() if here else ()
+        search = SearchPath(environment=environment, native=here, host=_this_host(machine) if here else None)
+        closure = Loader(self._files, search, machine).open(Process(has_python=False), location)
+        missing = (library for library in closure.missing if is_torch_library(library.name))
+        return next((str(library.message) for library in missing), None)
 
     def _replay(
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None

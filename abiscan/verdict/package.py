@@ -256,6 +256,9 @@ def _list_libraries(facts: PackageFacts, results: Sequence[Result]) -> Iterator[
             how=how,
             used=False if skipped else _is_used(path, how, load, process),
             file=result.path if result else None,
+            aborts=result is not None
+            and result.predicted_error is not None
+            and result.predicted_error.how is How.ABORTS,
             verdict=result.verdict if result else (Verdict.FAILS if failing else Verdict.LOADS),
             error=attempt.problem if attempt and failing else None,
             told=told,

@@ -15,7 +15,8 @@ import abiscan
 from abiscan.inputs import interpreter
 from abiscan.results.package import PackageVerdict
 from tests import live_torch
-from tests.fakes import package_wheel
+from tests.elf_builder import exports
+from tests.fakes import SAMPLES, extension, package_wheel
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,3 +69,36 @@ def test_every_module_is_imported(tmp_path: Path) -> None:
         assert (module.name, end) == (module.name, ends[module.name])
     assert found.verdict is PackageVerdict.IMPORT_FAILS
     assert found.failing_module not in ("", "tests")
+
+
+def test_a_module_without_its_package(tmp_path: Path) -> None:
+    """As the _XLAC of torch-xla: it loads once torch is imported, and not before."""
+    module = extension(defined=exports("PyInit_alone")).write(tmp_path / "alone.so")
+    torch = interpreter.installed_torch()
+    assert torch is not None
+    report = abiscan.check(module, torch)
+    (found,) = report.results
+    assert found.verdict.value == "loads"
+    words = [sys.executable, "-c", "import alone"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == f"ImportError: {found.before_torch}"
+    assert json.loads(report.to_json())["results"][0]["before_torch"] == found.before_torch
+
+
+def test_an_abort_when_a_part_is_used_first(tmp_path: Path) -> None:
+    """As vllm-ascend 0.9.0rc2 on torch 2.7: users see no exception."""
+    sample = (SAMPLES / "registration_conflicts" / "initialiser_ends_process-uncaught.so").read_bytes()
+    code = "import torch\ndef use():\n    torch.ops.load_library(__file__.replace('__init__.py', '_C.so'))\n"
+    wheel = package_wheel(tmp_path, "pkg", {}, files={"pkg/__init__.py": code}, metadata={"Requires-Dist": "torch"})
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("pkg/_C.so", sample)
+        archive.extractall(tmp_path)
+    torch = interpreter.installed_torch()
+    assert torch is not None
+    report = abiscan.check(wheel, torch)
+    (found,) = report.packages
+    assert found.summary.startswith("works without pkg/_C.so (ending the process when first used")
+    assert report.exit_code() == 1
+    words = [sys.executable, "-c", "import pkg; print('imported', flush=True); pkg.use()"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode < 0) == ("imported\n", True)
