@@ -161,11 +161,11 @@ def make_matrix(
 
 
 def _require_torch(target: Target) -> None:
-    """Reject a target that has nothing to do with torch.
+    """Reject a file that has nothing to do with torch; of a package, the code may, as ``check`` has it.
 
     :raises NoExtensionError: there is nothing that uses torch
     """
-    if not target.is_python and not target.is_model:
+    if target.package is None and not target.is_model:
         target.require_extensions()
 
 
@@ -178,7 +178,7 @@ def judge_on_all(bench: TorchSet, source: Source, *, explained: bool, jobs: int 
     examined = bench.target(source)
     _require_torch(examined.target)
 
-    has_verdict = examined.target.is_python or examined.target.is_model
+    has_verdict = examined.target.package is not None or examined.target.is_model
 
     def judge_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
         branche = []
@@ -212,6 +212,8 @@ def judge_on_all(bench: TorchSet, source: Source, *, explained: bool, jobs: int 
             results_by_path.setdefault(result.path, {})[torch] = result
         if package:
             packages[torch] = package
+    if not packages:
+        examined.target.require_extensions()
     metadata = examined.target.metadata
     required = metadata.requires_torch if metadata else None
     declared = str(required) if required else None

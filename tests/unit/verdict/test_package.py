@@ -630,3 +630,19 @@ def test_modules_that_are_not_for_users_are_listed(name: str, torch: Path, wheel
     found = result(torch, wheels, {"pkg/_C.so": GOOD}, files)
     assert found.verdict.value == "works"
     assert [module.name for module in found.modules] == ["pkg", name]
+
+
+def test_the_matrix_judges_what_a_check_judges(wheels: Path) -> None:
+    """As comfy-kitchen, whose compiled part does not use torch (Comfy-Org/comfy-kitchen#114)."""
+    files = {"pkg/__init__.py": "import torch\nfrom . import _plain\nscale = torch.float8_e8m0fnu\n"}
+    wheel = package_wheel(wheels, "pkg", {"pkg/_plain.so": Elf(defined=exports("PyInit__plain"))}, files=files)
+    releases = ("2.6.0", "2.7.0")
+    matrix = abiscan.matrix([wheel], releases)
+    checked = [abiscan.check(wheel, torch).packages[0].verdict for torch in releases]
+    assert [verdict.value for verdict in checked] == ["import-fails", "works"]
+    assert [found.verdict for found in matrix.packages[0].results.values()] == checked
+
+
+def test_python_code_alone_is_called_so(wheels: Path) -> None:
+    wheel = package_wheel(wheels, "pkg", {}, files={"pkg/__init__.py": "import torch\n"}, tag="py3-none-any")
+    assert abiscan.check(wheel, "2.13.0").packages[0].summary == "works: its Python code imports"
