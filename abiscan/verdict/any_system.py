@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 from msgspec import Struct
 
 from abiscan.inputs.sources import Target
 from abiscan.linkage.model import NO_SUCH_FILE
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
+from abiscan.torches import embedded_operators
 from abiscan.torches.torch import Torch
 
 
@@ -67,6 +70,12 @@ def importing_python(torch: Torch, target: Target) -> tuple[int, int] | Answer:
         return Answer.UNKNOWN
     major, _, minor = target.metadata.python.partition(".")
     return int(major), int(minor)
+
+
+@functools.cache
+def operators_of_any_release() -> frozenset[str]:
+    """Return the operators in the dispatcher of any embedded torch, without overloads."""
+    return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
 
 
 def with_bases(names: frozenset[str]) -> frozenset[str]:

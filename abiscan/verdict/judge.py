@@ -145,7 +145,7 @@ class Judge:
         self._to_keep = linkages if keep else ()
         return (
             *(
-                msgspec.structs.replace(
+                replace(
                     _make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)),
                     before_torch=self._before_torch(examined, linkage),
                 )
@@ -410,7 +410,7 @@ class Judge:
         here, machine = self.torch.here, load.release.machine
         environment = system.environment_folders() if here else ()
         search = SearchPath(environment=environment, native=here, host=_this_host(machine) if here else None)
-        closure = Loader(self._files, search, machine).open(Process(has_python=False), location)
+        closure = Loader(self.files, search, machine).open(Process(has_python=False), location)
         missing = (library for library in closure.missing if is_torch_library(library.name))
         return next((str(library.message) for library in missing), None)
 

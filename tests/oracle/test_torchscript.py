@@ -11,6 +11,7 @@ from abiscan.dispatch import torchscript
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.torches import embedded, embedded_operators, embedded_python
+from abiscan.torches.embedded_operators import EmbeddedOperators
 from tests import live_torch
 
 _ASK = """
@@ -37,7 +38,7 @@ def test_no_operator_that_it_has_is_taken_to_be_absent() -> None:
     absent = {
         name
         for name in names
-        if not embedded_operators.has_operator(str(release), Machine.X86_64, name)
+        if not EmbeddedOperators(str(release), Machine.X86_64).has(name)
         and not torchscript.may_have(name, release)
         and name.removesuffix(DEFAULT_OVERLOAD) not in from_python
     }
