@@ -12,8 +12,6 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.binary.machines import Machine
 from abiscan.errors import InputError
-from abiscan.inputs.cuda_wheels import brought_libraries
-from abiscan.inputs.devices import brings_device
 from abiscan.inputs.variants import WheelVariant, without_label
 from abiscan.inputs.version import number_of
 from abiscan.inputs.wheel_tag import platform_tag
@@ -28,6 +26,9 @@ _LONGEST_PLAIN: Final = 200
 _NO_NUMBER: Final = regex(r"[0-9]{1000}")  # Python takes none of 4,300 digits, and packaging says so anywhere
 _NAME: Final = regex(r"\s*([A-Za-z0-9._-]+)")
 _OF_CUDA: Final = regex(r"(?:nvidia|cuda)[-_.]")
+_BRINGS_DEVICE: Final = regex(
+    r"(?:^|[-_.]|torch)(?:npu|ipex|intel[-_.]extension|habana|xla|directml|musa|mlu|gcu|sdaa|spyre|tpu)(?![a-z])"
+)
 _CLAUSE: Final = r"\s*(?:[=!<>]=|[<>])\s*[0-9]+(?:\.[0-9]+)*\s*"
 _PLAIN: Final = regex(rf"\s*[A-Za-z]+\s*(\()?({_CLAUSE}(?:,{_CLAUSE})*)?(?(1)\))\s*")
 """A requirement without extras, marker and address, in versions that are numbers alone."""
@@ -90,6 +91,14 @@ class _Stated(Struct, frozen=True):
 
     specifier: SpecifierSet
     url: str | None = None
+
+
+def brings_device(name: str) -> bool:
+    """Whether a package, or a module, is one that brings torch a device: torch-npu, habana-torch-plugin, torch_musa.
+
+    It may set any name on torch (``torch.npu``), and has the kernels of its backend.
+    """
+    return _BRINGS_DEVICE.search(name.lower()) is not None
 
 
 def unreadable_requirement() -> tuple[type[Exception], ...]:
@@ -168,6 +177,8 @@ def metadata_of(
         if name == "torch":
             stated.append(_Stated(requirement.specifier, requirement.url))
         else:
+            from abiscan.inputs.cuda_wheels import brought_libraries  # few packages require what brings CUDA
+
             brings_cuda |= brought_libraries(requirement)
             device |= brings_device(name)
     return Metadata(

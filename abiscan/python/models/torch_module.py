@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from abiscan.inputs.devices import brings_device
+from abiscan.inputs.requirement import brings_device
 from abiscan.python import standard
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
