@@ -42,6 +42,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar python: the version of the interpreter
     :ivar system_has: answers whether the system has a library that is loaded by its name alone
     :ivar packages_have: answers whether a package that is installed has a library of that name
+    :ivar has_tool: answers whether torch finds a tool that it compiles with: see ``inputs/build_tools``
     :ivar import_error: returns what the import of an installed package with libraries for torch raises, by its module;
         None if that is not certain, or nothing
     :ivar is_final: whether installing the package changes nothing of this
@@ -53,6 +54,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     python: tuple[int, int] | Answer = Answer.UNKNOWN
     system_has: Callable[[str], bool | Answer] = _not_known
     packages_have: Callable[[str], bool | Answer] = _not_known
+    has_tool: Callable[[str], bool | Answer] = _not_known
     import_error: Callable[[str], Raised | None] = _no_error
     is_final: bool = False
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from abiscan.inputs.version import MinorVersion
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers
+from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers, World
 from abiscan.python.modelled import Modelled
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD, NO_OVERLOAD
-from abiscan.python.values import NotKnown, Thrown, Why, torch_error
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD, NO_OVERLOAD, release_of, wording_of
+from abiscan.python.values import NotKnown, PythonError, Thrown, Why, torch_error
 
 _OF_TORCH = frozenset({
     "c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp",
@@ -33,7 +34,7 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
         overload = f"{self.name}.{name}"
         if operator_exists(machine, overload) is False:
             packet = self.name.replace("::", ".")
-            raise Thrown(torch_error(NO_OVERLOAD, packet=packet, name=name))
+            raise Thrown(error_of_target(machine, NO_OVERLOAD, packet=packet, name=name))
         return OperatorValue(overload.removesuffix(DEFAULT_OVERLOAD), is_overload=True)
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
@@ -50,6 +51,20 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
     def display_name(self) -> str:
         """Return the name that Python code uses."""
         return "torch.ops." + self.name.replace("::", ".")
+
+
+def error_of_target(machine: PythonMachine, id_: str, **values: object) -> PythonError:
+    """Return an exception of torch, as the target's raises it."""
+    release = machine.world.tells(f"how it words {id_}", lambda world: _release_wording(world, id_))
+    error = torch_error(id_, release if isinstance(release, tuple) else None, **values)
+    error.of_torch = True
+    return error
+
+
+def _release_wording(world: World, id_: str) -> MinorVersion | None:
+    """Return the first release with the wording of a target."""
+    wording = wording_of(id_, release_of(world.torch_version))
+    return wording.first if wording else None
 
 
 def operator_exists(machine: PythonMachine, name: str) -> bool | Answer:

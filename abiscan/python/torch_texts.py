@@ -39,6 +39,12 @@ NO_OPERATOR_FOR_META: Final = "no operator for meta"
 NO_BACKEND: Final = "no backend"
 """What ``import torch`` raises at its end, where a package fails that names itself as a backend."""
 
+NO_NINJA: Final = "no ninja"
+"""What compiling an extension raises without the program that it is compiled by."""
+
+NO_CUDA_HOME: Final = "no CUDA_HOME"
+"""What compiling code for CUDA raises where there is no compiler of CUDA."""
+
 WORDINGS: Final = (
     Wording(NOT_LOADED, (2, 9), OSError, "Could not load this library: {path}"),
     Wording(NO_OPERATOR, (1, 3), RuntimeError, "No such operator {namespace}::{name}"),
@@ -58,6 +64,14 @@ WORDINGS: Final = (
         (1, 8),
         RuntimeError,
         "Tried to register an operator ({schema}) with the same name and overload name multiple times.",
+    ),
+    Wording(NO_NINJA, (1, 0), RuntimeError, "Ninja is required to load C++ extensions"),
+    Wording(NO_NINJA, (2, 8), RuntimeError, "Ninja is required to load C++ extensions (pip install ninja to get it)"),
+    Wording(
+        NO_CUDA_HOME,
+        (1, 0),
+        OSError,
+        "CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
     ),
     Wording("kind", (1, 11), ValueError, "Unsupported kind: {kind}"),
     Wording(

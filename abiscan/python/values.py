@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from abiscan.inputs.version import MinorVersion
 from abiscan.python.cost import count_parts
 from abiscan.python.model import PythonLine, World
-from abiscan.python.torch_texts import WORDINGS
+from abiscan.python.torch_texts import wording_of
 
 
 class Why(enum.Enum):
@@ -457,9 +458,13 @@ def thrown(cls: type[BaseException], *args: object) -> Thrown:
     return Thrown(PythonError(cls, args))
 
 
-def torch_error(id_: str, /, **values: object) -> PythonError:
-    """Return an exception of torch, as its newest release raises it: see ``torch_texts``."""
-    wording = next(wording for wording in reversed(WORDINGS) if wording.id == id_)
+def torch_error(id_: str, release: MinorVersion | None = None, /, **values: object) -> PythonError:
+    """Return an exception of torch, as a release raises it: see ``torch_texts``.
+
+    :param release: None for the newest; also one that says nothing of the kind
+    """
+    wording = wording_of(id_, release) or wording_of(id_)
+    assert wording is not None
     return PythonError(wording.raises, (wording.text.format(**values),))
 
 

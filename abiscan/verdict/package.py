@@ -112,6 +112,8 @@ def _make_verdict(
         return PackageVerdict.IMPORT_FAILS
     if outcome is not None and outcome.raised is Answer.UNKNOWN:
         return PackageVerdict.UNKNOWN
+    if outcome is not None and any(need.kind == "compiler" for need in outcome.needs):
+        return PackageVerdict.UNKNOWN
     # From the worst to the best. A library whose use is not known counts where memory may be corrupted, which nobody
     # must miss.
     libraries = tuple(libraries)

@@ -255,16 +255,17 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     if not torch.here or not observed_fs.is_dir(folder):
         return Surroundings()
     executable = torch.interpreter.executable if torch.interpreter else None
+    has_tool = functools.partial(_has_tool, executable)
     search_path = search_path_of(torch)
     if executable:
         observed_fs.observe_python(str(executable), search_path)  # which was perhaps asked before
     # A torch that this Python does not import says nothing about what is installed next to it.
     if str(folder.parent) not in search_path:
-        return Surroundings(torch_folder=folder)
+        return Surroundings(torch_folder=folder, has_tool=has_tool)
     installed = package.root in search_path if package.installed is None else package.installed
     # Installing a package brings what it requires, and other versions of what is there.
     if not installed and not package.is_complete(search_path):
-        return Surroundings(torch_folder=folder)
+        return Surroundings(torch_folder=folder, has_tool=has_tool)
     folders = tuple(map(Path, search_path))
     python = (torch.interpreter.tag.major, torch.interpreter.tag.minor) if torch.interpreter else Answer.UNKNOWN
     return Surroundings(
@@ -273,9 +274,19 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
         folders=folders,
         python=python,
         system_has=functools.partial(_system_has, executable),
+        has_tool=has_tool,
         packages_have=functools.partial(_packages_have, search_path),
         is_final=installed,
     )
+
+
+def _has_tool(executable: Path | None, name: str) -> bool | Answer:
+    """Answer whether torch finds a tool; it may also find one next to its Python, in an environment that is active."""
+    from abiscan.inputs import build_tools  # few packages compile something as they are imported
+
+    if build_tools.has_tool(name):
+        return True
+    return Answer.UNKNOWN if executable and observed_fs.is_file(executable.parent / name) else False
 
 
 def _system_has(executable: Path | None, name: str) -> bool | Answer:

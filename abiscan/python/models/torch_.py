@@ -13,7 +13,7 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models import processor, torch_builds
 from abiscan.python.models.namespace import Args, Kwargs, has_cuda, has_version, take_argument
 from abiscan.python.models.torch_module import TorchModule, loads_backends
-from abiscan.python.operators import OperatorValue, operator_exists
+from abiscan.python.operators import OperatorValue, error_of_target, operator_exists
 from abiscan.python.systems import MACOS
 from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR
 from abiscan.python.values import NotKnown, TargetExpression, Thrown, Why, torch_error
@@ -103,7 +103,7 @@ class OperatorNamespace(Modelled):
         if name.startswith("__"):
             return NotKnown(f"torch.ops.{self.name}.{name}")
         if operator_exists(machine, f"{self.name}::{name}") is False:
-            raise Thrown(torch_error(NO_OPERATOR, namespace=self.name, name=name))
+            raise Thrown(error_of_target(machine, NO_OPERATOR, namespace=self.name, name=name))
         return OperatorValue(f"{self.name}::{name}")
 
 

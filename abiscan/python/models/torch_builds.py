@@ -11,6 +11,7 @@ from typing import Final
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
+from abiscan.python.models import torch_compiling
 from abiscan.python.models.namespace import has_cuda
 from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.systems import LINUX, MACOS
@@ -120,6 +121,8 @@ def _cpp_extension(machine: PythonMachine) -> object:
         "IS_LINUX": system is LINUX,
         "CUDA_HOME": NotKnown(f"{name}.CUDA_HOME", Why.ENVIRONMENT),
         "ROCM_HOME": NotKnown(f"{name}.ROCM_HOME", Why.ENVIRONMENT),
+        "load": Native(f"{name}.load", torch_compiling.load),
+        "load_inline": Native(f"{name}.load_inline", torch_compiling.load_inline),
     }
     if folder is not None:
         names |= {"_TORCH_PATH": str(folder), "TORCH_LIB_PATH": str(folder / "lib")}

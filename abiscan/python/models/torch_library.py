@@ -16,7 +16,7 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, native_functions, take_argument
 from abiscan.python.models.torch_module import TorchModule, knows_names, lacks, refuse_arguments, surely_lacks
 from abiscan.python.operations import describe_value
-from abiscan.python.operators import OperatorValue, note_registration, operator_exists
+from abiscan.python.operators import OperatorValue, error_of_target, note_registration, operator_exists
 from abiscan.python.torch_texts import LIBRARY_SINCE, NO_OPERATOR, NO_OPERATOR_FOR_META, release_of, says
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown, torch_error
 
@@ -50,7 +50,7 @@ def _require_attribute(machine: PythonMachine, name: str) -> None:
     # The packet is looked up without the overload: _OpNamespace.__getattr__ in torch/_ops.py.
     namespace, _, operator = name.partition("::")
     if operator_exists(machine, name.partition(".")[0] if "." in operator else name) is False:
-        raise Thrown(torch_error(NO_OPERATOR, namespace=namespace, name=operator.partition(".")[0]))
+        raise Thrown(error_of_target(machine, NO_OPERATOR, namespace=namespace, name=operator.partition(".")[0]))
 
 
 def _make_fake(machine: PythonMachine, name: str) -> None:

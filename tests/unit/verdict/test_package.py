@@ -563,6 +563,8 @@ def test_a_module_of_torch_that_came_later(wheels: Path) -> None:
         ("is_contiguous.default", "2.6.0", None),
         ("is_contiguous", "2.13.0", None),
         ("sym_is_contiguous", "2.9.0", None),
+        ("gone", "1.11.0", "No such operator aten::gone"),
+        ("gone", "1.12.1", "'_OpNamespace' object has no attribute 'gone'"),
         ("sym_is_contiguous", "2.6.0", "'_OpNamespace' 'aten' object has no attribute 'sym_is_contiguous'"),
     ],
 )
