@@ -27,7 +27,8 @@ from msgspec import Struct
 import abiscan
 from abiscan.cli import main as program
 from abiscan.findings import Documented
-from abiscan.python import acting, calls, expressions, patterns, special, statements
+from abiscan.python import acting, calls, patterns, special
+from abiscan.python.compiling import STATEMENTS, VALUES
 from abiscan.python.explore import MOST_RUNS
 from abiscan.python.iteration import MOST_ITEMS
 from abiscan.python.library import LARGEST_SOURCE
@@ -162,8 +163,8 @@ def members_of(value: type) -> Iterator[str]:
 def reading() -> str:
     """What the reading of Python code follows, from the tables that it works by."""
     forms = {
-        "statements": [*statements.SIMPLE, *statements.COMPOUND],
-        "expressions": [*expressions.EVALUATE],
+        "statements": [*STATEMENTS],
+        "expressions": [*VALUES],
         "patterns of `match`": [*patterns.PATTERNS],
     }
     names = {what: {kind.__name__ for kind in kinds} for what, kinds in forms.items()}

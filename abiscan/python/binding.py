@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Final
 
 from abiscan.python import attributes, special
+from abiscan.python.compiling import TARGETS, Compiler, Target, target_of
 from abiscan.python.expressions import Expressions
-from abiscan.python.values import NotKnown, Scope, Thrown, known_length, note_change, thrown
+from abiscan.python.values import (
+    Deferred,
+    Further,
+    NotKnown,
+    Perhaps,
+    Scope,
+    Thrown,
+    known_length,
+    note_change,
+    thrown,
+)
 
 
 class Binding(Expressions):
@@ -22,43 +34,33 @@ class Binding(Expressions):
 
     def assign(self, target: ast.expr, value: object, scope: Scope) -> None:
         """Bind a value to what stands on the left of ``=``."""
-        if isinstance(target, ast.Name):
-            self.bind(target.id, value, scope)
-        elif isinstance(target, ast.Attribute):
-            self.put(self.evaluate(target.value, scope), target.attr, value)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            self._unpack(target.elts, value, scope)
-        elif isinstance(target, ast.Starred):
-            self.assign(target.value, value, scope)
-        elif isinstance(target, ast.Subscript):
-            self.set_item(self.evaluate(target.value, scope), self.evaluate(target.slice, scope), value)
+        target_of(target)(self, scope, value)
 
-    def _unpack(self, targets: Sequence[ast.expr], value: object, scope: Scope) -> None:
+    def unpacked(self, value: object, count: int, starred: int | None) -> list[object]:
+        """Return what each of some targets gets of a value, the starred one a list."""
         values = self._unpacked_items(value)
-        starred = next((index for index, element in enumerate(targets) if isinstance(element, ast.Starred)), None)
         # It is not known how many items there are, so neither which target gets which, nor whether there are enough.
         if isinstance(values, list) and known_length(values) is None:
             values = NotKnown("a list")
         if isinstance(values, NotKnown):
-            values = [values.part(f"[{index}]") for index in range(len(targets))]
+            values = [values.part(f"[{index}]") for index in range(count)]
         elif starred is not None:
             # The targets after the starred one take their items from the end, it takes those that are left.
-            least = len(targets) - 1
+            least = count - 1
             if len(values) < least:
                 text = f"not enough values to unpack (expected at least {least}, got {len(values)})"
                 raise thrown(ValueError, text)
-            end = len(values) - (len(targets) - starred - 1)
+            end = len(values) - (count - starred - 1)
             values = [*values[:starred], values[starred:end], *values[end:]]
-        if len(values) != len(targets):
-            few = len(values) < len(targets)
+        if len(values) != count:
+            few = len(values) < count
             text = (
-                f"not enough values to unpack (expected {len(targets)}, got {len(values)})"
+                f"not enough values to unpack (expected {count}, got {len(values)})"
                 if few
-                else f"too many values to unpack (expected {len(targets)})"
+                else f"too many values to unpack (expected {count})"
             )
             raise thrown(ValueError, text)
-        for target, element in zip(targets, values, strict=True):
-            self.assign(target, element, scope)
+        return values
 
     def _unpacked_items(self, value: object) -> list[object] | NotKnown:
         """Return the items of a value that is unpacked, which has an error of its own for one that has no items."""
@@ -85,3 +87,63 @@ class Binding(Expressions):
         """Forget the names that some statements bind: which of them ran is not known."""
         for name in set[str]().union(*map(self.library.bound_names, bodies)):
             self.bind(name, unknown, scope)
+
+
+def _compile_name(_compiler: Compiler, node: ast.Name) -> Target:
+    name = node.id
+
+    def store(machine: Binding, scope: Scope, value: object) -> None:
+        if scope.outer_names:
+            machine.bind(name, value, scope)
+        else:
+            scope.names[name] = value
+
+    return store
+
+
+def _compile_attribute(compiler: Compiler, node: ast.Attribute) -> Target:
+    owner, name = compiler.value(node.value), node.attr
+    return lambda machine, scope, value: machine.put(owner(machine, scope), name, value)
+
+
+def _compile_item(compiler: Compiler, node: ast.Subscript) -> Target:
+    owner, index = compiler.value(node.value), compiler.value(node.slice)
+    return lambda machine, scope, value: machine.set_item(owner(machine, scope), index(machine, scope), value)
+
+
+def _compile_starred(compiler: Compiler, node: ast.Starred) -> Target:
+    return compiler.target(node.value)
+
+
+def _compile_several(compiler: Compiler, node: ast.Tuple | ast.List) -> Target:
+    targets = tuple(map(compiler.target, node.elts))
+    count = len(targets)
+    starred = next((index for index, element in enumerate(node.elts) if isinstance(element, ast.Starred)), None)
+
+    def unpack(machine: Binding, scope: Scope, value: object) -> None:
+        kind = type(value)
+        # A tuple or list of as many values, all of which are what they are.
+        if (
+            (kind is tuple or kind is list)
+            and len(value) == count  # type: ignore[arg-type]
+            and starred is None
+            and _STAND_INS.isdisjoint(map(type, value))  # type: ignore[call-overload]
+        ):
+            values = list(value)  # type: ignore[call-overload]
+        else:
+            values = machine.unpacked(value, count, starred)
+        for target, item in zip(targets, values, strict=True):
+            target(machine, scope, item)
+
+    return unpack
+
+
+_STAND_INS: Final = frozenset({Further, Perhaps, Deferred})
+TARGETS.update({
+    ast.Name: _compile_name,
+    ast.Attribute: _compile_attribute,
+    ast.Tuple: _compile_several,
+    ast.List: _compile_several,
+    ast.Starred: _compile_starred,
+    ast.Subscript: _compile_item,
+})  # fmt: skip

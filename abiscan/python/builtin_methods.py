@@ -7,6 +7,7 @@ import functools
 import string
 from collections.abc import Callable
 from pathlib import PurePath
+from typing import Final
 
 from abiscan.python import special
 from abiscan.python.cost import count_parts, may_format_grow, may_method_grow, size_of_filled, size_of_joined
@@ -15,6 +16,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import (
+    FAITHFUL,
     as_member,
     attempt_exactly,
     attempt_operation,
@@ -24,6 +26,7 @@ from abiscan.python.operations import (
 )
 from abiscan.python.values import (
     ABSENT,
+    EVERYDAY,
     Class,
     Instance,
     NotKnown,
@@ -111,6 +114,45 @@ class HostMethod(Modelled):
         if may_method_grow(self.value, self.name, args, kwargs):
             return NotKnown(self.display_name() + "()")
         return attempt_operation(self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
+
+
+def has_method(value: object, name: str) -> bool:
+    """Whether a value is a container or a text that has a method of its own by that name."""
+    return name in _PUBLIC.get(type(value), ())
+
+
+_PUBLIC: Final = {
+    cls: frozenset(name for name in dir(cls) if not name.startswith("_"))
+    for cls in (str, bytes, list, tuple, dict, set, frozenset)
+}
+
+
+def call_method(
+    machine: PythonMachine, value: object, name: str, args: list[object], kwargs: dict[str, object]
+) -> object:
+    """Call a method of a container or a text: see ``has_method``."""
+    if (
+        type(value) is str
+        and name in _QUICK
+        and not kwargs
+        and all(type(argument) in EVERYDAY for argument in args)
+        and len(value) <= _LARGE_TEXT
+    ):
+        try:
+            return getattr(value, name)(*args)
+        except (TypeError, *FAITHFUL):
+            pass  # the words are those of the general way
+    return HostMethod(value, name).call(machine, args, kwargs)
+
+
+_QUICK: Final = frozenset({
+    "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal",
+    "isdigit", "isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "lower",
+    "lstrip", "partition", "removeprefix", "removesuffix", "rstrip", "split", "splitlines", "startswith", "strip",
+    "swapcase", "title", "upper",
+})  # fmt: skip
+"""Methods of texts that give nothing large, and look at plain arguments alone."""
+_LARGE_TEXT: Final = 4_096
 
 
 def _format_text(template: str, kwargs: dict[str, object], *args: object) -> str:

@@ -9,9 +9,12 @@ from pathlib import PurePath
 from typing import Final
 from zlib import crc32
 
+from msgspec import Struct
+
 from abiscan.python import attributes, loading, special, standard
 from abiscan.python.builtin_methods import HostMethod, construct_built_in
 from abiscan.python.classes import ClassMaking
+from abiscan.python.compiling import Code, body_of, value_of
 from abiscan.python.contexts import Manager
 from abiscan.python.grammar import FAILURES, find_newer, parse, words_of, words_of_newer
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
@@ -20,11 +23,13 @@ from abiscan.python.model import Answer, NoResult
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import describe_value
 from abiscan.python.refusals import missing_arguments, too_many_arguments
-from abiscan.python.signals import ReturnSignal
+from abiscan.python.signals import Returned, Signal
 from abiscan.python.suggestions import closest_name
+from abiscan.python.targets import bound_in_body, yields
 from abiscan.python.values import (
     Bound,
     Class,
+    FunctionNode,
     Further,
     Instance,
     NotKnown,
@@ -94,15 +99,18 @@ class Calls(ClassMaking):
 
     def call(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
         """Call a value."""
+        kind = type(function)
+        if kind is PythonFunction:
+            return self.call_function(function, args, kwargs)  # type: ignore[arg-type]
+        if kind is Bound:
+            return self.call(function.function, [function.receiver, *args], kwargs)  # type: ignore[attr-defined]
         function = self.settle(function)
-        if isinstance(function, NotKnown):
-            return self._call_unknown(function, args, kwargs)
-        if isinstance(function, PythonFunction):
-            return self.call_function(function, args, kwargs)
+        if type(function) is not kind:  # what stood for it is settled
+            return self.call(function, args, kwargs)
         if isinstance(function, Modelled):
             return function.call(self, args, kwargs)
-        if isinstance(function, Bound):
-            return self.call(function.function, [function.receiver, *args], kwargs)
+        if isinstance(function, NotKnown):
+            return self._call_unknown(function, args, kwargs)
         if isinstance(function, Wrapped):
             return self._call_wrapped(function, args, kwargs)
         # Looked up on the type, never on the object; so that of a metaclass goes before making an object, which is only
@@ -219,53 +227,62 @@ class Calls(ClassMaking):
 
     def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
         """Run a function of the package; a generator, or a coroutine, is not run yet."""
-        node = function.node
+        form = form_of(function.node)
         scope = Scope(
             self.bind_arguments(function, args, kwargs),
             function.scope.module,
             function.scope,
             function=function,
+            bound=form.bound,
             prefix=f"{function.qualified}.<locals>.",
         )
         # Nothing of a generator or a coroutine runs yet, but its arguments are bound, and refused, at the call.
-        is_generator = self.library.is_generator(node)
-        if not is_generator and not isinstance(node, ast.AsyncFunctionDef):
-            return self._run_function(function, scope)
+        if not form.is_generator and not form.is_coroutine:
+            return self._run_function(function, form, scope)
+        node = function.node
         self.trace.called.add(node)
         frame = Frame(
-            file=function.scope.module.file, line=node.lineno, function=function, scope=scope, suspends=is_generator
+            file=function.scope.module.file,
+            line=node.lineno,
+            function=function,
+            scope=scope,
+            suspends=form.is_generator,
         )
-        if not is_generator:
-            return Coroutine(f"{function.name}()", frame, self._at_once(function, scope), node)
-        body = self.flow(node.body, scope) if not isinstance(node, ast.Lambda) else self._of_lambda(node, scope)
-        return GeneratorObject(f"{function.name}()", frame, body, node)
+        if not form.is_generator:
+            return Coroutine(f"{function.name}()", frame, self._at_once(form, scope), node)
+        return GeneratorObject(f"{function.name}()", frame, self._suspended(node, scope), node)
 
-    def _at_once(self, function: PythonFunction, scope: Scope) -> Body:
+    def _at_once(self, form: FunctionForm, scope: Scope) -> Body:
         """Run the body of a coroutine at once: nothing suspends it."""
-        assert not isinstance(function.node, ast.Lambda)
-        self.execute(function.node.body, scope)
         yield from ()
-        return None
+        return self._result(form.run(self, scope))
 
-    def _of_lambda(self, node: ast.Lambda, scope: Scope) -> Body:
-        yield from self._lifted([node.body], scope)
-        raise ReturnSignal(self.evaluate(node.body, scope))
+    def _suspended(self, node: FunctionNode, scope: Scope) -> Body:
+        """Run the body of a generator."""
+        if isinstance(node, ast.Lambda):
+            yield from self._lifted([node.body], scope)
+            return self.evaluate(node.body, scope)
+        return self._result((yield from self.flow(node.body, scope)))
 
-    def _run_function(self, function: PythonFunction, scope: Scope) -> object:
-        node = function.node
+    def _result(self, signal: Signal | None) -> object:
+        """Return what a function returns whose body has ended so."""
+        if signal is None:
+            return None
+        if isinstance(signal, Returned):
+            return signal.value
+        raise self.misplaced()
+
+    def _run_function(self, function: PythonFunction, form: FunctionForm, scope: Scope) -> object:
         self.count_steps(_STEPS_OF_A_CALL)
-        if len(self.frames) >= self.limits.depth:
+        frames, node = self.frames, function.node
+        if len(frames) >= self.limits.depth:
             self._perhaps_endless(function)
             self.gap(f"{function.name} is called too deep to be followed")
             return NotKnown(f"{function.name}()")
         self.trace.called.add(node)
-        self.frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function, scope=scope))
+        frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function, scope=scope))
         try:
-            if isinstance(node, ast.Lambda):
-                return self.evaluate(node.body, scope)
-            self.execute(node.body, scope)
-        except ReturnSignal as signal:
-            return signal.value
+            signal = form.run(self, scope)
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
             raise
@@ -273,8 +290,8 @@ class Calls(ClassMaking):
             self.gap(f"{function.name} is nested too deep to be followed")
             return NotKnown(f"{function.name}()")
         finally:
-            self.frames.pop()
-        return None
+            frames.pop()
+        return None if signal is None else self._result(signal)
 
     def _perhaps_endless(self, function: PythonFunction) -> None:
         """Follow what happens if a function that is called too deep calls itself without end."""
@@ -287,38 +304,35 @@ class Calls(ClassMaking):
         self, function: PythonFunction, args: list[object], kwargs: dict[str, object]
     ) -> dict[str, object]:
         """Return the parameters by name; raises where Python certainly would."""
+        form = form_of(function.node)
+        positional = form.positional
+        if len(args) == len(positional) and not kwargs and form.is_plain and not _takes_further(args):
+            return dict(zip(positional, args, strict=True))
         # As initialize_locals (Python/ceval.c): by position first, then by name. Parameters that are positional only
         # leave their names free for ``**kwargs``.
         parameters = function.node.args
         names: dict[str, object] = {}
-        positional = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
         # An unknown number of arguments may fill any parameter: those before it have their place, and no call is
         # refused.
-        unclear = any(isinstance(parameter, Further) for parameter in args) or self.perhaps
-        if unclear and any(isinstance(parameter, Further) for parameter in args):
+        takes_further = _takes_further(args)
+        unclear = takes_further or self.perhaps
+        if takes_further:
             first_unknown = next(index for index, parameter in enumerate(args) if isinstance(parameter, Further))
             names.update(zip(positional, args[:first_unknown], strict=False))
         else:
             names.update(zip(positional, args, strict=False))
         leftover = dict(kwargs)
-        only_positional = {parameter.arg for parameter in parameters.posonlyargs}
-        required = positional[: len(positional) - len(parameters.defaults)]
-        required += [
-            parameter.arg
-            for parameter, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
-            if value is None
-        ]
         lacking = []
-        for name in (*positional, *(parameter.arg for parameter in parameters.kwonlyargs)):
-            if name in leftover and name not in only_positional:
+        for name in form.parameters:
+            if name in leftover and name not in form.only_positional:
                 if name in names and not unclear:
                     raise thrown(
                         TypeError, f"{self._name_in_errors(function)}() got multiple values for argument '{name}'"
                     )
                 names[name] = leftover.pop(name)
             elif name not in names:
-                names[name] = function.defaults.get(name, NotKnown(name, Why.NOT_FOLLOWED))
-                if name not in function.defaults and name in required:
+                names[name] = function.defaults[name] if name in function.defaults else NotKnown(name)
+                if name not in function.defaults and name in form.required:
                     lacking.append(name)
         if not unclear:
             self._refuse_arguments(function, lacking, leftover, len(args), passed=kwargs.keys())
@@ -427,7 +441,7 @@ class Calls(ClassMaking):
             if name == "eval" and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
                 result = self.evaluate(tree.body[0].value, inner)
             else:
-                self.execute(tree.body, inner)
+                self.execute_whole(tree.body, inner)
         finally:
             self.frames.pop()
         if names is not None:
@@ -468,6 +482,69 @@ class Calls(ClassMaking):
             packed = scope.names.get(parameters.vararg.arg)
             receiver = packed[0] if isinstance(packed, tuple) and packed else None
         return Super(owner, receiver) if isinstance(owner, Class) else NotKnown("super()")
+
+
+class FunctionForm(Struct, frozen=True, kw_only=True):
+    """What a function is, whichever values its parameters have.
+
+    :ivar run: its body
+    :ivar bound: the names that its body binds, but for those that it declares elsewhere
+    :ivar positional: the parameters that arguments by position go to
+    :ivar parameters: all that are named, but for those with a star
+    :ivar required: those without a default value
+    :ivar is_plain: whether arguments that are as many as ``positional`` are all that it takes
+    """
+
+    run: Code
+    bound: frozenset[str]
+    positional: tuple[str, ...]
+    parameters: tuple[str, ...]
+    only_positional: frozenset[str]
+    required: frozenset[str]
+    is_plain: bool
+    is_generator: bool
+    is_coroutine: bool
+
+
+def form_of(node: FunctionNode) -> FunctionForm:
+    """Return the form of a function, compiled as it is called for the first time."""
+    made: FunctionForm | None = node.__dict__.get("compiled_function")
+    if made is None:
+        made = node.__dict__["compiled_function"] = _make_form(node)
+    return made
+
+
+def _make_form(node: FunctionNode) -> FunctionForm:
+    args = node.args
+    positional = tuple(parameter.arg for parameter in (*args.posonlyargs, *args.args))
+    keyword_only = tuple(parameter.arg for parameter in args.kwonlyargs)
+    without = [name for name, value in zip(keyword_only, args.kw_defaults, strict=True) if value is None]
+    return FunctionForm(
+        run=_body_of_lambda(node) if isinstance(node, ast.Lambda) else body_of(node.body),
+        bound=frozenset() if isinstance(node, ast.Lambda) else bound_in_body(node),
+        positional=positional,
+        parameters=positional + keyword_only,
+        only_positional=frozenset(parameter.arg for parameter in args.posonlyargs),
+        required=frozenset([*positional[: len(positional) - len(args.defaults)], *without]),
+        is_plain=not (keyword_only or args.vararg or args.kwarg),
+        is_generator=yields(node),
+        is_coroutine=isinstance(node, ast.AsyncFunctionDef),
+    )
+
+
+def _body_of_lambda(node: ast.Lambda) -> Code:
+    steps, value = value_of(node.body)
+
+    def run(machine: Calls, scope: Scope) -> Returned:
+        machine.count_steps(steps)
+        return Returned(value(machine, scope))
+
+    return run
+
+
+def _takes_further(args: list[object]) -> bool:
+    """Whether there is an unknown number of arguments."""
+    return any(isinstance(argument, Further) for argument in args)
 
 
 def syntax_error(words: str | None, cls: type[Exception] = SyntaxError) -> Thrown:

@@ -74,7 +74,7 @@ class ClassMaking(Statements):
             if isinstance(prepared, Mapping):
                 names |= {str(key): value for key, value in prepared.items() if isinstance(key, str)}
         inner = Scope(names, scope.module, scope, is_class=True, prefix=f"{qualified}.")
-        self.execute(node.body, inner)
+        self.execute_whole(node.body, inner)
         annotated = [
             keyword.target.id
             for keyword in node.body
@@ -279,7 +279,8 @@ class ClassMaking(Statements):
             return
         fields = [name for name in cls.fields() if _is_field(cls, name)]
         given = [name for name in fields if _is_given(cls, name)]
-        positional = [name for name in given if not _is_keyword_only(cls, name)]
+        keyword_only = _keyword_only(cls)
+        positional = [name for name in given if name not in keyword_only]
         # An unknown number of arguments may fill any field after those that come before it.
         further = next((argument for argument in args if isinstance(argument, Further)), None)
         if further is not None:
@@ -350,10 +351,18 @@ def _is_annotated(cls: Class, name: str, *kinds: str) -> bool:
     return False
 
 
-def _is_keyword_only(cls: Class, name: str) -> bool:
-    """Whether a field is annotated after ``KW_ONLY``, in the class that it is of."""
-    home = next(one for one in cls.ancestry() if isinstance(one, Class) and name in one.annotated)
-    return any(_is_annotated(home, before, "KW_ONLY") for before in home.annotated[: home.annotated.index(name)])
+def _keyword_only(cls: Class) -> set[str]:
+    """Return the fields that are annotated after ``KW_ONLY``, in the class that each is of."""
+    seen: set[str] = set()
+    after: set[str] = set()
+    for home in cls.ancestry():
+        is_after = False
+        for name in home.annotated if isinstance(home, Class) else ():
+            if is_after and name not in seen:
+                after.add(name)
+            seen.add(name)
+            is_after = is_after or _is_annotated(home, name, "KW_ONLY")  # type: ignore[arg-type]
+    return after
 
 
 def _is_given(cls: Class, name: str) -> bool:
@@ -369,7 +378,7 @@ def _check_arguments(cls: Class, positional: list[str], args: list[object], kwar
     values = [cls.find(name, ABSENT) for name in positional]
     values = [value.default if isinstance(value, DataField) and not value.factory else value for value in values]
     defaults = len(values) - values.count(ABSENT)
-    keywords = sum(_is_keyword_only(cls, name) for name in kwargs if name in cls.fields())
+    keywords = len(_keyword_only(cls) & kwargs.keys())
     name = f"{cls.qualified or cls.name}.__init__"
     raise thrown(TypeError, too_many_arguments(name, len(positional) + 1, defaults, len(args) + 1, keywords))
 

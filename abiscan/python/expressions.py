@@ -1,16 +1,21 @@
-"""Expressions of Python, evaluated with what is known."""
+"""Expressions of Python, compiled to what evaluates them with what is known: see ``compiling``."""
 
 from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterator, Sized
-from typing import Any
+import operator
+from collections.abc import Callable, Iterator, Sequence, Sized
+from typing import Any, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from abiscan.python import attributes, special
-from abiscan.python.builtin_methods import fill_dict, make_set
+from abiscan.python.builtin_methods import call_method, fill_dict, has_method, make_set
+from abiscan.python.compiling import OTHERS, VALUES, Compiler, Target, Value, value_of
+from abiscan.python.cost import LONGEST
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.later_builtins import FIRST, NAMES
 from abiscan.python.machine import Frame, PythonMachine
@@ -21,10 +26,14 @@ from abiscan.python.operations import bound_size, compare_values, describe_value
 from abiscan.python.targets import asks_version
 from abiscan.python.values import (
     ABSENT,
+    EVERYDAY,
+    Class,
     Deferred,
     Further,
+    Instance,
     NotKnown,
     PythonFunction,
+    PythonModule,
     Scope,
     TargetExpression,
     Thrown,
@@ -42,8 +51,8 @@ _ITEMS_OF_A_STEP = 16
 _LARGEST_QUESTION = 64
 """How many operations a question to the target may be made of: it is computed at each step, and for each target."""
 _SIZED = frozenset({str, bytes, list, tuple, dict, set, frozenset})
-
-
+_SMALL: Final = 1 << 256
+"""Sums of whole numbers below this are small enough."""
 _PLAIN = (str, int, float, type(None), tuple, slice, Version)
 _METHODS = frozenset({
     "split", "rsplit", "partition", "rpartition", "startswith", "endswith", "strip", "lstrip", "rstrip", "replace",
@@ -74,14 +83,9 @@ class Expressions(PythonMachine):
 
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """Return the value of an expression."""
-        self.count_steps()
-        method = EVALUATE.get(type(node))
-        value = self._not_followed(node) if method is None else method(self, node, scope)
-        kind = type(value)
-        if kind in _SIZED:
-            self.count_size(value)  # type: ignore[arg-type]
-        # Only those who ask by ``evaluate_unsettled`` can go on with a question to the target in place of its answer.
-        return self.settle(value) if kind is TargetExpression else value
+        steps, value = value_of(node)
+        self.count_steps(steps)
+        return value(self, scope)
 
     def count_size(self, value: Sized) -> None:
         """Count steps for a large value: most operations go through all of it."""
@@ -89,16 +93,8 @@ class Expressions(PythonMachine):
         if size > _LARGE:
             self.count_steps(size // (_LARGE if isinstance(value, (str, bytes)) else _ITEMS_OF_A_STEP))
 
-    def evaluate_unsettled(self, node: ast.expr, scope: Scope) -> object:
-        """Return the value of an expression, or what is still to be asked of the target: see ``TargetExpression``."""
-        self.count_steps()
-        method = EVALUATE.get(type(node))
-        value = self._not_followed(node) if method is None else method(self, node, scope)
-        if type(value) in _SIZED:
-            self.count_size(value)  # type: ignore[arg-type]
-        return value
-
-    def _not_followed(self, node: ast.expr) -> object:
+    def not_followed_value(self, node: ast.expr) -> NotKnown:
+        """Return the value of an expression of a kind that is not known here."""
         if self.library.acts(node):
             self.gap(f"{type(node).__name__} is not followed")
             self.trace.is_doubtful = True
@@ -128,7 +124,7 @@ class Expressions(PythonMachine):
                 return self.settle(value) if type(value) is Deferred else value
             # The compiler makes a name local to the whole function if any statement of it binds the name: before that,
             # it is unbound, and nothing further out is asked.
-            if enclosing.function is not None and name in self.library.locals(enclosing.function.node):
+            if name in enclosing.bound:
                 return self._evaluate_unbound(name, inside=enclosing is scope)
             enclosing = enclosing.around
         if name == "__name__":
@@ -198,21 +194,10 @@ class Expressions(PythonMachine):
         text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
         raise thrown(NameError, text)
 
-    # ---- one method for each form
+    # ---- what the compiled forms ask where not all is known
 
-    def _evaluate_constant(self, node: ast.Constant, _scope: Scope) -> object:
-        value = node.value
-        return value if value is None or type(value) is bool else bound_size("constant", value)
-
-    def _evaluate_name(self, node: ast.Name, scope: Scope) -> object:
-        return self.look_up(node.id, scope)
-
-    def _evaluate_attribute(self, node: ast.Attribute, scope: Scope) -> object:
-        value = self.evaluate_unsettled(node.value, scope)
-        self.frames[-1].line = node.lineno
-        return self._attribute_of(value, node.attr)
-
-    def _attribute_of(self, value: object, name: str) -> object:
+    def attribute_of(self, value: object, name: str) -> object:
+        """Return an attribute of a value, which may be a question to the target; so may the attribute then."""
         if type(value) is not TargetExpression:
             return self.get_attribute(value, name)
         if name in _METHODS and isinstance(self.world.foresee(value.of), str):
@@ -253,21 +238,14 @@ class Expressions(PythonMachine):
             else None
         )
 
-    def _evaluate_call(self, node: ast.Call, scope: Scope) -> object:
-        function = self.evaluate(node.func, scope)
-        # A function that only computes gets questions to the target as they are, and makes one question of them.
-        computes = _only_computes(function) and not node.keywords
-        args: list[object] = []
-        for arg in node.args:
-            if isinstance(arg, ast.Starred):
-                args.extend(further_items(self.items(self.evaluate(arg.value, scope))))
-            else:
-                args.append(self.evaluate_unsettled(arg, scope) if computes else self.evaluate(arg, scope))
+    def arguments(
+        self, node: ast.Call, function: object, args: list[object], named: Sequence[tuple[str | None, object]]
+    ) -> dict[str, object]:
+        """Return the arguments of a call by keyword, those of ``**`` among them; more may come to the others."""
         kwargs: dict[str, object] = {}
-        for keyword in node.keywords:
-            value = self.evaluate(keyword.value, scope)
-            if keyword.arg is not None:
-                kwargs[keyword.arg] = value
+        for name, value in named:
+            if name is not None:
+                kwargs[name] = value
             elif not isinstance(value, NotKnown):
                 keywords: dict[object, object] = {}
                 fill_dict(self, keywords, value)
@@ -280,17 +258,27 @@ class Expressions(PythonMachine):
                     args.append(Further("**"))
             else:
                 args.append(Further(value.name, value.why))
+        return kwargs
+
+    def call_here(
+        self, node: ast.Call, function: object, args: list[object], kwargs: dict[str, object], scope: Scope
+    ) -> object:
+        """Return what a call gives that stands in the code."""
         if isinstance(function, LooksAround):
-            return self.special(function.name, args, scope)
-        # A traceback shows the line where the name of the method ends (Python/compile.c); the arguments may have moved
-        # the line on.
-        self.frames[-1].line = (
-            node.func.end_lineno or node.lineno if isinstance(node.func, ast.Attribute) else node.lineno
-        )
-        result = self._evaluate_computed(function, args) if computes else self.call(function, args, kwargs)
+            return self.special(function.name, list(map(self.settle, args)), scope)
+        # A function that only computes gets questions to the target as they are, and makes one question of them.
+        if isinstance(function, MethodOfTarget) or any(type(argument) is TargetExpression for argument in args):
+            if _only_computes(function) and not kwargs:
+                return self._evaluate_computed(function, args)
+            args = list(map(self.settle, args))
+        result = self.call(function, args, kwargs)
+        return self.of_target(node, result, args) if isinstance(result, NotKnown) else result
+
+    def of_target(self, node: ast.Call, result: NotKnown, args: list[object]) -> NotKnown:
+        """Return what an unknown result of a call depends on."""
         # What code that is not read makes of the version of torch is decided by the target, although its result is not
         # known.
-        if isinstance(result, NotKnown) and result.why is Why.NOT_FOLLOWED and self._asks_for_target(node, args):
+        if result.why is Why.NOT_FOLLOWED and self._asks_for_target(node, args):
             return NotKnown(result.name, Why.TARGET)
         return result
 
@@ -316,15 +304,19 @@ class Expressions(PythonMachine):
             self.library.asking[node] = asks_version([node], [self.library.bindings(body) for body in bodies])
         return self.library.asking[node]
 
-    def _bool_op(self, node: ast.BoolOp, scope: Scope) -> object:
-        # ``decisive`` ends the evaluation: true for ``or``, false for ``and``. At the head of the loop, each item so
-        # far was the opposite, or is not known; ``unknown`` is one of the latter that no decision was made about, and
-        # the result may be the value of each of those.
+    def bool_op_on(self, node: ast.BoolOp, number: int, value: object, scope: Scope) -> object:
+        """Return the value of ``and`` or ``or`` from its first value on whose truth is not known.
+
+        :param number: which one it is
+        :param value: the value itself
+        """
+        # ``decisive`` ends the evaluation: true for ``or``, false for ``and``. Each value so far was the opposite, or
+        # is not known; ``unknown`` is one of the latter that no decision was made about, and the result may be the
+        # value of each of those.
         decisive = isinstance(node.op, ast.Or)
         unknown: NotKnown | None = None
         keys: list[object] = []
-        value: object = not decisive
-        for item in node.values:
+        for item in node.values[number:]:
             if unknown is not None and self.library.acts(item):
                 # It is evaluated only if what is not known lets it.
                 text = f"{unknown.name} is {'false' if decisive else 'true'}"
@@ -335,7 +327,8 @@ class Expressions(PythonMachine):
                 if not goes_on:
                     return unknown
                 unknown = None
-            value = self.evaluate(item, scope) if unknown is None else self._perhaps_value(item, scope)
+            if item is not node.values[number]:
+                value = self.evaluate(item, scope) if unknown is None else self._perhaps_value(item, scope)
             is_true = special.truth_of(self, value)
             if is_true is decisive and unknown is None:
                 return value
@@ -368,14 +361,10 @@ class Expressions(PythonMachine):
     def _forget_named(self, node: ast.expr, scope: Scope) -> None:
         """Forget what the ``:=`` bind in an expression that may not have been evaluated."""
         for name in self.library.bound_names(node):
-            self._bind_named(name, NotKnown(name), scope)
+            self.bind_named(name, NotKnown(name), scope)
 
-    def _evaluate_compare(self, node: ast.Compare, scope: Scope) -> object:
-        if len(node.ops) == 1:
-            (op,), (comparator,) = node.ops, node.comparators
-            return self._evaluate_compared(
-                op, self.evaluate_unsettled(node.left, scope), self.evaluate_unsettled(comparator, scope)
-            )
+    def compare_chain(self, node: ast.Compare, scope: Scope) -> object:
+        """Return ``a < b < c``."""
         # In a chain, one comparison that is false makes all of it false, whatever an unknown one before it would give.
         left = self.evaluate(node.left, scope)
         unknown: NotKnown | None = None
@@ -389,7 +378,7 @@ class Expressions(PythonMachine):
                 unknown = None
             if unknown is None:
                 right = self.evaluate(comparator, scope)
-                result = self._evaluate_compared(op, left, right)
+                result = self.compared(op, left, right)
             else:
                 right, result = self._perhaps_compared(op, left, comparator, scope)
             is_true = special.truth_of(self, result)
@@ -406,11 +395,14 @@ class Expressions(PythonMachine):
         """Return the right operand and the result of a comparison that may not be reached."""
         right = self._perhaps_value(comparator, scope)
         try:
-            return right, self._evaluate_compared(op, left, right)
+            return right, self.compared(op, left, right)
         except Thrown:
             return right, NotKnown(self.source_of(comparator))
 
-    def _evaluate_compared(self, op: ast.cmpop, left: object, right: object) -> object:
+    def compared(self, op: ast.cmpop, left: object, right: object) -> object:
+        """Return a comparison, as a question to the target where it is one."""
+        if type(left) is not TargetExpression and type(right) is not TargetExpression:
+            return special.compare_values(self, op, left, right)
         lifted = self.with_target(f" {type(op).__name__}", functools.partial(compare_values, op), left, right)
         if lifted is not None:
             return lifted
@@ -420,26 +412,12 @@ class Expressions(PythonMachine):
             return compare_values(op, left, NotKnown(right.name, left.why))
         return special.compare_values(self, op, self.settle(left), self.settle(right))
 
-    def _evaluate_binary(self, node: ast.BinOp, scope: Scope) -> object:
-        return special.apply_binary(self, node.op, self.evaluate(node.left, scope), self.evaluate(node.right, scope))
-
-    def _evaluate_unary(self, node: ast.UnaryOp, scope: Scope) -> object:
-        value = self.evaluate(node.operand, scope)
-        if not isinstance(node.op, ast.Not):
-            return special.apply_unary(self, node.op, value)
-        is_true = special.truth_of(self, value)
-        if is_true is None:
-            return _opposite_of(value) if isinstance(value, NotKnown) else NotKnown("not …")
-        return not is_true
-
-    def _if_exp(self, node: ast.IfExp, scope: Scope) -> object:
-        test = self.evaluate(node.test, scope)
-        is_true = special.truth_of(self, test)
+    def if_exp_on(self, node: ast.IfExp, test: object, scope: Scope) -> object:
+        """Return ``a if test else b`` where the test is not known."""
         unknown = test if isinstance(test, NotKnown) else NotKnown(self.source_of(node.test))
         # Each decision may double the runs. So one that was made before counts, and without one, both sides are
         # evaluated unless one of them acts.
-        if is_true is None:
-            is_true = self.taken(unknown)
+        is_true = self.taken(unknown)
         if is_true is None and (self.library.acts(node.body) or self.library.acts(node.orelse)):
             spot = (node.lineno, node.col_offset)
             is_true = self.decide(self.source_of(node.test), unknown.why, spot, default=False, about=unknown)
@@ -452,49 +430,8 @@ class Expressions(PythonMachine):
             return NotKnown(self.source_of(node), unknown.why, origin, truths.pop() if len(truths) == 1 else None)
         return self.evaluate(node.body if is_true else node.orelse, scope)
 
-    def _evaluate_list(self, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> object:
-        values: list[object] = []
-        for element in node.elts:
-            if isinstance(element, ast.Starred):
-                values.extend(further_items(self.items(self.evaluate(element.value, scope))))
-            else:
-                values.append(self.evaluate(element, scope))
-        if isinstance(node, ast.Set):
-            return make_set(self, set, values)
-        return tuple(values) if isinstance(node, ast.Tuple) else values
-
-    def _evaluate_dict(self, node: ast.Dict, scope: Scope) -> object:
-        made: dict[object, object] = {}
-        for key_node, value_node in zip(node.keys, node.values, strict=True):
-            if key_node is None:
-                if not fill_dict(self, made, self.evaluate(value_node, scope)):
-                    made[NotKnown("**")] = NotKnown("**")
-                continue
-            # Language reference, 6.2.7: the key is evaluated before the value, and hashed after it.
-            key = self.evaluate(key_node, scope)
-            value = self.evaluate(value_node, scope)
-            made[special.hashed_key(self, made, key)] = value
-        return made
-
-    def _evaluate_subscript(self, node: ast.Subscript, scope: Scope) -> object:
-        value = self.evaluate_unsettled(node.value, scope)
-        index = self.evaluate(node.slice, scope)
-        self.frames[-1].line = node.lineno
-        if isinstance(value, NotKnown):
-            self.perhaps_uses(value, [index])
-        lifted = self.with_target("[]", take_item, value, index)
-        if lifted is not None:
-            return lifted
-        return special.get_item(self, self.settle(value), index)
-
-    def _evaluate_slice(self, node: ast.Slice, scope: Scope) -> object:
-        parts = [
-            None if bound is None else self.evaluate(bound, scope) for bound in (node.lower, node.upper, node.step)
-        ]
-        return slice(*parts) if is_concrete(parts) else NotKnown("slice")
-
-    def _evaluate_joined(self, node: ast.JoinedStr, scope: Scope) -> object:
-        parts = [self.evaluate_unsettled(value, scope) for value in node.values]
+    def joined(self, node: ast.JoinedStr, parts: list[object]) -> object:
+        """Return a text that is made of parts, one of which is no plain text."""
         lifted = self.with_target(" f-string", lambda *texts: "".join(texts), *parts)
         if lifted is not None:
             return lifted
@@ -503,31 +440,18 @@ class Expressions(PythonMachine):
             return make_text(self.source_of(node), lambda *texts: "".join(map(str, texts)), *parts)
         return bound_size("f-string", "".join(str(value) for value in parts))
 
-    def _evaluate_formatted(self, node: ast.FormattedValue, scope: Scope) -> object:
-        value = self.evaluate_unsettled(node.value, scope)
+    def formatted(self, node: ast.FormattedValue, value: object, spec: object) -> object:
+        """Return the text of a value in an f-string."""
         if type(value) is TargetExpression and node.format_spec is None and node.conversion != ord("r"):
             lifted = self.with_target(" str()", str, value)
             if lifted is not None:
                 return lifted
         value = self.settle(value)
-        spec = "" if node.format_spec is None else self.evaluate(node.format_spec, scope)
         if node.conversion == ord("r"):
             value = special.repr_of(self, value)
         elif node.conversion == ord("s"):
             value = special.text(self, value)
         return special.format_value(self, value, spec)
-
-    def _evaluate_template(self, node: ast.AST, scope: Scope) -> object:
-        """Return ``t"…"``: its values are computed, and nothing is made of them."""
-        for part in getattr(node, "values", ()):
-            if not isinstance(part, ast.Constant):
-                self.evaluate(part.value, scope)
-        return NotKnown(self.source_of(node))
-
-    def _evaluate_lambda(self, node: ast.Lambda, scope: Scope) -> object:
-        return PythonFunction(
-            "<lambda>", node, scope, self.defaults(node.args, scope), qualified=scope.qualify("<lambda>")
-        )
 
     def defaults(self, args: ast.arguments, scope: Scope) -> dict[str, object]:
         """Return the values of a function's default arguments."""
@@ -543,64 +467,28 @@ class Expressions(PythonMachine):
                 by_name[argument.arg] = self.evaluate(value, scope)
         return by_name
 
-    def _evaluate_named(self, node: ast.NamedExpr, scope: Scope) -> object:
-        value = self.evaluate(node.value, scope)
-        self._bind_named(node.target.id, value, scope)
-        return value
-
-    def _bind_named(self, name: str, value: object, scope: Scope) -> None:
+    def bind_named(self, name: str, value: object, scope: Scope) -> None:
+        """Execute ``name := value``."""
         # PEP 572: the name is bound in the scope that the comprehensions around it are in.
         home = scope
         while home.is_comprehension and home.around is not None:
             home = home.around
         home.outer_names.get(name, home).names[name] = value
 
-    def _evaluate_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp, scope: Scope) -> object:
-        # The first iterable belongs to the scope around (language reference, 6.2.4), everything else to one of its own.
-        inner = Scope({}, scope.module, scope, is_comprehension=True, prefix=scope.prefix)
-        results: list[object] = []
-        element = ast.Tuple([node.key, node.value], ast.Load()) if isinstance(node, ast.DictComp) else node.elt
-        try:
-            results.extend(
-                self.evaluate(element, inner)
-                for _ in self._evaluate_rounds(node, self._evaluate_first(node, scope), inner)
-            )
-        except _NotFollowed as stop:
-            return NotKnown(self.source_of(node), stop.unknown.why)
-        if isinstance(node, ast.DictComp):
-            made: dict[object, object] = {}
-            fill_dict(self, made, results)
-            return made
-        return make_set(self, set, results) if isinstance(node, ast.SetComp) else results
-
-    def _evaluate_generator(self, node: ast.GeneratorExp, scope: Scope) -> object:
-        """Return a generator expression: only what its first ``for`` goes through is evaluated now."""
-        inner = Scope({}, scope.module, scope, is_comprehension=True, prefix=scope.prefix)
-        first = self._evaluate_first(node, scope)
-        if isinstance(first, NotKnown) and not self.library.acts(node):
-            return NotKnown(self.source_of(node), first.why)
-        here = self.frames[-1]
-        frame = Frame(file=here.file, line=node.lineno, function=here.function)
-        return GeneratorObject(self.source_of(node), frame, self._evaluate_elements(node, first, inner), node)
-
-    def _evaluate_elements(self, node: ast.GeneratorExp, first: Iterator[object] | NotKnown, scope: Scope) -> Body:
+    def elements(self, form: Comprehension, first: Iterator[object] | NotKnown, scope: Scope) -> Body:
         """Yield the items of a generator expression."""
         try:
-            for _ in self._evaluate_rounds(node, first, scope):
-                yield self.evaluate(node.elt, scope)
-        except _NotFollowed as stop:
+            for _ in self.rounds(form, first, scope):
+                yield form.element(self, scope)
+        except NotFollowed as stop:
             yield Further(stop.unknown.name, stop.unknown.why)
         return None
 
-    def _evaluate_first(self, node: _Comprehension, scope: Scope) -> Iterator[object] | NotKnown:
-        return self._evaluate_source(node, node.generators[0], scope)
-
-    def _evaluate_source(
-        self, node: _Comprehension, part: ast.comprehension, scope: Scope
-    ) -> Iterator[object] | NotKnown:
+    def source_of_part(self, form: Comprehension, number: int, scope: Scope) -> Iterator[object] | NotKnown:
         """Return what a ``for`` of a comprehension goes through."""
-        value = self.evaluate(part.iter, scope)
-        source = self.iterate_async(value) if part.is_async else self.iterate(value)
+        part, node = form.node.generators[number], form.node
+        value = form.parts[number].iterated(self, scope)
+        source = self.iterate_async(value) if part.is_async else special.iterate_over(self, value)
         # Elements that act make it matter whether there are any: one run has none, another a single unknown item for
         # all.
         if isinstance(source, NotKnown) and self.library.acts(node):
@@ -609,60 +497,56 @@ class Expressions(PythonMachine):
             return iter([] if empty else [source.part("[…]")])
         return source
 
-    def _evaluate_rounds(
-        self, node: _Comprehension, source: Iterator[object] | NotKnown, scope: Scope, depth: int = 0
+    def rounds(
+        self, form: Comprehension, source: Iterator[object] | NotKnown, scope: Scope, depth: int = 0
     ) -> Iterator[None]:
+        """Yield once for each element of a comprehension, when the names of all its ``for`` parts are bound."""
         if isinstance(source, NotKnown):
-            raise _NotFollowed(source)
-        # It yields once for each element, when the names of all its ``for`` parts are bound.
-        part = node.generators[depth]
+            raise NotFollowed(source)
+        part = form.parts[depth]
+        is_last = depth + 1 == len(form.parts)
+        steps, bind, conditions = part.steps, part.target, part.conditions
         for item in source:
-            self.count_steps()
-            value = self._decide_further(node, part, item) if isinstance(item, Further) else item
+            self.steps += steps
+            if self.steps > self.most_steps:
+                self.count_steps(0)
+            value = self._decide_further(form.node, depth, item) if isinstance(item, Further) else item
             if value is ABSENT:
                 continue
-            self.assign(part.target, value, scope)
-            if not all(self._evaluate_condition(node, test, scope) for test in part.ifs):
-                continue
-            if depth + 1 == len(node.generators):
-                yield
+            bind(self, scope, value)
+            for node, condition in conditions:
+                test = condition(self, scope)
+                if test is False or (test is not True and not self._holds(form.node, node, test)):
+                    break
             else:
-                yield from self._evaluate_rounds(
-                    node, self._evaluate_source(node, node.generators[depth + 1], scope), scope, depth + 1
-                )
+                if is_last:
+                    yield
+                else:
+                    yield from self.rounds(form, self.source_of_part(form, depth + 1, scope), scope, depth + 1)
 
-    def _decide_further(self, node: _Comprehension, part: ast.comprehension, further: Further) -> NotKnown:
+    def _decide_further(self, node: ComprehensionNode, depth: int, further: Further) -> NotKnown:
         """Return one item in place of an unknown number of them, ABSENT for none, where elements act."""
         if not self.library.acts(node):
-            raise _NotFollowed(further)
-        text, spot = f"{self.source_of(part.iter)} is empty", (part.iter.lineno, part.iter.col_offset)
+            raise NotFollowed(further)
+        iterated = node.generators[depth].iter
+        text, spot = f"{self.source_of(iterated)} is empty", (iterated.lineno, iterated.col_offset)
         return ABSENT if self.decide(text, further.why, spot, default=True) else further.part("[…]")
 
-    def _evaluate_condition(self, node: _Comprehension, test: ast.expr, scope: Scope) -> bool:
-        value = self.evaluate(test, scope)
+    def _holds(self, node: ComprehensionNode, test: ast.expr, value: object) -> bool:
+        """Whether a condition of a comprehension holds, by its value."""
         is_true = special.truth_of(self, value)
         if is_true is not None:
             return is_true
         unknown = value if isinstance(value, NotKnown) else NotKnown(describe_value(value))
         if not self.library.acts(node):
-            raise _NotFollowed(unknown)
+            raise NotFollowed(unknown)
         return self.decide(
             self.source_of(test), unknown.why, (test.lineno, test.col_offset), default=False, about=unknown
         )
 
-    def _evaluate_await(self, node: ast.Await, scope: Scope) -> object:
-        return self.awaited(self.evaluate(node.value, scope))
-
     def assign(self, target: ast.expr, value: object, scope: Scope) -> None:
         """Bind a value to what stands on the left of ``=``."""
         raise NotImplementedError
-
-    def _evaluate_yield(self, node: ast.Yield | ast.YieldFrom, _scope: Scope) -> object:
-        """Return what a ``yield`` gives, which the statement that it is in has run: see ``flow``."""
-        return self.frames[-1].sent.pop(node, NotKnown("yield"))
-
-
-_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 def _is_long(value: object) -> bool:
@@ -705,7 +589,9 @@ def _computation_of(function: object) -> Callable[..., object]:
     return function  # type: ignore[return-value]
 
 
-class _NotFollowed(Exception):  # noqa: N818 - it ends a comprehension, it is no error
+class NotFollowed(Exception):  # noqa: N818 - it ends a comprehension, it is no error
+    """Raised where it is not known which elements a comprehension has."""
+
     def __init__(self, unknown: NotKnown) -> None:
         super().__init__(unknown.name)
         self.unknown = unknown
@@ -715,33 +601,571 @@ def _is_of_target(value: object) -> bool:
     return isinstance(value, NotKnown) and value.why is Why.TARGET
 
 
-EVALUATE: dict[type[ast.AST], Callable[[Expressions, Any, Scope], object]] = {
-    ast.Constant: Expressions._evaluate_constant,
-    ast.Name: Expressions._evaluate_name,
-    ast.Attribute: Expressions._evaluate_attribute,
-    ast.Call: Expressions._evaluate_call,
-    ast.BoolOp: Expressions._bool_op,
-    ast.Compare: Expressions._evaluate_compare,
-    ast.BinOp: Expressions._evaluate_binary,
-    ast.UnaryOp: Expressions._evaluate_unary,
-    ast.IfExp: Expressions._if_exp,
-    ast.List: Expressions._evaluate_list,
-    ast.Tuple: Expressions._evaluate_list,
-    ast.Set: Expressions._evaluate_list,
-    ast.Dict: Expressions._evaluate_dict,
-    ast.Subscript: Expressions._evaluate_subscript,
-    ast.Slice: Expressions._evaluate_slice,
-    ast.JoinedStr: Expressions._evaluate_joined,
-    ast.FormattedValue: Expressions._evaluate_formatted,
-    TemplateStr: Expressions._evaluate_template,
-    ast.Lambda: Expressions._evaluate_lambda,
-    ast.NamedExpr: Expressions._evaluate_named,
-    ast.ListComp: Expressions._evaluate_comprehension,
-    ast.SetComp: Expressions._evaluate_comprehension,
-    ast.GeneratorExp: Expressions._evaluate_generator,
-    ast.DictComp: Expressions._evaluate_comprehension,
-    ast.Yield: Expressions._evaluate_yield,
-    ast.YieldFrom: Expressions._evaluate_yield,
-    ast.Await: Expressions._evaluate_await,
+# ---- the compiled forms
+
+ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A ``for`` of a comprehension."""
+
+    iterated: Value
+    target: Target
+    conditions: tuple[tuple[ast.expr, Value], ...]
+    steps: int
+    """How many a round takes; those of the element count for the last part."""
+
+
+class Comprehension(Struct, frozen=True, kw_only=True):
+    """A comprehension or generator expression; the element of one of a dict is a pair."""
+
+    node: ComprehensionNode
+    parts: tuple[Part, ...]
+    element: Value
+
+
+def _finish(machine: Expressions, value: object, *, settles: bool) -> object:
+    """Count the size of what an expression gives, or settle it; asked only for a value of ``_UNFINISHED`` types."""
+    if type(value) is not TargetExpression:
+        machine.count_size(value)  # type: ignore[arg-type]
+        return value
+    return machine.settle(value) if settles else value
+
+
+def _compile_constant(_compiler: Compiler, node: ast.Constant, _settles: bool) -> Value:
+    value: Any = node.value
+    known = value if value is None or type(value) is bool else bound_size("constant", value)
+    if type(known) not in _SIZED or len(known) <= _LARGE:
+        return lambda _machine, _scope: known
+
+    def large(machine: Expressions, _scope: Scope) -> object:
+        machine.count_size(known)
+        return known
+
+    return large
+
+
+def _compile_name(_compiler: Compiler, node: ast.Name, settles: bool) -> Value:
+    name = node.id
+
+    def load(machine: Expressions, scope: Scope) -> object:
+        names = scope.names
+        if name in names and not scope.outer_names:
+            value = names[name]
+        elif (
+            (around := scope.around) is not None
+            and name in around.names
+            and name not in scope.bound
+            and not (scope.outer_names or around.outer_names or around.is_class)
+        ):
+            value = around.names[name]
+        else:
+            value = machine.look_up(name, scope)
+        kind = type(value)
+        if kind in _SIZED:
+            if len(value) > _LARGE:  # type: ignore[arg-type]
+                machine.count_size(value)  # type: ignore[arg-type]
+        elif kind is Deferred or (settles and kind is TargetExpression):
+            return machine.settle(value)
+        return value
+
+    return load
+
+
+def _compile_attribute(compiler: Compiler, node: ast.Attribute, settles: bool) -> Value:
+    owner, name, line = compiler.value(node.value, settles=False), node.attr, compiler.line(node)
+
+    def take(machine: Expressions, scope: Scope) -> object:
+        value = owner(machine, scope)
+        if line:
+            machine.frames[-1].line = line
+        value = machine.attribute_of(value, name)
+        kind = type(value)
+        if kind in _SIZED:
+            if len(value) > _LARGE:  # type: ignore[arg-type]
+                machine.count_size(value)  # type: ignore[arg-type]
+        elif settles and kind is TargetExpression:
+            return machine.settle(value)
+        return value
+
+    return take
+
+
+def _compile_arguments(
+    compiler: Compiler, node: ast.Call
+) -> Callable[[Any, Scope, object], tuple[list[Any], dict[str, Any]]]:
+    """Return what evaluates the arguments of a call; it gets the function."""
+    if any(isinstance(argument, ast.Starred) for argument in node.args):
+        spread = _compile_items(compiler, node.args)
+    else:
+        parts = tuple(compiler.value(argument, settles=False) for argument in node.args)
+        if len(parts) == 1:
+            (only,) = parts
+            spread = lambda machine, scope: [only(machine, scope)]  # noqa: E731
+        else:
+            spread = lambda machine, scope: [part(machine, scope) for part in parts]  # noqa: E731
+    if not node.keywords:
+        return lambda machine, scope, _function: (spread(machine, scope), {})
+    keywords = tuple((keyword.arg, compiler.value(keyword.value)) for keyword in node.keywords)
+    if all(keyword.arg is not None for keyword in node.keywords):
+        return lambda machine, scope, _function: (
+            spread(machine, scope),
+            {name: value(machine, scope) for name, value in keywords},  # type: ignore[misc]
+        )
+
+    def gather(machine: Expressions, scope: Scope, function: object) -> tuple[list[object], dict[str, object]]:
+        args = spread(machine, scope)
+        named = [(name, value(machine, scope)) for name, value in keywords]
+        return args, machine.arguments(node, function, args, named)
+
+    return gather
+
+
+def _compile_call(compiler: Compiler, node: ast.Call, settles: bool) -> Value:
+    func = node.func
+    if isinstance(func, ast.Attribute):
+        return _compile_method_call(compiler, node, func, settles)
+    called, arguments, line = compiler.value(func), _compile_arguments(compiler, node), compiler.line(node)
+
+    def call(machine: Expressions, scope: Scope) -> object:
+        function = called(machine, scope)
+        args, kwargs = arguments(machine, scope, function)
+        if line:
+            machine.frames[-1].line = line
+        value = machine.call_here(node, function, args, kwargs, scope)
+        kind = type(value)
+        return _finish(machine, value, settles=settles) if kind in _UNFINISHED else value
+
+    return call
+
+
+def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute, settles: bool) -> Value:
+    """Compile ``value.method()``: methods of Python's own containers are called without making an object of them."""
+    compiler.steps += 1
+    owner, name = compiler.value(func.value, settles=False), func.attr
+    arguments = _compile_arguments(compiler, node)
+    # A traceback shows the line where the name of the method ends (Python/compile.c); the arguments may have moved the
+    # line on.
+    line, end_line = compiler.line(func), compiler.line(func) and (func.end_lineno or func.lineno)
+
+    def call(machine: Expressions, scope: Scope) -> object:
+        value = owner(machine, scope)
+        if line:
+            machine.frames[-1].line = line
+        if has_method(value, name):
+            args, kwargs = arguments(machine, scope, value)
+            for argument in args:
+                if type(argument) is TargetExpression:
+                    args = list(map(machine.settle, args))
+            if line:
+                machine.frames[-1].line = end_line
+            value = call_method(machine, value, name, args, kwargs)
+            if isinstance(value, NotKnown):
+                value = machine.of_target(node, value, args)
+        else:
+            function = machine.settle(machine.attribute_of(value, name))
+            args, kwargs = arguments(machine, scope, function)
+            if line:
+                machine.frames[-1].line = end_line
+            value = machine.call_here(node, function, args, kwargs, scope)
+        return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
+
+    return call
+
+
+def _compile_bool_op(compiler: Compiler, node: ast.BoolOp, _settles: bool) -> Value:
+    decisive = isinstance(node.op, ast.Or)
+    parts = tuple(enumerate(map(compiler.value, node.values)))
+
+    def join(machine: Expressions, scope: Scope) -> object:
+        value: object = not decisive
+        for number, part in parts:
+            value = part(machine, scope)
+            is_true = value if value is True or value is False else special.truth_of(machine, value)
+            if is_true is decisive:
+                return value
+            if is_true is None:
+                return machine.bool_op_on(node, number, value, scope)
+        return value
+
+    return join
+
+
+def _compile_compare(compiler: Compiler, node: ast.Compare, settles: bool) -> Value:
+    if len(node.ops) > 1:
+        compiler.steps += len(node.ops)
+        return lambda machine, scope: machine.compare_chain(node, scope)
+    (op,), (comparator,) = node.ops, node.comparators
+    if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(comparator, ast.Constant) and comparator.value is None:
+        return _compile_is_none(compiler, node, op, settles)
+    first, second = compiler.value(node.left, settles=False), compiler.value(comparator, settles=False)
+    quick = _QUICK_COMPARISONS.get(type(op))
+
+    def compare(machine: Expressions, scope: Scope) -> object:
+        left, right = first(machine, scope), second(machine, scope)
+        kind = type(left)
+        # Python itself compares texts, numbers and None with their like.
+        if quick is not None and kind in EVERYDAY and (type(right) is kind or (right is None and quick in _EQUALITY)):
+            return quick(left, right)
+        value = machine.compared(op, left, right)
+        return machine.settle(value) if settles and type(value) is TargetExpression else value
+
+    return compare
+
+
+def _compile_is_none(compiler: Compiler, node: ast.Compare, op: ast.cmpop, settles: bool) -> Value:
+    """Compile ``value is None``."""
+    compiler.steps += 1
+    operand, expected = compiler.value(node.left, settles=False), isinstance(op, ast.Is)
+
+    def compare(machine: Expressions, scope: Scope) -> object:
+        value = operand(machine, scope)
+        if value is None:
+            return expected
+        if type(value) in _NEVER_NONE:
+            return not expected
+        value = machine.compared(op, value, None)
+        return machine.settle(value) if settles and type(value) is TargetExpression else value
+
+    return compare
+
+
+_NEVER_NONE: Final = _SIZED | {int, bool, float, PythonFunction, Class, Instance, PythonModule}
+_EQUALITY: Final = (operator.eq, operator.ne)
+_QUICK_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
 }
-"""The method for each kind of expression; one of another kind is a gap. ``Starred`` is a part of others."""
+
+
+def _compile_binary(compiler: Compiler, node: ast.BinOp, _settles: bool) -> Value:
+    first, second, op = compiler.value(node.left), compiler.value(node.right), node.op
+    is_sum, is_difference = isinstance(op, ast.Add), isinstance(op, ast.Sub)
+
+    def apply(machine: Expressions, scope: Scope) -> object:
+        left, right = first(machine, scope), second(machine, scope)
+        kind = type(left)
+        if kind is type(right):
+            if kind is int:
+                if is_sum and -_SMALL < left < _SMALL and -_SMALL < right < _SMALL:
+                    return left + right
+                if is_difference and -_SMALL < left < _SMALL and -_SMALL < right < _SMALL:
+                    return left - right
+            elif kind is str and is_sum and len(left) + len(right) <= LONGEST:
+                value = left + right
+                if len(value) > _LARGE:
+                    machine.count_size(value)
+                return value
+        value = special.apply_binary(machine, op, left, right)
+        if type(value) in _SIZED:
+            machine.count_size(value)
+        return value
+
+    return apply
+
+
+def _compile_unary(compiler: Compiler, node: ast.UnaryOp, _settles: bool) -> Value:
+    operand, op = compiler.value(node.operand), node.op
+    if not isinstance(op, ast.Not):
+        return lambda machine, scope: special.apply_unary(machine, op, operand(machine, scope))
+
+    def negate(machine: Expressions, scope: Scope) -> object:
+        value = operand(machine, scope)
+        is_true = special.truth_of(machine, value)
+        if is_true is None:
+            return _opposite_of(value) if isinstance(value, NotKnown) else NotKnown("not …")
+        return not is_true
+
+    return negate
+
+
+def _compile_if_exp(compiler: Compiler, node: ast.IfExp, _settles: bool) -> Value:
+    test, body, orelse = compiler.value(node.test), compiler.value(node.body), compiler.value(node.orelse)
+
+    def choose(machine: Expressions, scope: Scope) -> object:
+        value = test(machine, scope)
+        is_true = value if value is True or value is False else special.truth_of(machine, value)
+        if is_true is None:
+            return machine.if_exp_on(node, value, scope)
+        return body(machine, scope) if is_true else orelse(machine, scope)
+
+    return choose
+
+
+def _compile_items(compiler: Compiler, nodes: Sequence[ast.expr]) -> Callable[[Any, Scope], list[Any]]:
+    """Return what evaluates expressions, some of which may be starred."""
+    parts = tuple(
+        (isinstance(node, ast.Starred), compiler.value(node.value if isinstance(node, ast.Starred) else node))
+        for node in nodes
+    )
+
+    def gather(machine: Expressions, scope: Scope) -> list[object]:
+        values: list[object] = []
+        for is_starred, part in parts:
+            value = part(machine, scope)
+            if is_starred:
+                values.extend(further_items(machine.items(value)))
+            else:
+                values.append(value)
+        return values
+
+    return gather
+
+
+def _is_small(value: object) -> bool:
+    """Whether a constant is the same each time, and takes no steps for its size."""
+    kind = type(value)
+    return (
+        value is None
+        or kind is bool
+        or kind is float
+        or (kind is str and len(value) <= _LARGE)
+        or (  # type: ignore[arg-type]
+            kind is int and -_SMALL < value < _SMALL  # type: ignore[operator]
+        )
+    )
+
+
+def _compile_list(compiler: Compiler, node: ast.List | ast.Tuple | ast.Set, _settles: bool) -> Value:
+    known = [part.value for part in node.elts if isinstance(part, ast.Constant) and _is_small(part.value)]
+    make: Callable[[list[object]], object] = tuple if isinstance(node, ast.Tuple) else list
+    size = len(known)
+    if size == len(node.elts) and not isinstance(node, ast.Set):
+        compiler.steps += size + size // _ITEMS_OF_A_STEP
+        folded = make(known)
+        return lambda _machine, _scope: folded if make is tuple else known[:]
+    gather = _compile_items(compiler, node.elts)
+
+    def build(machine: Expressions, scope: Scope) -> object:
+        values = gather(machine, scope)
+        if len(values) > _LARGE:
+            machine.count_size(values)
+        return values
+
+    if isinstance(node, ast.List):
+        return build
+    if isinstance(node, ast.Tuple):
+        return lambda machine, scope: tuple(build(machine, scope))  # type: ignore[arg-type]
+    return lambda machine, scope: make_set(machine, set, build(machine, scope))  # type: ignore[arg-type]
+
+
+def _compile_dict(compiler: Compiler, node: ast.Dict, _settles: bool) -> Value:
+    parts = tuple(
+        (None if key is None else compiler.value(key), compiler.value(value))
+        for key, value in zip(node.keys, node.values, strict=True)
+    )
+
+    def build(machine: Expressions, scope: Scope) -> object:
+        made: dict[object, object] = {}
+        for key_of_part, value_of_part in parts:
+            if key_of_part is None:
+                if not fill_dict(machine, made, value_of_part(machine, scope)):
+                    made[NotKnown("**")] = NotKnown("**")
+                continue
+            # Language reference, 6.2.7: the key is evaluated before the value, and hashed after it.
+            key = key_of_part(machine, scope)
+            value = value_of_part(machine, scope)
+            made[key if type(key) is str else special.hashed_key(machine, made, key)] = value
+        if len(made) > _LARGE:
+            machine.count_size(made)
+        return made
+
+    return build
+
+
+def _compile_subscript(compiler: Compiler, node: ast.Subscript, settles: bool) -> Value:
+    owner, place, line = compiler.value(node.value, settles=False), compiler.value(node.slice), compiler.line(node)
+
+    def take(machine: Expressions, scope: Scope) -> object:
+        value = owner(machine, scope)
+        index = place(machine, scope)
+        if line:
+            machine.frames[-1].line = line
+        if type(value) is dict and type(index) is str and index in value:
+            value = machine.settle(value[index])
+        else:
+            if isinstance(value, NotKnown):
+                machine.perhaps_uses(value, [index])
+            lifted = machine.with_target("[]", take_item, value, index) if type(value) is TargetExpression else None
+            value = lifted or special.get_item(machine, machine.settle(value), index)
+        return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
+
+    return take
+
+
+def _compile_slice(compiler: Compiler, node: ast.Slice, _settles: bool) -> Value:
+    parts = tuple(None if bound is None else compiler.value(bound) for bound in (node.lower, node.upper, node.step))
+
+    def build(machine: Expressions, scope: Scope) -> object:
+        bounds = [None if part is None else part(machine, scope) for part in parts]
+        return slice(*bounds) if is_concrete(bounds) else NotKnown("slice")
+
+    return build
+
+
+def _compile_joined(compiler: Compiler, node: ast.JoinedStr, settles: bool) -> Value:
+    parts = tuple(compiler.value(part, settles=False) for part in node.values)
+
+    def join(machine: Expressions, scope: Scope) -> object:
+        texts = [part(machine, scope) for part in parts]
+        if all(type(part) is str for part in texts) and sum(map(len, texts)) <= LONGEST:
+            value: object = "".join(texts)
+        else:
+            value = machine.joined(node, texts)
+        return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
+
+    return join
+
+
+def _compile_formatted(compiler: Compiler, node: ast.FormattedValue, settles: bool) -> Value:
+    inner = compiler.value(node.value, settles=False)
+    specification = None if node.format_spec is None else compiler.value(node.format_spec)
+    is_plain = specification is None and node.conversion == -1
+
+    def show(machine: Expressions, scope: Scope) -> object:
+        value = inner(machine, scope)
+        if is_plain and type(value) is str:
+            return value
+        value = machine.formatted(node, value, "" if specification is None else specification(machine, scope))
+        return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
+
+    return show
+
+
+def _compile_template(compiler: Compiler, node: Any, _settles: bool) -> Value:
+    """Compile ``t"…"``: its values are computed, and nothing is made of them."""
+    parts = [compiler.value(part.value) for part in node.values if not isinstance(part, ast.Constant)]
+
+    def evaluate(machine: Expressions, scope: Scope) -> object:
+        for part in parts:
+            part(machine, scope)
+        return NotKnown(machine.source_of(node))
+
+    return evaluate
+
+
+def _compile_lambda(_compiler: Compiler, node: ast.Lambda, _settles: bool) -> Value:
+    return lambda machine, scope: PythonFunction(
+        "<lambda>", node, scope, machine.defaults(node.args, scope), qualified=scope.qualify("<lambda>")
+    )
+
+
+def _compile_named(compiler: Compiler, node: ast.NamedExpr, _settles: bool) -> Value:
+    inner, name = compiler.value(node.value), node.target.id
+
+    def evaluate(machine: Expressions, scope: Scope) -> object:
+        value = inner(machine, scope)
+        machine.bind_named(name, value, scope)
+        return value
+
+    return evaluate
+
+
+def _compile_parts(compiler: Compiler, node: ComprehensionNode) -> Comprehension:
+    # The first iterable belongs to the scope around (language reference, 6.2.4), and is evaluated once.
+    made: list[Part] = []
+    outer = compiler
+    for part in node.generators:
+        iterated = outer.value(part.iter)
+        if made:
+            made[-1] = replace(made[-1], steps=made[-1].steps + outer.steps)
+        inner = Compiler(is_long=compiler.is_long)
+        target = inner.target(part.target)
+        conditions = tuple((test, inner.value(test)) for test in part.ifs)
+        made.append(Part(iterated=iterated, target=target, conditions=conditions, steps=inner.steps + 1))
+        outer = Compiler(is_long=compiler.is_long)
+    inner = Compiler(is_long=compiler.is_long)
+    if isinstance(node, ast.DictComp):
+        key, item = inner.value(node.key), inner.value(node.value)
+        element: Value = lambda machine, scope: (key(machine, scope), item(machine, scope))  # noqa: E731
+    else:
+        element = inner.value(node.elt)
+    made[-1] = replace(made[-1], steps=made[-1].steps + inner.steps)
+    return Comprehension(node=node, parts=tuple(made), element=element)
+
+
+def _compile_comprehension(
+    compiler: Compiler, node: ast.ListComp | ast.SetComp | ast.DictComp, _settles: bool
+) -> Value:
+    form = _compile_parts(compiler, node)
+    element = form.element
+
+    def evaluate(machine: Expressions, scope: Scope) -> object:
+        inner = Scope({}, scope.module, scope, is_comprehension=True, prefix=scope.prefix)
+        results: list[object] = []
+        try:
+            for _ in machine.rounds(form, machine.source_of_part(form, 0, scope), inner):
+                results.append(element(machine, inner))  # noqa: PERF401 - those before the end of a round count
+        except NotFollowed as stop:
+            return NotKnown(machine.source_of(node), stop.unknown.why)
+        if isinstance(node, ast.DictComp):
+            made: dict[object, object] = {}
+            fill_dict(machine, made, results)
+            return made
+        if isinstance(node, ast.SetComp):
+            return make_set(machine, set, results)
+        if len(results) > _LARGE:
+            machine.count_size(results)
+        return results
+
+    return evaluate
+
+
+def _compile_generator(compiler: Compiler, node: ast.GeneratorExp, _settles: bool) -> Value:
+    """Compile a generator expression: only what its first ``for`` goes through is evaluated at once."""
+    form = _compile_parts(compiler, node)
+
+    def evaluate(machine: Expressions, scope: Scope) -> object:
+        inner = Scope({}, scope.module, scope, is_comprehension=True, prefix=scope.prefix)
+        first = machine.source_of_part(form, 0, scope)
+        if isinstance(first, NotKnown) and not machine.library.acts(node):
+            return NotKnown(machine.source_of(node), first.why)
+        here = machine.frames[-1]
+        frame = Frame(file=here.file, line=node.lineno, function=here.function)
+        return GeneratorObject(machine.source_of(node), frame, machine.elements(form, first, inner), node)
+
+    return evaluate
+
+
+def _compile_await(compiler: Compiler, node: ast.Await, _settles: bool) -> Value:
+    inner = compiler.value(node.value)
+    return lambda machine, scope: machine.awaited(inner(machine, scope))
+
+
+def _compile_yield(_compiler: Compiler, node: ast.Yield | ast.YieldFrom, _settles: bool) -> Value:
+    # The statement that it is in has run it: see ``flow``.
+    return lambda machine, _scope: machine.frames[-1].sent.pop(node, NotKnown("yield"))
+
+
+_UNFINISHED: Final = _SIZED | {TargetExpression}
+VALUES.update({
+    ast.Constant: _compile_constant,
+    ast.Name: _compile_name,
+    ast.Attribute: _compile_attribute,
+    ast.Call: _compile_call,
+    ast.BoolOp: _compile_bool_op,
+    ast.Compare: _compile_compare,
+    ast.BinOp: _compile_binary,
+    ast.UnaryOp: _compile_unary,
+    ast.IfExp: _compile_if_exp,
+    ast.List: _compile_list,
+    ast.Tuple: _compile_list,
+    ast.Set: _compile_list,
+    ast.Dict: _compile_dict,
+    ast.Subscript: _compile_subscript,
+    ast.Slice: _compile_slice,
+    ast.JoinedStr: _compile_joined,
+    ast.FormattedValue: _compile_formatted,
+    TemplateStr: _compile_template,
+    ast.Lambda: _compile_lambda,
+    ast.NamedExpr: _compile_named,
+    ast.ListComp: _compile_comprehension,
+    ast.SetComp: _compile_comprehension,
+    ast.GeneratorExp: _compile_generator,
+    ast.DictComp: _compile_comprehension,
+    ast.Yield: _compile_yield,
+    ast.YieldFrom: _compile_yield,
+    ast.Await: _compile_await,
+})  # fmt: skip
+OTHERS[ast.expr] = lambda node: lambda machine, _scope: machine.not_followed_value(node)
+"""An expression of another kind is a gap. ``Starred`` is a part of others."""

@@ -18,12 +18,11 @@ from abiscan.python.iteration import push_item
 from abiscan.python.later_builtins import CLASSES
 from abiscan.python.model import Said, Told, World
 from abiscan.python.modelled import Modelled
-from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
+from abiscan.python.signals import Signal
 from abiscan.python.values import Class, NotKnown, PythonError, Scope, Thrown, Why, thrown
 
-Flow = Generator[object, object, None]
+Flow = Generator[object, object, Signal | None]
 """The running of statements: suspended where they yield."""
-LEAVING = (ReturnSignal, BreakSignal, ContinueSignal)
 
 _log = logging.getLogger("abiscan.python")
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
@@ -48,8 +47,7 @@ class Handling(Binding):
 
     def _run_enter(self, items: list[ast.withitem], node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
         if not items:
-            yield from self.flow(node.body, scope)
-            return
+            return (yield from self.flow(node.body, scope))
         # ``with A, B:`` is ``with A:`` around ``with B:`` (language reference, 8.5): the first item is entered here,
         # the others inside of its body. Both methods are looked up before one is called.
         first, *remaining = items
@@ -62,28 +60,26 @@ class Handling(Binding):
             value = manager.part(".__enter__()") if isinstance(manager, NotKnown) else manager
             if first.optional_vars is not None:
                 self.assign(first.optional_vars, value, scope)
-            yield from self._run_enter(remaining, node, scope)
-            return
+            return (yield from self._run_enter(remaining, node, scope))
         value = self.awaited(self.call(enter, [], {}))
         failure: PythonError | None = None
+        signal: Signal | None = None
         with ExitStack() as stack:
             if isinstance(manager, AroundBody):
                 stack.enter_context(push_item(self.guards, manager.guards))  # type: ignore[arg-type]
             try:
                 if first.optional_vars is not None:
                     self.assign(first.optional_vars, value, scope)
-                yield from self._run_enter(remaining, node, scope)
+                signal = yield from self._run_enter(remaining, node, scope)
             except Thrown as error:
                 failure = error.failure
                 failure.at = failure.at or self.place()
-            # A ``return``, ``break`` or ``continue`` leaves without an exception, and ``__exit__`` cannot keep it.
-            except LEAVING:
-                self.awaited(self.call(leave, [None, None, None], {}))
-                raise
+        # A ``return``, ``break`` or ``continue`` leaves without an exception, and ``__exit__`` cannot keep it.
         if failure is None:
             self.awaited(self.call(leave, [None, None, None], {}))
         else:
             self._run_leave(leave, failure)
+        return signal
 
     def _run_leave(self, leave: object, failure: PythonError) -> None:
         """Leave a ``with`` by an exception, which its manager may swallow."""
@@ -151,26 +147,27 @@ class Handling(Binding):
         # The ``finally`` part runs on each of three ways out: after an exception, which it may replace by one of its
         # own or drop by a ``return``; after a jump; and at the end.
         try:
-            yield from self._run_handlers(node, scope)
+            signal = yield from self._run_handlers(node, scope)
         except Thrown as error:
             with push_item(self.handling, error.failure):  # type: ignore[arg-type]
                 try:
-                    yield from self._run_finally(node, scope)
+                    signal = yield from self._run_finally(node, scope)
                 except Thrown as later:
                     if later.failure is not error.failure:
                         later.failure.context = later.failure.context or error.failure
                     raise
-            raise
-        except LEAVING:
-            yield from self._run_finally(node, scope)
-            raise
-        yield from self._run_finally(node, scope)
+            if signal is None:
+                raise
+            return signal
+        own = yield from self._run_finally(node, scope)
+        return signal if own is None else own
 
     def _run_finally(self, node: ast.Try, scope: Scope) -> Flow:
         # What is on its way goes on from where the body was left.
         line = self.frames[-1].line
-        yield from self.flow(node.finalbody, scope)
+        signal = yield from self.flow(node.finalbody, scope)
         self.frames[-1].line = line
+        return signal
 
     def _run_handlers(self, node: ast.Try, scope: Scope) -> Flow:
         # Python evaluates the classes of a handler only if an exception gets to it. They are needed before, to tell
@@ -178,23 +175,23 @@ class Handling(Binding):
         catching = [(handler, self._caught_classes(handler, scope)) for handler in node.handlers]
         swallowing = tuple(cls for handler, classes in catching if not ends_in_raise(handler.body) for cls in classes)
         failure: PythonError | None = None
+        signal: Signal | None = None
         with push_item(self.guards, swallowing):  # type: ignore[arg-type]
             try:
-                yield from self.flow(node.body, scope)
+                signal = yield from self.flow(node.body, scope)
             except Thrown as error:
                 failure = error.failure
                 failure.at = failure.at or self.place()
         if failure is None:
-            yield from self.flow(node.orelse, scope)
-        elif type(node) is not ast.Try:  # ``except*``
-            yield from self._split_group(catching, failure, scope)
-        else:
-            handler = next((item for item, classes in catching if caught(failure, classes)), None)
-            where = f"caught at line {handler.lineno}" if handler else "not caught there"
-            _log.debug("%s, raised at %s, is %s", failure.name(), failure.at, where)
-            if handler is None:
-                raise Thrown(failure)
-            yield from self._run_handle(handler, failure, scope)
+            return (yield from self.flow(node.orelse, scope)) if signal is None else signal
+        if type(node) is not ast.Try:  # ``except*``
+            return (yield from self._split_group(catching, failure, scope))
+        handler = next((item for item, classes in catching if caught(failure, classes)), None)
+        where = f"caught at line {handler.lineno}" if handler else "not caught there"
+        _log.debug("%s, raised at %s, is %s", failure.name(), failure.at, where)
+        if handler is None:
+            raise Thrown(failure)
+        return (yield from self._run_handle(handler, failure, scope))
 
     def _split_group(
         self, catching: list[tuple[ast.ExceptHandler, tuple[object, ...]]], failure: PythonError, scope: Scope
@@ -225,6 +222,7 @@ class Handling(Binding):
             raise Thrown(raised[0])
         if raised:
             raise Thrown(_make_group(raised if left is None else [*raised, left], failure))
+        return None
 
     def _part_failure(
         self, failure: PythonError, classes: tuple[object, ...]
@@ -254,19 +252,17 @@ class Handling(Binding):
             self.bind(handler.name, failure, scope)
         with push_item(self.listeners, heard), push_item(self.handling, failure):  # type: ignore[arg-type]
             try:
-                yield from self.flow(handler.body, scope)
+                signal = yield from self.flow(handler.body, scope)
             except Thrown as error:
                 if error.failure is not failure:
                     error.failure.context = error.failure.context or failure
                     error.failure.loads |= failure.loads
                 raise
-            # Leaving by a jump catches the exception for good, too.
-            except LEAVING:
-                self.note_survived(failure, heard)
-                raise
+        # Leaving by a jump catches the exception for good, too.
         self.note_survived(failure, heard)
         if handler.name:
             scope.outer_names.get(handler.name, scope).names.pop(handler.name, None)
+        return signal
 
     # ---- raise, assert
 

@@ -21,7 +21,6 @@ from abiscan.python.models import MODELS, torch_module
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.others_imports import comes_with_torch, is_of_torch
 from abiscan.python.questions import AskedWorld
-from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
     Deferred,
     NotKnown,
@@ -179,14 +178,12 @@ class PythonInterpreter(Calls):
                 self._raise_rejection(module.file)
                 self._refuse_file(self.library.problems[module.file])
             self._raise_if_too_new(module.file)
-            self.execute(tree.body, scope)
+            self.execute_whole(tree.body, scope)
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
             raise
         except RecursionError as error:
             self._refuse_file("is nested too deep to be followed", error)
-        except (ReturnSignal, BreakSignal, ContinueSignal) as error:  # ast accepts what Python refuses
-            self._refuse_file("is not Python: a return, break or continue stands outside of what it ends", error)
         finally:
             self.frames.pop()
         module.stage = Stage.DONE

@@ -15,7 +15,6 @@ from typing import Any
 
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.signals import ReturnSignal
 from abiscan.python.values import NotKnown, PythonError, Thrown, thrown
 
 MOST_ITEMS = 10_000
@@ -157,10 +156,8 @@ class GeneratorObject(Lazy):
         try:
             return action()
         except StopIteration as end:  # of the body
+            self.result = end.value
             raise thrown(StopIteration, *([] if end.value is None else [end.value])) from None
-        except ReturnSignal as signal:
-            self.result = signal.value
-            raise thrown(StopIteration, *([] if signal.value is None else [signal.value])) from None
         except Thrown as error:
             error.failure.at = error.failure.at or machine.place()
             if error.failure.cls is not StopIteration:

@@ -23,7 +23,7 @@ from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.skeleton import function_in, make_skeleton
 from abiscan.python.sources import PackageFiles, normalized, requirements
-from abiscan.python.targets import Bindings, bindings_of, bound_names
+from abiscan.python.targets import Bindings, bindings_of, bound_names, contains, yields
 from abiscan.python.torch_uses import torch_uses
 from abiscan.regex import regex
 
@@ -100,7 +100,6 @@ class PythonCode(Struct, dict=True):
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
     _lines: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _only_indexed: dict[tuple[ast.AST, str], bool] = field(default_factory=dict)
-    _locals: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
     _annotations: dict[ast.AST, tuple[ast.expr, ...]] = field(default_factory=dict)
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
@@ -501,7 +500,7 @@ class PythonCode(Struct, dict=True):
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does, or return."""
         if node not in self._ending:
-            self._ending[node] = _contains(node, (ast.Raise, ast.Return))
+            self._ending[node] = contains(node, (ast.Raise, ast.Return))
         return self._ending[node] or self.acts(node)
 
     def acts(self, node: ast.AST) -> bool:
@@ -528,12 +527,6 @@ class PythonCode(Struct, dict=True):
             self._leaving[node] = any(isinstance(inner, (ast.Return, ast.Break, ast.Continue)) for inner in walk(node))
         return self._leaving[node]
 
-    def is_generator(self, node: ast.AST) -> bool:
-        """Whether a function yields."""
-        if node not in self._generators:
-            self._generators[node] = _contains(node, (ast.Yield, ast.YieldFrom))
-        return self._generators[node]
-
     def is_only_indexed(self, function: ast.AST, name: str) -> bool:
         """Whether a function does nothing with one of its names but bind it, and take items of what it stands for."""
         key = function, name
@@ -554,21 +547,9 @@ class PythonCode(Struct, dict=True):
     def suspends(self, node: ast.stmt) -> bool:
         """Whether a statement in the body of a generator yields."""
         apart = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        return not isinstance(node, apart) and self.is_generator(node)
-
-    def locals(self, node: ast.AST) -> frozenset[str]:
-        """Return the names that the body of a function binds, but for those that it declares elsewhere."""
-        if node not in self._locals:
-            body = getattr(node, "body", None)
-            statements = body if isinstance(body, list) else []
-            bound = frozenset[str]().union(*map(self.bound_names, statements))
-            if bound and _contains(node, (ast.Global, ast.Nonlocal)):
-                declared = (
-                    statement.names for statement in walk(node) if isinstance(statement, (ast.Global, ast.Nonlocal))
-                )
-                bound -= frozenset(name for names in declared for name in names)
-            self._locals[node] = bound
-        return self._locals[node]
+        if node not in self._generators:
+            self._generators[node] = not isinstance(node, apart) and yields(node)
+        return self._generators[node]
 
     def acting_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:
         """Return the annotations of a statement that may run code of the package, in the order of their evaluation."""
@@ -628,15 +609,3 @@ def _annotation_acts(annotation: ast.expr) -> bool:
     if isinstance(annotation, (ast.Name, ast.Constant, ast.Attribute)):
         return False
     return any(isinstance(inner, (ast.Call, ast.NamedExpr)) for inner in walk(annotation))
-
-
-def _contains(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
-    """Whether code has one of these, functions inside it apart."""
-    waiting = child_nodes(node)
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, kinds):
-            return True
-        if not isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            waiting.extend(child_nodes(current))
-    return False

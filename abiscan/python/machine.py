@@ -133,6 +133,7 @@ class PythonMachine:
         self.world = world
         self.choices = choices
         self.limits = limits
+        self.most_steps = limits.steps
         self.trace = Trace()
         self.frames: list[Frame] = []
         self.modules: dict[str, object] = {}
@@ -179,7 +180,7 @@ class PythonMachine:
     def count_steps(self, steps: int = 1) -> None:
         """Count a step, or as many as work on something large takes."""
         self.steps += steps
-        if self.steps > self.limits.steps:
+        if self.steps > self.most_steps:
             raise Exhausted(f"after {self.limits.steps:,} steps, the limit of an import")
 
     def call_operator(self, name: str) -> int | bool | str | NoResult | None:
@@ -315,8 +316,8 @@ class PythonMachine:
         """Return the value of an expression."""
         raise NotImplementedError
 
-    def execute(self, body: Sequence[ast.stmt], scope: Scope) -> None:
-        """Run statements."""
+    def execute_whole(self, body: Sequence[ast.stmt], scope: Scope) -> None:
+        """Run statements that no ``return``, ``break`` or ``continue`` may leave."""
         raise NotImplementedError
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:

@@ -1,19 +1,27 @@
-"""What ends a function, a loop, or a round of one."""
+"""How statements end that do not go on with the next one: what running them gives, None where they do."""
 
 from __future__ import annotations
 
+import enum
+from typing import Literal
 
-class ReturnSignal(Exception):  # noqa: N818 - it ends a function, it is no error
-    """``return``."""
-
-    def __init__(self, value: object) -> None:
-        super().__init__()
-        self.value = value
+from msgspec import Struct
 
 
-class BreakSignal(Exception):  # noqa: N818 - it ends a loop
-    """``break``."""
+class Returned(Struct, frozen=True, eq=False):
+    """``return``, with its value."""
+
+    value: object
 
 
-class ContinueSignal(Exception):  # noqa: N818 - it ends a round of a loop
-    """``continue``."""
+class Jump(enum.Enum):
+    """What ends a loop, or a round of one."""
+
+    BREAK = "break"
+    CONTINUE = "continue"
+
+
+BREAK: Literal[Jump.BREAK] = Jump.BREAK
+CONTINUE: Literal[Jump.CONTINUE] = Jump.CONTINUE
+
+Signal = Returned | Jump

@@ -10,14 +10,16 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from abiscan.python import attributes, special
-from abiscan.python.handling import LEAVING, Flow, Handling, ends_in_raise
+from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, body_of, statement_of
+from abiscan.python.handling import Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
+from abiscan.python.machine import Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias
 from abiscan.python.operations import describe_value
-from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
+from abiscan.python.signals import BREAK, CONTINUE, Returned, Signal
 from abiscan.python.values import (
     ABSENT,
     Further,
@@ -37,46 +39,60 @@ _ANNOTATED_LAZILY = (3, 14)
 _log = logging.getLogger("abiscan.python")
 
 
+class Way(NamedTuple):
+    """Which branch of an ``if`` runs.
+
+    :ivar forgotten: what the names stand for afterwards that either branch binds; None if the right one has run
+    """
+
+    taken: bool
+    forgotten: NotKnown | None = None
+
+
+_WAYS: Final = (Way(taken=False), Way(taken=True))
+
+
 class Statements(Handling):
     """Runs statements."""
 
-    def execute(self, body: Sequence[ast.stmt], scope: Scope) -> None:
-        """Run statements."""
-        for statement in body:
-            self.count_steps()
-            self.frames[-1].line = statement.lineno
-            kind = type(statement)
-            method = SIMPLE.get(kind)
-            if method is not None:
-                method(self, statement, scope)
-            elif kind in COMPOUND:
-                # Statements with others in them are generators everywhere. Outside of a generator of the package, none
-                # of them yields.
-                for _ in COMPOUND[kind](self, statement, scope):
-                    raise AssertionError("only a generator yields")
-            else:
-                self.not_followed(statement)
+    def execute(self, body: Sequence[ast.stmt], scope: Scope) -> Signal | None:
+        """Run statements; return how they end."""
+        return body_of(body)(self, scope)
+
+    def execute_whole(self, body: Sequence[ast.stmt], scope: Scope) -> None:
+        """Run statements that no ``return``, ``break`` or ``continue`` may leave: ast accepts what Python refuses."""
+        if self.execute(body, scope) is not None:
+            raise self.misplaced()
+
+    def misplaced(self) -> Unreadable:
+        """Note that the code is none that Python accepts; return what ends the run."""
+        problem = "is not Python: a return, break or continue stands outside of what it ends"
+        self.gap(problem)
+        return Unreadable(problem)
 
     def flow(self, body: Sequence[ast.stmt], scope: Scope) -> Flow:
-        """Run statements, one of which may yield."""
+        """Run statements, one of which may yield; return how they end."""
         if not self.frames[-1].suspends:
-            self.execute(body, scope)
-            return
+            return self.execute(body, scope)
         for statement in body:
             # Only a statement that yields has to be suspended. Its ``yield`` expressions are run first, and what they
             # give is kept for its evaluation, which cannot be suspended itself.
-            if not self.library.suspends(statement):
-                self.execute((statement,), scope)
-                continue
-            self.count_steps()
+            steps, code = statement_of(statement)
+            self.count_steps(steps)
             self.frames[-1].line = statement.lineno
             kind = type(statement)
-            if kind in COMPOUND:
+            if not self.library.suspends(statement):
+                signal = code(self, scope)
+            elif kind in COMPOUND:
                 yield from self._lifted(_head_expressions(statement), scope)
-                yield from COMPOUND[kind](self, statement, scope)
+                signal = yield from COMPOUND[kind](self, statement, scope)
             else:
                 yield from self._lifted([statement], scope)
-                self.execute((statement,), scope)
+                self.frames[-1].line = statement.lineno
+                signal = code(self, scope)
+            if signal is not None:
+                return signal
+        return None
 
     def not_followed(self, node: ast.AST) -> None:
         """Note code of a kind that is not known here: what it does is not known, either."""
@@ -86,7 +102,7 @@ class Statements(Handling):
 
     # ---- yield
 
-    def _lifted(self, nodes: Sequence[ast.AST], scope: Scope) -> Flow:
+    def _lifted(self, nodes: Sequence[ast.AST], scope: Scope) -> Generator[object, object, None]:
         """Yield what the expressions of a statement yield, and keep what that gives."""
         for node in nodes:
             for expression in _yield_expressions(node):
@@ -127,19 +143,7 @@ class Statements(Handling):
                 raise
             return error.failure.args[0] if error.failure.args else None
 
-    # ---- one method for each form
-
-    def _run_expression(self, node: ast.Expr, scope: Scope) -> None:
-        if not isinstance(node.value, ast.Constant):
-            self.evaluate(node.value, scope)
-
-    def _run_assignment(self, node: ast.Assign, scope: Scope) -> None:
-        value = self.evaluate_unsettled(node.value, scope)
-        # A name may stand for a question to the target: what is computed with it later makes one question with it.
-        if type(value) is TargetExpression and not self.may_wait(node.targets, value, scope):
-            value = self.settle(value)
-        for target in node.targets:
-            self.assign(target, value, scope)
+    # ---- what the compiled forms ask
 
     def may_wait(self, targets: Sequence[ast.expr], value: TargetExpression, scope: Scope) -> bool:
         """Whether a name may stand for what is still to be asked: nothing can change that value."""
@@ -154,13 +158,7 @@ class Statements(Handling):
             for target in targets
         )
 
-    def _run_annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
-        if node.value is not None:
-            self.assign(node.target, self.evaluate(node.value, scope), scope)
-        if scope.function is None:
-            self._run_annotate(node, scope)
-
-    def _run_annotate(self, node: ast.stmt, scope: Scope) -> None:
+    def run_annotate(self, node: ast.stmt, scope: Scope) -> None:
         """Evaluate the annotations of a statement, where that may do something."""
         file = scope.module.file
         missing = file is not None and self.misses_names(file)
@@ -182,102 +180,100 @@ class Statements(Handling):
         question = NotKnown("sys.version_info < (3, 14)", Why.ENVIRONMENT)
         return self.decide("Python is older than 3.14", Why.ENVIRONMENT, (line, -2), default=True, about=question)
 
-    def _run_augmented(self, node: ast.AugAssign, scope: Scope) -> None:
-        target = node.target
-        if isinstance(target, ast.Name):
-            left = self.look_up(target.id, scope)
-            value = special.in_place(self, node.op, left, self.evaluate(node.value, scope))
-            # A container was changed in place, and the name stands for it already.
-            if value is not left or not isinstance(value, (list, dict, set)):
-                self.assign(target, value, scope)
-        elif isinstance(target, ast.Attribute):
-            owner = self.evaluate(target.value, scope)
-            left = self.get_attribute(owner, target.attr)
-            self.put(owner, target.attr, special.in_place(self, node.op, left, self.evaluate(node.value, scope)))
-        else:
-            owner, index = self.evaluate(target.value, scope), self.evaluate(target.slice, scope)
-            left = special.get_item(self, owner, index)
-            self.set_item(owner, index, special.in_place(self, node.op, left, self.evaluate(node.value, scope)))
-
     def _run_if(self, node: ast.If, scope: Scope) -> Flow:
-        test = self.evaluate(node.test, scope)
+        way = self.choose(node, self.evaluate(node.test, scope))
+        if isinstance(way, Returned):
+            return way
+        signal = yield from self.flow(node.body if way.taken else node.orelse, scope)
+        if way.forgotten is not None and signal is None:
+            self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
+        return signal
+
+    def choose(self, node: ast.If, test: object) -> Way | Returned:
+        """Return which way an ``if`` goes, by its condition; or what the function returns in either case."""
         is_true = special.truth_of(self, test)
         if is_true is not None:
             if self.is_traced:
                 _log.debug("%s: %s is %s", self.place(), self.source_of(node.test), is_true)
-            yield from self.flow(node.body if is_true else node.orelse, scope)
-            return
+            return _WAYS[is_true]
         # The condition is not known. What it was taken to be before holds here, too.
         unknown = test if isinstance(test, NotKnown) else NotKnown(describe_value(test))
         taken = self.taken(unknown)
         if taken is not None:
-            yield from self.flow(node.body if taken else node.orelse, scope)
-            return
+            return _WAYS[taken]
         # If one branch raises, the other one is the usual way: packages are released for machines where they work.
         raises = [ends_in_raise(node.body), ends_in_raise(node.orelse)]
         default = likely_value(node.test) if raises[0] is raises[1] else raises[1]
         if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
             self.take(unknown, taken=default)
-            yield from self.flow(node.body if default else node.orelse, scope)
+            return _WAYS[default]
         # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does.
-        elif any(raises) or unknown.why is Why.TARGET or self.library.acts(node) or self._leaves_what_acts(node):
+        if any(raises) or unknown.why is Why.TARGET or self.library.acts(node) or self._leaves_what_acts(node):
             text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
-            taken = self.decide(text, unknown.why, spot, default=default, about=unknown)
-            yield from self.flow(node.body if taken else node.orelse, scope)
+            return _WAYS[self.decide(text, unknown.why, spot, default=default, about=unknown)]
         # Nothing that matters depends on it, but what the function returns does.
-        elif self.library.leaves(node):
-            raise ReturnSignal(unknown)
-        else:
-            yield from self.flow(node.body if default else node.orelse, scope)
-            self.forget_bindings([*node.body, *node.orelse], scope, unknown)
+        return Returned(unknown) if self.library.leaves(node) else Way(default, unknown)
 
     def _leaves_what_acts(self, node: ast.If) -> bool:
         """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
         function = self.frames[-1].function
         return self.library.leaves(node) and (function is None or self.library.acts(function.node))
 
+    def looped(self, node: ast.For | ast.AsyncFor, source: object) -> Iterator[object]:
+        """Return what a loop goes through."""
+        values = special.iterate_over(self, source) if isinstance(node, ast.For) else self.iterate_async(source)
+        return iter([Further(values.name, values.why, values.origin)]) if isinstance(values, NotKnown) else values
+
+    def close_source(self, node: ast.For | ast.AsyncFor, source: object) -> None:
+        """Close a generator that nobody has but the loop, which is left by ``break``: that runs its ``finally``."""
+        if isinstance(source, Lazy) and not isinstance(node.iter, ast.Name):
+            with suppress(Thrown):  # Python only prints what is raised there
+                source.close(self)
+
     def _run_for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
         source = self.evaluate(node.iter, scope)
-        values = self.iterate(source) if isinstance(node, ast.For) else self.iterate_async(source)
-        if isinstance(values, NotKnown):
-            values = iter([Further(values.name, values.why, values.origin)])
-        ended = yield from self._run_loop(node, values, scope)
-        # A generator that nobody has but the loop is closed when it is left by ``break``, which runs its ``finally``.
-        if not ended and isinstance(source, Lazy) and not isinstance(node.iter, ast.Name):
-            with suppress(Thrown):  # Python only prints what is raised there
-                source.close(self)  # nobody else has it
+        return (yield from self._run_loop(node, source, self.looped(node, source), scope))
 
-    def _run_loop(
-        self, node: ast.For | ast.AsyncFor, values: Iterator[object], scope: Scope
-    ) -> Generator[object, object, bool]:
-        """Run the body for each value; give whether all of them were taken."""
+    def _run_loop(self, node: ast.For | ast.AsyncFor, source: object, values: Iterator[object], scope: Scope) -> Flow:
+        """Run the body for each value, and what comes after them; give how that ends."""
         for item in values:
             self.count_steps()
             self.frames[-1].line = node.lineno
             value = item
             if isinstance(value, Further):
-                # How many items there are is not known. Where that matters: none by default, in another run a single
-                # one that is not known. Where it does not, the rest of the loop may run, or may not.
                 value = value.part("[…]")
                 if not self.library.matters(node):
-                    yield from self._run_perhaps(self._run_loop(node, chain((value,), values), scope))
+                    yield from self._run_perhaps(self._run_loop(node, source, chain((value,), values), scope))
                     self.forget_bindings([node], scope, value)
-                    return True
-                spot = (node.lineno, node.col_offset)
-                if self.decide(f"{self.source_of(node.iter)} is empty", value.why, spot, default=True):
+                    return None
+                if self.is_empty(node, value):
                     continue
-            try:
-                self.assign(node.target, value, scope)
-                yield from self.flow(node.body, scope)
-            except ContinueSignal:
-                continue
-            except BreakSignal:
-                return False
-        yield from self.flow(node.orelse, scope)
-        return True
+            self.assign(node.target, value, scope)
+            signal = yield from self.flow(node.body, scope)
+            if signal is BREAK:
+                self.close_source(node, source)
+                return None
+            if signal is not None and signal is not CONTINUE:
+                return signal
+        return (yield from self.flow(node.orelse, scope))
 
-    def _run_perhaps(self, flow: Generator[object, object, object]) -> Flow:
+    def is_empty(self, node: ast.For | ast.AsyncFor, value: NotKnown) -> bool:
+        """Whether there are no items, where that is not known: none by default, a single unknown one in another run."""
+        spot = (node.lineno, node.col_offset)
+        return self.decide(f"{self.source_of(node.iter)} is empty", value.why, spot, default=True)
+
+    def perhaps_run(self, code: Callable[[], object]) -> None:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
+        before, self.perhaps = self.perhaps, True
+        try:
+            code()
+        except Thrown:
+            pass
+        finally:
+            self.perhaps = before
+
+    def _run_perhaps(self, flow: Generator[object, object, object]) -> Generator[object, object, None]:
+        """Run what may run any number of times, or not at all, and may yield."""
         # ``perhaps`` holds while the statements run, not while a generator of the package that they are in is
         # suspended.
         before = self.perhaps
@@ -290,7 +286,7 @@ class Statements(Handling):
                 finally:
                     self.perhaps = before
                 sent = yield item
-        except (StopIteration, Thrown, *LEAVING):
+        except (StopIteration, Thrown):
             pass
 
     def _run_while(self, node: ast.While, scope: Scope) -> Flow:
@@ -299,31 +295,30 @@ class Statements(Handling):
             test = self.evaluate(node.test, scope)
             is_true = special.truth_of(self, test)
             if is_true is None:
-                yield from self._once_perhaps(node, test, scope)
-                return
+                return (yield from self._once_perhaps(node, test, scope))
             if not is_true:
-                break
-            try:
-                yield from self.flow(node.body, scope)
-            except ContinueSignal:
-                continue
-            except BreakSignal:
-                return
+                return (yield from self.flow(node.orelse, scope))
+            signal = yield from self.flow(node.body, scope)
+            if signal is not None and signal is not CONTINUE:
+                return None if signal is BREAK else signal
             # What the condition yields is yielded again before each round.
-            yield from self._lifted([node.test], scope) if self.frames[-1].suspends else ()
-        yield from self.flow(node.orelse, scope)
+            yield from self._lifted([node.test], scope)
 
     def _once_perhaps(self, node: ast.While, test: object, scope: Scope) -> Flow:
         """Yield a loop whose condition is not known: the body runs once, or not at all."""
+        signal: Signal | None = None
         if not self.library.matters(node):
             yield from self._run_perhaps(self.flow(node.body, scope))
-        else:
-            why = test.why if isinstance(test, NotKnown) else Why.NOT_FOLLOWED
-            spot = (node.lineno, node.col_offset)
-            if self.decide(self.source_of(node.test), why, spot, default=False):
-                with suppress(BreakSignal, ContinueSignal):
-                    yield from self.flow(node.body, scope)
-        self.forget_bindings([node], scope, NotKnown(self.source_of(node.test)))
+        elif self.is_entered(node, test):
+            signal = yield from self.flow(node.body, scope)
+        if not isinstance(signal, Returned):
+            self.forget_bindings([node], scope, NotKnown(self.source_of(node.test)))
+        return signal if isinstance(signal, Returned) else None
+
+    def is_entered(self, node: ast.While, test: object) -> bool:
+        """Whether a loop with a condition that is not known runs."""
+        why = test.why if isinstance(test, NotKnown) else Why.NOT_FOLLOWED
+        return self.decide(self.source_of(node.test), why, (node.lineno, node.col_offset), default=False)
 
     def _run_define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         # Language reference, 8.7: decorators and defaults are evaluated before the function is made, and decorators are
@@ -336,8 +331,8 @@ class Statements(Handling):
             self.defaults(node.args, scope),
             qualified=scope.qualify(node.name),
         )
-        self._run_annotate(node, scope)
-        self.bind(node.name, self._run_decorated(made, decorators), scope)
+        self.run_annotate(node, scope)
+        self.bind(node.name, self._run_decorated(made, decorators) if decorators else made, scope)
 
     def _run_decorated(self, made: object, decorators: list[tuple[int, object]]) -> object:
         for line, decorator in reversed(decorators):
@@ -364,15 +359,6 @@ class Statements(Handling):
         name = getattr(node, "name", None)
         if isinstance(name, ast.Name):
             self.bind(name.id, NotKnown(name.id), scope)
-
-    def _run_return(self, node: ast.Return, scope: Scope) -> None:
-        raise ReturnSignal(None if node.value is None else self.evaluate(node.value, scope))
-
-    def _run_break(self, _node: ast.Break, _scope: Scope) -> None:
-        raise BreakSignal
-
-    def _run_continue(self, _node: ast.Continue, _scope: Scope) -> None:
-        raise ContinueSignal
 
     def _run_delete(self, node: ast.Delete, scope: Scope) -> None:
         for target in node.targets:
@@ -425,14 +411,14 @@ class Statements(Handling):
                     self.forget_bindings(
                         [statement for item in node.cases for statement in item.body], scope, NotKnown("match")
                     )
-                    return
+                    return None
                 text = f"{self.source_of(node.subject)} matches {self.source_of(case.pattern)}"
                 why = subject.why if isinstance(subject, NotKnown) else Why.NOT_FOLLOWED
                 spot = (case.pattern.lineno, case.pattern.col_offset)
                 if not self.decide(text, why, spot, default=False):
                     continue
-            yield from self.flow(case.body, scope)
-            return
+            return (yield from self.flow(case.body, scope))
+        return None
 
     def _run_import(self, node: ast.Import, scope: Scope) -> None:
         for alias in node.names:
@@ -485,33 +471,214 @@ def _yield_expressions(node: ast.AST) -> Iterator[ast.Yield | ast.YieldFrom]:
         yield node
 
 
-def _run_pass(_statements: Statements, _node: ast.stmt, _scope: Scope) -> None:
+# ---- the compiled forms
+
+
+def _compile_expression(compiler: Compiler, node: ast.Expr) -> Code:
+    if isinstance(node.value, ast.Constant):
+        return _run_pass
+    value = compiler.value(node.value)
+
+    def run(machine: Statements, scope: Scope) -> None:
+        value(machine, scope)
+
+    return run
+
+
+def _compile_assignment(compiler: Compiler, node: ast.Assign) -> Code:
+    value = compiler.value(node.value, settles=False)
+    targets = tuple(map(compiler.target, node.targets))
+    only = targets[0] if len(targets) == 1 else None
+
+    def run(machine: Statements, scope: Scope) -> None:
+        made = value(machine, scope)
+        # A name may stand for a question to the target: what is computed with it later makes one question with it.
+        if type(made) is TargetExpression and not machine.may_wait(node.targets, made, scope):
+            made = machine.settle(made)
+        if only is not None:
+            only(machine, scope, made)
+            return
+        for target in targets:
+            target(machine, scope, made)
+
+    return run
+
+
+def _compile_annotated(compiler: Compiler, node: ast.AnnAssign) -> Code:
+    value = None if node.value is None else compiler.value(node.value)
+    target = None if node.value is None else compiler.target(node.target)
+
+    def run(machine: Statements, scope: Scope) -> None:
+        if value is not None and target is not None:
+            target(machine, scope, value(machine, scope))
+        if scope.function is None:
+            machine.run_annotate(node, scope)
+
+    return run
+
+
+def _compile_augmented(compiler: Compiler, node: ast.AugAssign) -> Code:
+    target, op, value = node.target, node.op, compiler.value(node.value)
+    if isinstance(target, ast.Name):
+        name = target.id
+        read, store = compiler.value(ast.Name(name, ast.Load())), compiler.target(target)
+
+        def change_name(machine: Statements, scope: Scope) -> None:
+            left = read(machine, scope)
+            made = special.in_place(machine, op, left, value(machine, scope))
+            # A container was changed in place, and the name stands for it already.
+            if made is not left or not isinstance(made, (list, dict, set)):
+                store(machine, scope, made)
+
+        return change_name
+    owner = compiler.value(target.value)
+    if isinstance(target, ast.Attribute):
+        attribute = target.attr
+
+        def change_attribute(machine: Statements, scope: Scope) -> None:
+            of = owner(machine, scope)
+            left = machine.get_attribute(of, attribute)
+            machine.put(of, attribute, special.in_place(machine, op, left, value(machine, scope)))
+
+        return change_attribute
+    place = compiler.value(target.slice)
+
+    def change_item(machine: Statements, scope: Scope) -> None:
+        of, index = owner(machine, scope), place(machine, scope)
+        left = special.get_item(machine, of, index)
+        machine.set_item(of, index, special.in_place(machine, op, left, value(machine, scope)))
+
+    return change_item
+
+
+def _compile_return(compiler: Compiler, node: ast.Return) -> Code:
+    if node.value is None:
+        return lambda _machine, _scope: _NOTHING
+    value = compiler.value(node.value)
+    return lambda machine, scope: Returned(value(machine, scope))
+
+
+def _compile_if(compiler: Compiler, node: ast.If) -> Code:
+    test, body, orelse = compiler.value(node.test), body_of(node.body), body_of(node.orelse)
+
+    def run(machine: Statements, scope: Scope) -> Signal | None:
+        value = test(machine, scope)
+        if not machine.is_traced:
+            if value is True:
+                return body(machine, scope)
+            if value is False:
+                return orelse(machine, scope)
+        way = machine.choose(node, value)
+        if isinstance(way, Returned):
+            return way
+        signal = (body if way.taken else orelse)(machine, scope)
+        if way.forgotten is not None and signal is None:
+            machine.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
+        return signal
+
+    return run
+
+
+def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
+    iterated, line = compiler.value(node.iter), node.lineno
+    before = compiler.steps
+    target, body, orelse = compiler.target(node.target), body_of(node.body), body_of(node.orelse)
+    steps = compiler.steps - before
+
+    def loop(machine: Statements, scope: Scope, source: object, values: Iterator[object]) -> Signal | None:
+        frame = machine.frames[-1]
+        for item in values:
+            machine.steps += steps
+            if machine.steps > machine.most_steps:
+                machine.count_steps(0)
+            frame.line = line
+            value = item
+            if isinstance(value, Further):
+                # How many items there are is not known. Where that does not matter, the rest of the loop may run, or
+                # may not.
+                value = value.part("[…]")
+                if not machine.library.matters(node):
+                    further = chain((value,), values)
+                    machine.perhaps_run(lambda: loop(machine, scope, source, further))
+                    machine.forget_bindings([node], scope, value)
+                    return None
+                if machine.is_empty(node, value):
+                    continue
+            target(machine, scope, value)
+            signal = body(machine, scope)
+            if signal is not None and signal is not CONTINUE:
+                if signal is not BREAK:
+                    return signal
+                machine.close_source(node, source)
+                return None
+        return orelse(machine, scope)
+
+    def run(machine: Statements, scope: Scope) -> Signal | None:
+        source = iterated(machine, scope)
+        return loop(machine, scope, source, machine.looped(node, source))
+
+    return run
+
+
+def _compile_while(compiler: Compiler, node: ast.While) -> Code:
+    before = compiler.steps
+    test, body, orelse = compiler.value(node.test), body_of(node.body), body_of(node.orelse)
+    steps = compiler.steps - before + 1
+
+    def run(machine: Statements, scope: Scope) -> Signal | None:
+        while True:
+            machine.steps += steps
+            if machine.steps > machine.most_steps:
+                machine.count_steps(0)
+            value = test(machine, scope)
+            is_true = value if value is True or value is False else special.truth_of(machine, value)
+            if is_true is None:
+                return once_perhaps(machine, value, scope)
+            if not is_true:
+                return orelse(machine, scope)
+            signal = body(machine, scope)
+            if signal is not None and signal is not CONTINUE:
+                return None if signal is BREAK else signal
+
+    def once_perhaps(machine: Statements, value: object, scope: Scope) -> Signal | None:
+        signal: Signal | None = None
+        if not machine.library.matters(node):
+            machine.perhaps_run(lambda: body(machine, scope))
+        elif machine.is_entered(node, value):
+            signal = body(machine, scope)
+        if isinstance(signal, Returned):
+            return signal
+        machine.forget_bindings([node], scope, NotKnown(machine.source_of(node.test)))
+        return None
+
+    return run
+
+
+def _run_pass(_machine: object, _scope: Scope) -> None:
     """Execute ``pass``."""
 
 
-SIMPLE: dict[type[ast.AST], Callable[[Statements, Any, Scope], None]] = {
-    ast.Expr: Statements._run_expression,
-    ast.Pass: _run_pass,
-    ast.Assign: Statements._run_assignment,
-    ast.AnnAssign: Statements._run_annotated,
-    ast.AugAssign: Statements._run_augmented,
-    ast.Raise: Statements._run_raise,
-    ast.Assert: Statements._run_assert,
-    ast.FunctionDef: Statements._run_define,
-    ast.AsyncFunctionDef: Statements._run_define,
-    ast.ClassDef: Statements._run_class,
-    ast.Return: Statements._run_return,
-    ast.Break: Statements._run_break,
-    ast.Continue: Statements._run_continue,
-    ast.Delete: Statements._run_delete,
-    ast.Global: Statements._run_outer,
-    ast.Nonlocal: Statements._run_outer,
-    ast.Import: Statements._run_import,
-    ast.ImportFrom: Statements._import_from,
-    TypeAlias: Statements._type_alias,
-}
-"""The method for each statement that has no other in it; one of a kind that is in neither table is a gap."""
-COMPOUND: dict[type[ast.AST], Callable[[Statements, Any, Scope], Flow]] = {
+def _by_method(method: Callable[[Any, Any, Scope], None]) -> Callable[[Compiler, Any], Code]:
+    """Return what compiles a statement that nothing is gained by compiling: a method runs it."""
+    return lambda _compiler, node: lambda machine, scope: method(machine, node, scope)
+
+
+def _to_the_end(method: Callable[[Any, Any, Scope], Flow]) -> Callable[[Compiler, Any], Code]:
+    """Return what compiles a statement with others in it, which does not yield outside of a generator."""
+
+    def run(machine: Statements, node: ast.stmt, scope: Scope) -> Signal | None:
+        try:
+            next(method(machine, node, scope))
+        except StopIteration as end:
+            signal: Signal | None = end.value
+            return signal
+        raise AssertionError("only a generator yields")
+
+    return lambda _compiler, node: lambda machine, scope: run(machine, node, scope)
+
+
+_NOTHING: Final = Returned(None)
+COMPOUND: Final[dict[type[ast.AST], Callable[[Statements, Any, Scope], Flow]]] = {
     ast.If: Statements._run_if,
     ast.For: Statements._run_for,
     ast.AsyncFor: Statements._run_for,
@@ -522,4 +689,32 @@ COMPOUND: dict[type[ast.AST], Callable[[Statements, Any, Scope], Flow]] = {
     TryStar: Statements._run_try,
     ast.Match: Statements._run_match,
 }
-"""The method for each statement that has others in it."""
+"""What runs the statements with others in them where those yield."""
+STATEMENTS.update({
+    **{kind: _to_the_end(method) for kind, method in COMPOUND.items()},
+    ast.If: _compile_if,
+    ast.For: _compile_for,
+    ast.AsyncFor: _compile_for,
+    ast.While: _compile_while,
+    ast.Expr: _compile_expression,
+    ast.Pass: lambda _compiler, _node: _run_pass,
+    ast.Assign: _compile_assignment,
+    ast.AnnAssign: _compile_annotated,
+    ast.AugAssign: _compile_augmented,
+    ast.Return: _compile_return,
+    ast.Break: lambda _compiler, _node: lambda _machine, _scope: BREAK,
+    ast.Continue: lambda _compiler, _node: lambda _machine, _scope: CONTINUE,
+    ast.Raise: _by_method(Statements._run_raise),
+    ast.Assert: _by_method(Statements._run_assert),
+    ast.FunctionDef: _by_method(Statements._run_define),
+    ast.AsyncFunctionDef: _by_method(Statements._run_define),
+    ast.ClassDef: _by_method(Statements._run_class),
+    ast.Delete: _by_method(Statements._run_delete),
+    ast.Global: _by_method(Statements._run_outer),
+    ast.Nonlocal: _by_method(Statements._run_outer),
+    ast.Import: _by_method(Statements._run_import),
+    ast.ImportFrom: _by_method(Statements._import_from),
+    TypeAlias: _by_method(Statements._type_alias),
+})  # fmt: skip
+OTHERS[ast.stmt] = lambda node: lambda machine, _scope: machine.not_followed(node)
+"""A statement of another kind is a gap."""

@@ -108,3 +108,31 @@ def bound_names(statement: ast.stmt | ast.expr) -> set[str]:
             names.add((node.asname or node.name).split(".")[0])
         waiting.extend(child_nodes(node))
     return names - {"*"}
+
+
+def bound_in_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """Return the names that the body of a function binds, but for those that it declares elsewhere."""
+    bound = frozenset[str]().union(*map(bound_names, function.body))
+    if bound and contains(function, (ast.Global, ast.Nonlocal)):
+        declared = (
+            statement.names for statement in walk(function) if isinstance(statement, (ast.Global, ast.Nonlocal))
+        )
+        bound -= frozenset(name for names in declared for name in names)
+    return bound
+
+
+def yields(node: ast.AST) -> bool:
+    """Whether code has a ``yield``, functions inside it apart."""
+    return contains(node, (ast.Yield, ast.YieldFrom))
+
+
+def contains(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
+    """Whether code has one of these, functions inside it apart."""
+    waiting = child_nodes(node)
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, kinds):
+            return True
+        if not isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting.extend(child_nodes(current))
+    return False

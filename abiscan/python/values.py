@@ -220,6 +220,8 @@ class Scope(Opaque, Struct, eq=False):
     """The function whose body this is."""
     outer_names: dict[str, Scope] = field(default_factory=dict)
     """Names declared ``global`` or ``nonlocal``, and where they live."""
+    bound: frozenset[str] = frozenset()
+    """The names that the body of the function binds somewhere, so that they are its own."""
     prefix: str = ""
     """What the qualified names of the functions and classes defined here begin with (PEP 3155)."""
 

@@ -428,7 +428,7 @@ def _run_file(machine: PythonMachine, file: str, args: Args, kwargs: Kwargs, nam
     scope = Scope(module.names, module)
     machine.frames.append(Frame(file=file, line=1, scope=scope))
     try:
-        machine.execute(tree.body, scope)
+        machine.execute_whole(tree.body, scope)
     except Thrown as error:
         error.failure.at = error.failure.at or machine.place()
         raise

@@ -88,7 +88,7 @@ class Recipe(Modelled):
         # Whether the code that asked runs at all is no question for the definitions of a module.
         perhaps, machine.perhaps = machine.perhaps, False
         try:
-            machine.execute(_parse_recipe(self._module.name).body, Scope(self._module.names, self._module))
+            machine.execute_whole(_parse_recipe(self._module.name).body, Scope(self._module.names, self._module))
         finally:
             machine.perhaps = perhaps
             machine.frames.pop()

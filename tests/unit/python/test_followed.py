@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from abiscan.python import expressions, patterns, statements
+from abiscan.python import patterns
+from abiscan.python.compiling import STATEMENTS, VALUES
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, Raised
 from abiscan.python.models import MODELS
@@ -32,8 +33,8 @@ def _kinds(base: type[ast.AST]) -> set[str]:
 @pytest.mark.parametrize(
     ("base", "tables"),
     [
-        (ast.stmt, (statements.SIMPLE, statements.COMPOUND)),
-        (ast.expr, (expressions.EVALUATE,)),
+        (ast.stmt, (STATEMENTS,)),
+        (ast.expr, (VALUES,)),
         (ast.pattern, (patterns.PATTERNS,)),
     ],
 )
@@ -42,7 +43,7 @@ def test_each_kind_of_node_has_a_method(base: type[ast.AST], tables: tuple[dict[
 
 
 def test_the_nodes_of_later_pythons_have_one_on_each() -> None:
-    tables = (*statements.SIMPLE, *statements.COMPOUND, *expressions.EVALUATE)
+    tables = (*STATEMENTS, *VALUES)
     assert {cls.__name__ for cls in tables} >= LATER
 
 
@@ -59,14 +60,14 @@ def test_an_unknown_kind_of_statement_is_a_gap_where_it_may_load(
     gap: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(statements.COMPOUND, ast.For)
+    monkeypatch.delitem(STATEMENTS, ast.For)
     (outcome,) = reading_of({"p/__init__.py": LOAD + code, "p/bad.so": ""}, BROKEN).imports
     assert (outcome.raised is Answer.UNKNOWN) is gap
     assert outcome.gaps == (("p/__init__.py:4: For is not followed",) if gap else ())
 
 
 def test_an_unknown_kind_of_expression_is_a_gap_where_it_may_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(expressions.EVALUATE, ast.List)
+    monkeypatch.delitem(VALUES, ast.List)
     (outcome,) = reading_of({"p/__init__.py": LOAD + "x = [load()]\ny = [1]\n", "p/bad.so": ""}, BROKEN).imports
     assert outcome.raised is Answer.UNKNOWN
     assert outcome.gaps == ("p/__init__.py:4: List is not followed",)
