@@ -28,7 +28,7 @@ import abiscan
 from abiscan.cli import main as program
 from abiscan.findings import Documented
 from abiscan.python import acting, calls, patterns, special
-from abiscan.python.compiling import STATEMENTS, VALUES
+from abiscan.python.compiling import QUESTIONS, STATEMENTS, VALUES
 from abiscan.python.explore import MOST_RUNS
 from abiscan.python.iteration import MOST_ITEMS
 from abiscan.python.library import LARGEST_SOURCE
@@ -164,7 +164,7 @@ def reading() -> str:
     """What the reading of Python code follows, from the tables that it works by."""
     forms = {
         "statements": [*STATEMENTS],
-        "expressions": [*VALUES],
+        "expressions": [*VALUES, *QUESTIONS],
         "patterns of `match`": [*patterns.PATTERNS],
     }
     names = {what: {kind.__name__ for kind in kinds} for what, kinds in forms.items()}

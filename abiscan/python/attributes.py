@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -37,28 +37,36 @@ from abiscan.regex import regex
 
 def get(machine: PythonMachine, value: object, name: str) -> object:
     """Return ``value.name``; raises AttributeError only where Python certainly would."""
-    if isinstance(value, NotKnown):
-        full = f"{value.name}.{name}"
-        if full in machine.models and machine.modules.get(value.name) is value:
-            return machine.import_module(full)
-        return value.get_attribute(machine, name)
-    if isinstance(value, PythonModule):
-        return of_module(machine, value, name)
-    if isinstance(value, Modelled):
-        return value.get_attribute(machine, name)
-    if isinstance(value, Instance):
-        return _of_instance(machine, value, name)
-    if isinstance(value, Class):
-        return _of_class(machine, value, name)
-    if isinstance(value, PythonFunction):
-        return _of_function(machine, value, name)
-    if isinstance(value, Wrapped):
-        return _of_wrapped(machine, value, name)
-    if isinstance(value, Bound):
-        return _of_bound(machine, value, name)
-    if isinstance(value, PythonError):
-        return _of_failure(machine, value, name)
-    return _of_host(value, name)
+    kind = type(value)
+    return (_getters.get(kind) or _getter_of(kind))(machine, value, name)
+
+
+def _getter_of(kind: type) -> Callable[[PythonMachine, Any, str], object]:
+    """Return what takes an attribute of values of a type, the first that fits."""
+    getters: list[tuple[type, Callable[[PythonMachine, Any, str], object]]] = [
+        (NotKnown, _of_unknown),
+        (PythonModule, of_module),
+        (Modelled, lambda machine, value, name: value.get_attribute(machine, name)),
+        (Instance, _of_instance),
+        (Class, _of_class),
+        (PythonFunction, _of_function),
+        (Wrapped, _of_wrapped),
+        (Bound, _of_bound),
+        (PythonError, _of_failure),
+        (object, lambda _machine, value, name: _of_host(value, name)),
+    ]
+    getter = _getters[kind] = next(getter for cls, getter in getters if issubclass(kind, cls))
+    return getter
+
+
+_getters: Final[dict[type, Callable[[PythonMachine, Any, str], object]]] = {}
+
+
+def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
+    full = f"{value.name}.{name}"
+    if full in machine.models and machine.modules.get(value.name) is value:
+        return machine.import_module(full)
+    return value.get_attribute(machine, name)
 
 
 OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__", "__path__", "__builtins__")
@@ -515,7 +523,7 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
         if name == "args" and isinstance(value, PythonError):
             value.args = tuple(further_items(machine.items(new)))
             return
-        (value.names if isinstance(value, Class) else value.attributes)[name] = new
+        _own_names(value)[name] = new
     elif isinstance(value, PythonModule):
         if name == "__class__":
             _change_class(machine, value, new)
@@ -524,6 +532,14 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
         value.attributes[name] = new
     elif isinstance(value, Modelled):
         value.put(machine, name, new)
+
+
+def _own_names(value: Instance | Class | PythonError) -> dict[str, object]:
+    """Return what an object has of its own, in order to change it."""
+    if not isinstance(value, Class):
+        return value.attributes
+    value.shape = None
+    return value.names
 
 
 def _change_class(machine: PythonMachine, module: PythonModule, cls: object) -> None:

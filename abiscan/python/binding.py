@@ -119,6 +119,8 @@ def _compile_several(compiler: Compiler, node: ast.Tuple | ast.List) -> Target:
     targets = tuple(map(compiler.target, node.elts))
     count = len(targets)
     starred = next((index for index, element in enumerate(node.elts) if isinstance(element, ast.Starred)), None)
+    names = tuple(element.id for element in node.elts if isinstance(element, ast.Name))
+    are_names = len(names) == count
 
     def unpack(machine: Binding, scope: Scope, value: object) -> None:
         kind = type(value)
@@ -129,6 +131,9 @@ def _compile_several(compiler: Compiler, node: ast.Tuple | ast.List) -> Target:
             and starred is None
             and _STAND_INS.isdisjoint(map(type, value))  # type: ignore[call-overload]
         ):
+            if are_names and not scope.outer_names:
+                scope.names.update(zip(names, value, strict=True))  # type: ignore[call-overload]
+                return
             values = list(value)  # type: ignore[call-overload]
         else:
             values = machine.unpacked(value, count, starred)

@@ -27,6 +27,7 @@ from abiscan.python.signals import Returned, Signal
 from abiscan.python.suggestions import closest_name
 from abiscan.python.targets import bound_in_body, yields
 from abiscan.python.values import (
+    FURTHER,
     Bound,
     Class,
     FunctionNode,
@@ -544,7 +545,7 @@ def _body_of_lambda(node: ast.Lambda) -> Code:
 
 def _takes_further(args: list[object]) -> bool:
     """Whether there is an unknown number of arguments."""
-    return any(isinstance(argument, Further) for argument in args)
+    return not FURTHER.isdisjoint(map(type, args))
 
 
 def syntax_error(words: str | None, cls: type[Exception] = SyntaxError) -> Thrown:

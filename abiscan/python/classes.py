@@ -277,10 +277,9 @@ class ClassMaking(Statements):
             return
         if not cls.is_dataclass and not cls.fields():
             return
-        fields = [name for name in cls.fields() if _is_field(cls, name)]
-        given = [name for name in fields if _is_given(cls, name)]
-        keyword_only = _keyword_only(cls)
-        positional = [name for name in given if name not in keyword_only]
+        if cls.shape is None:
+            cls.shape = _shape_of(cls)
+        fields, given, positional = cls.shape
         # An unknown number of arguments may fill any field after those that come before it.
         further = next((argument for argument in args if isinstance(argument, Further)), None)
         if further is not None:
@@ -349,6 +348,14 @@ def _is_annotated(cls: Class, name: str, *kinds: str) -> bool:
         if isinstance(annotations, dict) and name in annotations:
             return any(kind in getattr(annotations[name], "name", "") for kind in kinds)
     return False
+
+
+def _shape_of(cls: Class) -> tuple[list[str], list[str], list[str]]:
+    """Return the fields of a dataclass or named tuple, those that ``__init__`` takes, and those of them by position."""
+    fields = [name for name in cls.fields() if _is_field(cls, name)]
+    given = [name for name in fields if _is_given(cls, name)]
+    keyword_only = _keyword_only(cls)
+    return fields, given, [name for name in given if name not in keyword_only]
 
 
 def _keyword_only(cls: Class) -> set[str]:

@@ -25,11 +25,13 @@ Target = Callable[[Any, Scope, object], None]
 Code = Callable[[Any, Scope], Signal | None]
 """What runs statements."""
 
-VALUES: Final[dict[type[ast.AST], Callable[[Compiler, Any, bool], Value]]] = {}
+VALUES: Final[dict[type[ast.AST], Callable[[Compiler, Any], Value]]] = {}
+QUESTIONS: Final[dict[type[ast.AST], Callable[..., Value]]] = {}
+"""What compiles the kinds whose value may be a question to the target; told by ``settles`` whether to ask it."""
 TARGETS: Final[dict[type[ast.AST], Callable[[Compiler, Any], Target]]] = {}
 STATEMENTS: Final[dict[type[ast.AST], Callable[[Compiler, Any], Code]]] = {}
-"""What compiles each kind of node; filled by the modules that say what the kinds do."""
-OTHERS: Final[dict[type, Callable[[ast.AST], Any]]] = {}
+"""What compiles all other kinds of nodes. The modules that say what the kinds do fill these tables."""
+OTHERS: Final[dict[type, Callable[[Any], Any]]] = {}
 """What stands in for a node of a kind that is in no table."""
 
 
@@ -51,8 +53,10 @@ class Compiler:
         :param settles: whether what is still to be asked of the target is asked: see ``TargetExpression``
         """
         self.steps += 1
-        compile_ = VALUES.get(type(node))
-        return OTHERS[ast.expr](node) if compile_ is None else compile_(self, node, settles)
+        kind = type(node)
+        if kind in QUESTIONS:
+            return QUESTIONS[kind](self, node, settles=settles)
+        return VALUES[kind](self, node) if kind in VALUES else OTHERS[ast.expr](node)
 
     def target(self, node: ast.expr) -> Target:
         """Compile what stands on the left of ``=``."""
@@ -88,7 +92,7 @@ def statement_of(node: ast.stmt) -> tuple[int, Code]:
     if made is None:
         compiler = Compiler(is_long=_is_long(node))
         compile_ = STATEMENTS.get(type(node))
-        code = OTHERS[ast.stmt](node) if compile_ is None else compile_(compiler, node)
+        code: Code = OTHERS[ast.stmt](node) if compile_ is None else compile_(compiler, node)
         made = node.__dict__["compiled"] = compiler.steps + 1, code
     return made
 

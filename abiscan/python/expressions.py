@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 from abiscan.python import attributes, special
-from abiscan.python.builtin_methods import call_method, fill_dict, has_method, make_set
-from abiscan.python.compiling import OTHERS, VALUES, Compiler, Target, Value, value_of
+from abiscan.python.builtin_methods import QUICK, HostMethod, call_quickly, fill_dict, has_method, make_set
+from abiscan.python.compiling import OTHERS, QUESTIONS, VALUES, Compiler, Target, Value, value_of
 from abiscan.python.cost import LONGEST
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.later_builtins import FIRST, NAMES
@@ -27,6 +27,7 @@ from abiscan.python.targets import asks_version
 from abiscan.python.values import (
     ABSENT,
     EVERYDAY,
+    FURTHER,
     Class,
     Deferred,
     Further,
@@ -81,13 +82,17 @@ class MethodOfTarget(Modelled):
 class Expressions(PythonMachine):
     """Evaluates expressions."""
 
+    def call_function(self, function: Any, args: list[object], kwargs: dict[str, object]) -> object:
+        """Run a function of the package."""
+        raise NotImplementedError
+
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """Return the value of an expression."""
         steps, value = value_of(node)
         self.count_steps(steps)
         return value(self, scope)
 
-    def count_size(self, value: Sized) -> None:
+    def count_size(self, value: Any) -> None:
         """Count steps for a large value: most operations go through all of it."""
         size = len(value)
         if size > _LARGE:
@@ -264,14 +269,15 @@ class Expressions(PythonMachine):
         self, node: ast.Call, function: object, args: list[object], kwargs: dict[str, object], scope: Scope
     ) -> object:
         """Return what a call gives that stands in the code."""
-        if isinstance(function, LooksAround):
-            return self.special(function.name, list(map(self.settle, args)), scope)
+        kind = type(function)
+        if kind is LooksAround:
+            return self.special(function.name, list(map(self.settle, args)), scope)  # type: ignore[attr-defined]
         # A function that only computes gets questions to the target as they are, and makes one question of them.
-        if isinstance(function, MethodOfTarget) or any(type(argument) is TargetExpression for argument in args):
+        if kind is MethodOfTarget or TargetExpression in map(type, args):
             if _only_computes(function) and not kwargs:
                 return self._evaluate_computed(function, args)
             args = list(map(self.settle, args))
-        result = self.call(function, args, kwargs)
+        result = (self.call_function if kind is PythonFunction else self.call)(function, args, kwargs)
         return self.of_target(node, result, args) if isinstance(result, NotKnown) else result
 
     def of_target(self, node: ast.Call, result: NotKnown, args: list[object]) -> NotKnown:
@@ -510,7 +516,7 @@ class Expressions(PythonMachine):
             self.steps += steps
             if self.steps > self.most_steps:
                 self.count_steps(0)
-            value = self._decide_further(form.node, depth, item) if isinstance(item, Further) else item
+            value = self._decide_further(form.node, depth, item) if type(item) in FURTHER else item
             if value is ABSENT:
                 continue
             bind(self, scope, value)
@@ -524,7 +530,7 @@ class Expressions(PythonMachine):
                 else:
                     yield from self.rounds(form, self.source_of_part(form, depth + 1, scope), scope, depth + 1)
 
-    def _decide_further(self, node: ComprehensionNode, depth: int, further: Further) -> NotKnown:
+    def _decide_further(self, node: ComprehensionNode, depth: int, further: Any) -> NotKnown:
         """Return one item in place of an unknown number of them, ABSENT for none, where elements act."""
         if not self.library.acts(node):
             raise NotFollowed(further)
@@ -627,14 +633,14 @@ class Comprehension(Struct, frozen=True, kw_only=True):
 def _finish(machine: Expressions, value: object, *, settles: bool) -> object:
     """Count the size of what an expression gives, or settle it; asked only for a value of ``_UNFINISHED`` types."""
     if type(value) is not TargetExpression:
-        machine.count_size(value)  # type: ignore[arg-type]
+        machine.count_size(value)
         return value
     return machine.settle(value) if settles else value
 
 
-def _compile_constant(_compiler: Compiler, node: ast.Constant, _settles: bool) -> Value:
+def _compile_constant(_compiler: Compiler, node: ast.Constant) -> Value:
     value: Any = node.value
-    known = value if value is None or type(value) is bool else bound_size("constant", value)
+    known: Any = value if value is None or type(value) is bool else bound_size("constant", value)
     if type(known) not in _SIZED or len(known) <= _LARGE:
         return lambda _machine, _scope: known
 
@@ -645,7 +651,7 @@ def _compile_constant(_compiler: Compiler, node: ast.Constant, _settles: bool) -
     return large
 
 
-def _compile_name(_compiler: Compiler, node: ast.Name, settles: bool) -> Value:
+def _compile_name(_compiler: Compiler, node: ast.Name, *, settles: bool) -> Value:
     name = node.id
 
     def load(machine: Expressions, scope: Scope) -> object:
@@ -664,7 +670,7 @@ def _compile_name(_compiler: Compiler, node: ast.Name, settles: bool) -> Value:
         kind = type(value)
         if kind in _SIZED:
             if len(value) > _LARGE:  # type: ignore[arg-type]
-                machine.count_size(value)  # type: ignore[arg-type]
+                machine.count_size(value)
         elif kind is Deferred or (settles and kind is TargetExpression):
             return machine.settle(value)
         return value
@@ -672,7 +678,7 @@ def _compile_name(_compiler: Compiler, node: ast.Name, settles: bool) -> Value:
     return load
 
 
-def _compile_attribute(compiler: Compiler, node: ast.Attribute, settles: bool) -> Value:
+def _compile_attribute(compiler: Compiler, node: ast.Attribute, *, settles: bool) -> Value:
     owner, name, line = compiler.value(node.value, settles=False), node.attr, compiler.line(node)
 
     def take(machine: Expressions, scope: Scope) -> object:
@@ -683,7 +689,7 @@ def _compile_attribute(compiler: Compiler, node: ast.Attribute, settles: bool) -
         kind = type(value)
         if kind in _SIZED:
             if len(value) > _LARGE:  # type: ignore[arg-type]
-                machine.count_size(value)  # type: ignore[arg-type]
+                machine.count_size(value)
         elif settles and kind is TargetExpression:
             return machine.settle(value)
         return value
@@ -699,11 +705,9 @@ def _compile_arguments(
         spread = _compile_items(compiler, node.args)
     else:
         parts = tuple(compiler.value(argument, settles=False) for argument in node.args)
-        if len(parts) == 1:
-            (only,) = parts
-            spread = lambda machine, scope: [only(machine, scope)]  # noqa: E731
-        else:
-            spread = lambda machine, scope: [part(machine, scope) for part in parts]  # noqa: E731
+        if not node.keywords and len(parts) <= len(_FEW):
+            return _FEW[len(parts) - 1](*parts) if parts else lambda _machine, _scope, _function: ([], {})
+        spread = lambda machine, scope: [part(machine, scope) for part in parts]  # noqa: E731
     if not node.keywords:
         return lambda machine, scope, _function: (spread(machine, scope), {})
     keywords = tuple((keyword.arg, compiler.value(keyword.value)) for keyword in node.keywords)
@@ -721,10 +725,18 @@ def _compile_arguments(
     return gather
 
 
-def _compile_call(compiler: Compiler, node: ast.Call, settles: bool) -> Value:
+_FEW: Final[tuple[Callable[..., Callable[[Any, Scope, object], tuple[list[Any], dict[str, Any]]]], ...]] = (
+    lambda a: lambda machine, scope, _function: ([a(machine, scope)], {}),
+    lambda a, b: lambda machine, scope, _function: ([a(machine, scope), b(machine, scope)], {}),
+    lambda a, b, c: lambda machine, scope, _function: ([a(machine, scope), b(machine, scope), c(machine, scope)], {}),
+)
+"""What evaluates one, two and three arguments, as nearly all calls have them."""
+
+
+def _compile_call(compiler: Compiler, node: ast.Call, *, settles: bool) -> Value:
     func = node.func
     if isinstance(func, ast.Attribute):
-        return _compile_method_call(compiler, node, func, settles)
+        return _compile_method_call(compiler, node, func, settles=settles)
     called, arguments, line = compiler.value(func), _compile_arguments(compiler, node), compiler.line(node)
 
     def call(machine: Expressions, scope: Scope) -> object:
@@ -733,13 +745,12 @@ def _compile_call(compiler: Compiler, node: ast.Call, settles: bool) -> Value:
         if line:
             machine.frames[-1].line = line
         value = machine.call_here(node, function, args, kwargs, scope)
-        kind = type(value)
-        return _finish(machine, value, settles=settles) if kind in _UNFINISHED else value
+        return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
 
     return call
 
 
-def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute, settles: bool) -> Value:
+def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute, *, settles: bool) -> Value:
     """Compile ``value.method()``: methods of Python's own containers are called without making an object of them."""
     compiler.steps += 1
     owner, name = compiler.value(func.value, settles=False), func.attr
@@ -747,6 +758,7 @@ def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute
     # A traceback shows the line where the name of the method ends (Python/compile.c); the arguments may have moved the
     # line on.
     line, end_line = compiler.line(func), compiler.line(func) and (func.end_lineno or func.lineno)
+    is_quick = name in QUICK and not node.keywords
 
     def call(machine: Expressions, scope: Scope) -> object:
         value = owner(machine, scope)
@@ -754,12 +766,13 @@ def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute
             machine.frames[-1].line = line
         if has_method(value, name):
             args, kwargs = arguments(machine, scope, value)
-            for argument in args:
-                if type(argument) is TargetExpression:
-                    args = list(map(machine.settle, args))
             if line:
                 machine.frames[-1].line = end_line
-            value = call_method(machine, value, name, args, kwargs)
+            if is_quick and type(value) is str:
+                result = call_quickly(value, name, args)
+                if result is not ABSENT:
+                    return result
+            value = HostMethod(value, name).call(machine, list(map(machine.settle, args)), kwargs)
             if isinstance(value, NotKnown):
                 value = machine.of_target(node, value, args)
         else:
@@ -773,7 +786,7 @@ def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute
     return call
 
 
-def _compile_bool_op(compiler: Compiler, node: ast.BoolOp, _settles: bool) -> Value:
+def _compile_bool_op(compiler: Compiler, node: ast.BoolOp) -> Value:
     decisive = isinstance(node.op, ast.Or)
     parts = tuple(enumerate(map(compiler.value, node.values)))
 
@@ -791,14 +804,16 @@ def _compile_bool_op(compiler: Compiler, node: ast.BoolOp, _settles: bool) -> Va
     return join
 
 
-def _compile_compare(compiler: Compiler, node: ast.Compare, settles: bool) -> Value:
+def _compile_compare(compiler: Compiler, node: ast.Compare, *, settles: bool) -> Value:
     if len(node.ops) > 1:
         compiler.steps += len(node.ops)
         return lambda machine, scope: machine.compare_chain(node, scope)
     (op,), (comparator,) = node.ops, node.comparators
     if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(comparator, ast.Constant) and comparator.value is None:
-        return _compile_is_none(compiler, node, op, settles)
+        return _compile_is_none(compiler, node, op, settles=settles)
     first, second = compiler.value(node.left, settles=False), compiler.value(comparator, settles=False)
+    if isinstance(op, (ast.In, ast.NotIn)):
+        return _compile_in(first, second, op, settles=settles)
     quick = _QUICK_COMPARISONS.get(type(op))
 
     def compare(machine: Expressions, scope: Scope) -> object:
@@ -813,7 +828,30 @@ def _compile_compare(compiler: Compiler, node: ast.Compare, settles: bool) -> Va
     return compare
 
 
-def _compile_is_none(compiler: Compiler, node: ast.Compare, op: ast.cmpop, settles: bool) -> Value:
+def _compile_in(first: Value, second: Value, op: ast.cmpop, *, settles: bool) -> Value:
+    """Compile ``value in container``."""
+    expected = isinstance(op, ast.In)
+
+    def compare(machine: Expressions, scope: Scope) -> object:
+        item, container = first(machine, scope), second(machine, scope)
+        # Python itself looks for a plain value among plain ones.
+        kind = type(container)
+        if type(item) in EVERYDAY and (
+            (kind in _HOLDERS and EVERYDAY.issuperset(map(type, container))) or (kind is str and type(item) is str)
+        ):
+            if len(container) > _LARGE:
+                machine.count_size(container)
+            return (item in container) is expected
+        value = machine.compared(op, item, container)
+        return machine.settle(value) if settles and type(value) is TargetExpression else value
+
+    return compare
+
+
+_HOLDERS: Final = _SIZED - {str, bytes}
+
+
+def _compile_is_none(compiler: Compiler, node: ast.Compare, op: ast.cmpop, *, settles: bool) -> Value:
     """Compile ``value is None``."""
     compiler.steps += 1
     operand, expected = compiler.value(node.left, settles=False), isinstance(op, ast.Is)
@@ -838,7 +876,7 @@ _QUICK_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
 }
 
 
-def _compile_binary(compiler: Compiler, node: ast.BinOp, _settles: bool) -> Value:
+def _compile_binary(compiler: Compiler, node: ast.BinOp) -> Value:
     first, second, op = compiler.value(node.left), compiler.value(node.right), node.op
     is_sum, is_difference = isinstance(op, ast.Add), isinstance(op, ast.Sub)
 
@@ -864,7 +902,7 @@ def _compile_binary(compiler: Compiler, node: ast.BinOp, _settles: bool) -> Valu
     return apply
 
 
-def _compile_unary(compiler: Compiler, node: ast.UnaryOp, _settles: bool) -> Value:
+def _compile_unary(compiler: Compiler, node: ast.UnaryOp) -> Value:
     operand, op = compiler.value(node.operand), node.op
     if not isinstance(op, ast.Not):
         return lambda machine, scope: special.apply_unary(machine, op, operand(machine, scope))
@@ -879,7 +917,7 @@ def _compile_unary(compiler: Compiler, node: ast.UnaryOp, _settles: bool) -> Val
     return negate
 
 
-def _compile_if_exp(compiler: Compiler, node: ast.IfExp, _settles: bool) -> Value:
+def _compile_if_exp(compiler: Compiler, node: ast.IfExp) -> Value:
     test, body, orelse = compiler.value(node.test), compiler.value(node.body), compiler.value(node.orelse)
 
     def choose(machine: Expressions, scope: Scope) -> object:
@@ -912,7 +950,7 @@ def _compile_items(compiler: Compiler, nodes: Sequence[ast.expr]) -> Callable[[A
     return gather
 
 
-def _is_small(value: object) -> bool:
+def _is_small(value: Any) -> bool:
     """Whether a constant is the same each time, and takes no steps for its size."""
     kind = type(value)
     return (
@@ -920,14 +958,14 @@ def _is_small(value: object) -> bool:
         or kind is bool
         or kind is float
         or (kind is str and len(value) <= _LARGE)
-        or (  # type: ignore[arg-type]
+        or (
             kind is int and -_SMALL < value < _SMALL  # type: ignore[operator]
         )
     )
 
 
-def _compile_list(compiler: Compiler, node: ast.List | ast.Tuple | ast.Set, _settles: bool) -> Value:
-    known = [part.value for part in node.elts if isinstance(part, ast.Constant) and _is_small(part.value)]
+def _compile_list(compiler: Compiler, node: ast.List | ast.Tuple | ast.Set) -> Value:
+    known: list[object] = [part.value for part in node.elts if isinstance(part, ast.Constant) and _is_small(part.value)]
     make: Callable[[list[object]], object] = tuple if isinstance(node, ast.Tuple) else list
     size = len(known)
     if size == len(node.elts) and not isinstance(node, ast.Set):
@@ -949,7 +987,7 @@ def _compile_list(compiler: Compiler, node: ast.List | ast.Tuple | ast.Set, _set
     return lambda machine, scope: make_set(machine, set, build(machine, scope))  # type: ignore[arg-type]
 
 
-def _compile_dict(compiler: Compiler, node: ast.Dict, _settles: bool) -> Value:
+def _compile_dict(compiler: Compiler, node: ast.Dict) -> Value:
     parts = tuple(
         (None if key is None else compiler.value(key), compiler.value(value))
         for key, value in zip(node.keys, node.values, strict=True)
@@ -973,7 +1011,7 @@ def _compile_dict(compiler: Compiler, node: ast.Dict, _settles: bool) -> Value:
     return build
 
 
-def _compile_subscript(compiler: Compiler, node: ast.Subscript, settles: bool) -> Value:
+def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool) -> Value:
     owner, place, line = compiler.value(node.value, settles=False), compiler.value(node.slice), compiler.line(node)
 
     def take(machine: Expressions, scope: Scope) -> object:
@@ -993,7 +1031,7 @@ def _compile_subscript(compiler: Compiler, node: ast.Subscript, settles: bool) -
     return take
 
 
-def _compile_slice(compiler: Compiler, node: ast.Slice, _settles: bool) -> Value:
+def _compile_slice(compiler: Compiler, node: ast.Slice) -> Value:
     parts = tuple(None if bound is None else compiler.value(bound) for bound in (node.lower, node.upper, node.step))
 
     def build(machine: Expressions, scope: Scope) -> object:
@@ -1003,7 +1041,7 @@ def _compile_slice(compiler: Compiler, node: ast.Slice, _settles: bool) -> Value
     return build
 
 
-def _compile_joined(compiler: Compiler, node: ast.JoinedStr, settles: bool) -> Value:
+def _compile_joined(compiler: Compiler, node: ast.JoinedStr, *, settles: bool) -> Value:
     parts = tuple(compiler.value(part, settles=False) for part in node.values)
 
     def join(machine: Expressions, scope: Scope) -> object:
@@ -1017,7 +1055,7 @@ def _compile_joined(compiler: Compiler, node: ast.JoinedStr, settles: bool) -> V
     return join
 
 
-def _compile_formatted(compiler: Compiler, node: ast.FormattedValue, settles: bool) -> Value:
+def _compile_formatted(compiler: Compiler, node: ast.FormattedValue, *, settles: bool) -> Value:
     inner = compiler.value(node.value, settles=False)
     specification = None if node.format_spec is None else compiler.value(node.format_spec)
     is_plain = specification is None and node.conversion == -1
@@ -1032,7 +1070,7 @@ def _compile_formatted(compiler: Compiler, node: ast.FormattedValue, settles: bo
     return show
 
 
-def _compile_template(compiler: Compiler, node: Any, _settles: bool) -> Value:
+def _compile_template(compiler: Compiler, node: Any) -> Value:
     """Compile ``t"…"``: its values are computed, and nothing is made of them."""
     parts = [compiler.value(part.value) for part in node.values if not isinstance(part, ast.Constant)]
 
@@ -1044,13 +1082,13 @@ def _compile_template(compiler: Compiler, node: Any, _settles: bool) -> Value:
     return evaluate
 
 
-def _compile_lambda(_compiler: Compiler, node: ast.Lambda, _settles: bool) -> Value:
+def _compile_lambda(_compiler: Compiler, node: ast.Lambda) -> Value:
     return lambda machine, scope: PythonFunction(
         "<lambda>", node, scope, machine.defaults(node.args, scope), qualified=scope.qualify("<lambda>")
     )
 
 
-def _compile_named(compiler: Compiler, node: ast.NamedExpr, _settles: bool) -> Value:
+def _compile_named(compiler: Compiler, node: ast.NamedExpr) -> Value:
     inner, name = compiler.value(node.value), node.target.id
 
     def evaluate(machine: Expressions, scope: Scope) -> object:
@@ -1084,9 +1122,7 @@ def _compile_parts(compiler: Compiler, node: ComprehensionNode) -> Comprehension
     return Comprehension(node=node, parts=tuple(made), element=element)
 
 
-def _compile_comprehension(
-    compiler: Compiler, node: ast.ListComp | ast.SetComp | ast.DictComp, _settles: bool
-) -> Value:
+def _compile_comprehension(compiler: Compiler, node: ast.ListComp | ast.SetComp | ast.DictComp) -> Value:
     form = _compile_parts(compiler, node)
     element = form.element
 
@@ -1111,7 +1147,7 @@ def _compile_comprehension(
     return evaluate
 
 
-def _compile_generator(compiler: Compiler, node: ast.GeneratorExp, _settles: bool) -> Value:
+def _compile_generator(compiler: Compiler, node: ast.GeneratorExp) -> Value:
     """Compile a generator expression: only what its first ``for`` goes through is evaluated at once."""
     form = _compile_parts(compiler, node)
 
@@ -1127,24 +1163,29 @@ def _compile_generator(compiler: Compiler, node: ast.GeneratorExp, _settles: boo
     return evaluate
 
 
-def _compile_await(compiler: Compiler, node: ast.Await, _settles: bool) -> Value:
+def _compile_await(compiler: Compiler, node: ast.Await) -> Value:
     inner = compiler.value(node.value)
     return lambda machine, scope: machine.awaited(inner(machine, scope))
 
 
-def _compile_yield(_compiler: Compiler, node: ast.Yield | ast.YieldFrom, _settles: bool) -> Value:
+def _compile_yield(_compiler: Compiler, node: ast.Yield | ast.YieldFrom) -> Value:
     # The statement that it is in has run it: see ``flow``.
     return lambda machine, _scope: machine.frames[-1].sent.pop(node, NotKnown("yield"))
 
 
 _UNFINISHED: Final = _SIZED | {TargetExpression}
-VALUES.update({
-    ast.Constant: _compile_constant,
+QUESTIONS.update({
     ast.Name: _compile_name,
     ast.Attribute: _compile_attribute,
     ast.Call: _compile_call,
-    ast.BoolOp: _compile_bool_op,
     ast.Compare: _compile_compare,
+    ast.Subscript: _compile_subscript,
+    ast.JoinedStr: _compile_joined,
+    ast.FormattedValue: _compile_formatted,
+})  # fmt: skip
+VALUES.update({
+    ast.Constant: _compile_constant,
+    ast.BoolOp: _compile_bool_op,
     ast.BinOp: _compile_binary,
     ast.UnaryOp: _compile_unary,
     ast.IfExp: _compile_if_exp,
@@ -1152,10 +1193,7 @@ VALUES.update({
     ast.Tuple: _compile_list,
     ast.Set: _compile_list,
     ast.Dict: _compile_dict,
-    ast.Subscript: _compile_subscript,
     ast.Slice: _compile_slice,
-    ast.JoinedStr: _compile_joined,
-    ast.FormattedValue: _compile_formatted,
     TemplateStr: _compile_template,
     ast.Lambda: _compile_lambda,
     ast.NamedExpr: _compile_named,

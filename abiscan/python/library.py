@@ -18,7 +18,7 @@ from abiscan.python.grammar import FAILURES, find_newer, parse
 from abiscan.python.harmless import BodyJudge, package_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
-from abiscan.python.nodes import child_nodes, walk
+from abiscan.python.nodes import walk
 from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.skeleton import function_in, make_skeleton

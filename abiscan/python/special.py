@@ -129,6 +129,8 @@ METHODS: Final = (
 
 def truth_of(machine: PythonMachine, value: object) -> bool | None:
     """Return ``bool(value)``, None if that is not known."""
+    if type(value) in EVERYDAY:
+        return bool(value)
     if class_of(value) is None:
         return operations.truth_of(value)
     # Language reference, 3.3.1: without ``__bool__``, ``__len__`` is asked; without both, an object is true.
@@ -213,10 +215,12 @@ _CONTAINERS: Final = (list, dict, tuple, str, bytes, set, frozenset, range)
 def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
     """Return the items of a built-in container."""
     if isinstance(value, list):
-        return (item for item in _settle_items(machine, _as_it_grows(value)) if type(item) is not Perhaps)
+        return _as_it_grows(machine, value)
     if isinstance(value, dict):
         return _settle_items(machine, _of_keys(value))
-    if isinstance(value, (tuple, str, bytes)):
+    if isinstance(value, (str, bytes)):
+        return iter(value)
+    if isinstance(value, tuple):
         return _settle_items(machine, (item for item in list(value) if type(item) is not Perhaps))
     if isinstance(value, (set, frozenset)):
         return iter(sorted((item for item in value if type(item) is not Perhaps), key=describe_value))
@@ -241,12 +245,14 @@ def _iterate_own(machine: PythonMachine, value: object) -> Iterator[object] | No
     return _by_index(machine, method)
 
 
-def _as_it_grows(values: list[object]) -> Iterator[object]:
-    # As list iterators do, it asks for the length at each step: a loop sees what its body appends.
-    position = 0
-    while position < len(values):
-        yield values[position]
-        position += 1
+def _as_it_grows(machine: PythonMachine, values: list[object]) -> Iterator[object]:
+    # As list iterators do, a loop sees what its body appends.
+    for item in values:
+        kind = type(item)
+        if kind is Deferred:
+            yield machine.settle(item)
+        elif kind is not Perhaps:
+            yield item
 
 
 def _of_keys(values: dict[object, object]) -> Iterator[object]:

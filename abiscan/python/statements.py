@@ -16,12 +16,14 @@ from abiscan.python import attributes, special
 from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, body_of, statement_of
 from abiscan.python.handling import Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
+from abiscan.python.library import annotations_of
 from abiscan.python.machine import Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias
 from abiscan.python.operations import describe_value
 from abiscan.python.signals import BREAK, CONTINUE, Returned, Signal
 from abiscan.python.values import (
     ABSENT,
+    FURTHER,
     Further,
     NotKnown,
     Perhaps,
@@ -160,6 +162,8 @@ class Statements(Handling):
 
     def run_annotate(self, node: ast.stmt, scope: Scope) -> None:
         """Evaluate the annotations of a statement, where that may do something."""
+        if next(annotations_of(node), None) is None:
+            return
         file = scope.module.file
         missing = file is not None and self.misses_names(file)
         annotations = self.library.acting_annotations(node) or (
@@ -262,11 +266,11 @@ class Statements(Handling):
         spot = (node.lineno, node.col_offset)
         return self.decide(f"{self.source_of(node.iter)} is empty", value.why, spot, default=True)
 
-    def perhaps_run(self, code: Callable[[], object]) -> None:
+    def perhaps_run(self, code: Callable[..., object], *args: object) -> None:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
         before, self.perhaps = self.perhaps, True
         try:
-            code()
+            code(*args)
         except Thrown:
             pass
         finally:
@@ -579,7 +583,46 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
     return run
 
 
+def _idle_for(node: ast.For | ast.AsyncFor) -> Callable[[object], bool] | None:
+    """Return what tells that the body does nothing for an item: all of it is an ``if`` about a text of the item.
+
+    So are the loops that look for something in the lines of files, of which large packages have hundreds of thousands.
+    """
+    only = node.body[0]
+    if len(node.body) > 1 or not isinstance(only, ast.If) or only.orelse:
+        return None
+    is_negated = isinstance(only.test, ast.UnaryOp) and isinstance(only.test.op, ast.Not)
+    test = only.test.operand if isinstance(only.test, ast.UnaryOp) else only.test
+    if not isinstance(test, ast.Call) or test.keywords or (test is not only.test and not is_negated):
+        return None
+    named = test.func.value if isinstance(test.func, ast.Attribute) else None
+    known = [part.value for part in test.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    if (
+        not isinstance(test.func, ast.Attribute)
+        or test.func.attr not in {"startswith", "endswith"}
+        or not isinstance(named, ast.Name)
+        or not (len(known) == len(test.args) == 1)
+    ):
+        return None
+    method, (part,), name = getattr(str, test.func.attr), known, named.id
+    if isinstance(node.target, ast.Name):
+        return (lambda item: type(item) is str and method(item, part) is is_negated) if node.target.id == name else None
+    names = [getattr(element, "id", None) for element in getattr(node.target, "elts", ())]
+    if names.count(name) != 1 or None in names:
+        return None
+    place, count = names.index(name), len(names)
+
+    def is_idle(item: object) -> bool:
+        if type(item) is not tuple or len(item) != count:
+            return False
+        text = item[place]
+        return type(text) is str and method(text, part) is is_negated
+
+    return is_idle
+
+
 def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
+    is_idle = _idle_for(node)
     iterated, line = compiler.value(node.iter), node.lineno
     before = compiler.steps
     target, body, orelse = compiler.target(node.target), body_of(node.body), body_of(node.orelse)
@@ -587,19 +630,24 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
 
     def loop(machine: Statements, scope: Scope, source: object, values: Iterator[object]) -> Signal | None:
         frame = machine.frames[-1]
+        passed: object = ABSENT
         for item in values:
+            if is_idle is not None and is_idle(item):
+                machine.count_steps()
+                passed = item
+                continue
             machine.steps += steps
             if machine.steps > machine.most_steps:
                 machine.count_steps(0)
             frame.line = line
-            value = item
-            if isinstance(value, Further):
+            value: Any = item
+            passed = ABSENT
+            if type(value) in FURTHER:
                 # How many items there are is not known. Where that does not matter, the rest of the loop may run, or
                 # may not.
                 value = value.part("[…]")
                 if not machine.library.matters(node):
-                    further = chain((value,), values)
-                    machine.perhaps_run(lambda: loop(machine, scope, source, further))
+                    machine.perhaps_run(loop, machine, scope, source, chain((value,), values))
                     machine.forget_bindings([node], scope, value)
                     return None
                 if machine.is_empty(node, value):
@@ -611,6 +659,8 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
                     return signal
                 machine.close_source(node, source)
                 return None
+        if passed is not ABSENT:
+            target(machine, scope, passed)
         return orelse(machine, scope)
 
     def run(machine: Statements, scope: Scope) -> Signal | None:
@@ -643,7 +693,7 @@ def _compile_while(compiler: Compiler, node: ast.While) -> Code:
     def once_perhaps(machine: Statements, value: object, scope: Scope) -> Signal | None:
         signal: Signal | None = None
         if not machine.library.matters(node):
-            machine.perhaps_run(lambda: body(machine, scope))
+            machine.perhaps_run(body, machine, scope)
         elif machine.is_entered(node, value):
             signal = body(machine, scope)
         if isinstance(signal, Returned):

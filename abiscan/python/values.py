@@ -139,6 +139,9 @@ class Perhaps(Further, frozen=True):
     """What code may have added to a container, if it has run at all: iteration skips it."""
 
 
+FURTHER: Final = frozenset({Further, Perhaps})
+
+
 class TextWithHoles(NotKnown, frozen=True):
     """A text of which some parts are known; between two of them is one that is not."""
 
@@ -295,6 +298,8 @@ class Class(Opaque, Struct, eq=False):
     is_frozen: bool = False
     is_hashed: bool = False
     subclasses: list[Class] = field(default_factory=list)
+    shape: tuple[list[str], list[str], list[str]] | None = None
+    """What ``__init__`` of a dataclass or a named tuple takes, once that was asked: see ``classes``."""
     _ancestry: list[object] | None = None
 
     def fields(self) -> list[str]:
@@ -316,12 +321,12 @@ class Class(Opaque, Struct, eq=False):
 
     def derive_further(self, base: object) -> None:
         """Add a base after all others."""
-        self.bases, self._ancestry = (*self.bases, base), None
+        self.bases, self._ancestry, self.shape = (*self.bases, base), None, None
 
     def find(self, name: str, default: object = None) -> object:
         """Return an attribute of the class or of what it derives from; the default if there is none."""
         for ancestor in self.ancestry():
-            if isinstance(ancestor, Class) and name in ancestor.names:
+            if type(ancestor) is Class and name in ancestor.names:
                 return ancestor.names[name]
         return default
 
@@ -561,8 +566,9 @@ def known_length(value: Sized) -> int | None:
     :raises OverflowError: a range is longer than Python's ``len`` can say
     """
     if isinstance(value, (list, tuple)):
-        return None if any(isinstance(item, Further) for item in value) else len(value)
-    if isinstance(value, (dict, set, frozenset)):  # two that are not known may be equal
+        return len(value) if FURTHER.isdisjoint(map(type, value)) else None
+    if isinstance(value, (dict, set, frozenset)) and not EVERYDAY.issuperset(map(type, value)):
+        # Two that are not known may be equal.
         return None if any(map(is_open, value)) else len(value)
     return len(value)
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from abiscan.python import patterns
-from abiscan.python.compiling import STATEMENTS, VALUES
+from abiscan.python.compiling import QUESTIONS, STATEMENTS, VALUES
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, Raised
 from abiscan.python.models import MODELS
@@ -34,7 +34,7 @@ def _kinds(base: type[ast.AST]) -> set[str]:
     ("base", "tables"),
     [
         (ast.stmt, (STATEMENTS,)),
-        (ast.expr, (VALUES,)),
+        (ast.expr, (VALUES, QUESTIONS)),
         (ast.pattern, (patterns.PATTERNS,)),
     ],
 )
