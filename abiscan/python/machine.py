@@ -119,9 +119,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     They are counted, so that every machine comes to the same end.
     """
 
-    steps: int = 1_000_000
-    total: int = 1_500_000
-    depth: int = 40
+    steps: int = 4_000_000
+    total: int = 6_000_000
+    depth: int = 200
 
 
 class PythonMachine:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
@@ -21,6 +23,7 @@ from abiscan.python.values import Class, PythonError, TextOfError, TextWithHoles
 
 _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
+_DEEPEST: Final = 4_000
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -72,7 +75,6 @@ class Runs:
     ) -> None:
         self.library, self._fresh, self._limits, self._done, self._kind = library, fresh, limits, done, kind
         self._steps = [0]
-        """How many steps the reading has taken."""
         self._told: dict[Hashable, Told] = {}
         """What the target has told, with its own torch and with another one in place of that."""
 
@@ -81,6 +83,11 @@ class Runs:
         related = Runs(self.library, self._fresh, self._limits, self._done, kind)
         related._steps, related._told = self._steps, self._told
         return related
+
+    @property
+    def steps(self) -> int:
+        """How many steps the reading has taken."""
+        return self._steps[0]
 
     def world(self) -> AskedWorld:
         """Return a world in which nothing is loaded yet."""
@@ -108,7 +115,7 @@ class Runs:
         if kept is None:
             world = self.world()
             machine = PythonInterpreter(self.library, world, choices or {}, self._limits)
-            with counted_by(machine.count_steps):
+            with counted_by(machine.count_steps), _deep_calls():
                 kept = work(machine), machine.steps
             answered.keep(world.asked, kept)
         result, steps = kept
@@ -137,6 +144,19 @@ class Runs:
         except Exhausted as end:
             gap = f"import {module}: was not followed: the reading ended {end}"
             return Run(raised=Answer.UNKNOWN, trace=Trace(gaps=[gap]), choices=choices, optional=with_optional)
+
+
+@contextmanager
+def _deep_calls() -> Iterator[None]:
+    """Let calls of the code that is read be as deep as they may: each of them is many calls here."""
+    # What is parsed may be nested three times as deep as this says (COMPILER_STACK_FRAME_SCALE in Python/symtable.c and
+    # Python/ast.c), on the stack of the process: a higher number would not be safe on 8 MB.
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _spelled_out(run: Run, world: AskedWorld) -> Run:
