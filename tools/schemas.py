@@ -20,7 +20,7 @@ from abiscan.results.api_history import ApiHistory
 from abiscan.results.check_document import PackageResultJson, ReportJson, ResultJson, SurveyJson
 from abiscan.results.coverage import BackendReportJson
 from abiscan.results.diff import ComparisonJson
-from abiscan.results.doctor import Diagnosis
+from abiscan.results.doctor import DiagnosisJson, DiagnosisJson1
 from abiscan.results.fit import FitReportJson
 from abiscan.results.matrix import CellJson, MatrixJson
 from abiscan.results.model_operators import ModelOperatorsJson
@@ -34,7 +34,7 @@ DOCUMENTS: Final[dict[str, tuple[str, tuple[type[Struct], ...]]]] = {
     "check": ("check", (ReportJson,)),
     "coverage": ("coverage", (BackendReportJson,)),
     "diff": ("diff", (ComparisonJson,)),
-    "doctor": ("doctor", (Diagnosis,)),
+    "doctor": ("doctor", (DiagnosisJson1,)),
     "fit": ("fit", (FitReportJson,)),
     "matrix": ("matrix", (MatrixJson,)),
     "matrix-versions": ("matrix --versions", (VersionTableJson,)),
@@ -45,7 +45,10 @@ DOCUMENTS: Final[dict[str, tuple[str, tuple[type[Struct], ...]]]] = {
     "stable": ("stable", (StableReportJson,)),
     "survey": ("survey, one line of the output", (SurveyJson,)),
 }
-"""The documents: the command that writes each, and its type."""
+"""The documents, version 1: the command that writes each, and its type."""
+
+VERSION_2: Final[dict[str, tuple[str, tuple[type[Struct], ...]]]] = {"doctor": ("doctor", (DiagnosisJson,))}
+"""Those that are written in version 2 by default."""
 
 ERRORS: Final = {
     ResultJson: ("fails", "predicted_error"),
@@ -55,7 +58,6 @@ ERRORS: Final = {
 """The verdict that an object has exactly where it has an error, which no type can say."""
 
 HEAD: Final = {
-    "version": {"const": 1},
     "tool": {
         "type": "object",
         "required": ["name", "version"],
@@ -64,9 +66,10 @@ HEAD: Final = {
 }
 
 
-def schema(name: str) -> dict[str, Any]:
+def schema(name: str, version: int = 1) -> dict[str, Any]:
     """The schema (draft 2020-12) of a document."""
-    words, types = DOCUMENTS[name]
+    words, types = (VERSION_2 if version == 2 else DOCUMENTS)[name]
+    begin: dict[str, Any] = {"version": {"const": version}, **HEAD}
     tops, parts = msgspec.json.schema_components(types, schema_hook=lambda _: {"type": "string", "minLength": 1})
     # Those of the package count, whatever else has been imported that is called alike.
     ordered = sorted(_subclasses(Struct), key=lambda cls: cls.__module__.startswith("abiscan."))
@@ -80,10 +83,10 @@ def schema(name: str) -> dict[str, Any]:
     choice = {"oneOf": list(tops), "properties": {}, "required": []}
     whole: dict[str, Any] = parts.pop(types[0].__name__) if len(types) == 1 else choice
     # A document has two fields more than what msgspec writes of it.
-    whole |= {"required": [*HEAD, *whole["required"]], "properties": HEAD | whole["properties"]}
+    whole |= {"required": [*begin, *whole["required"]], "properties": begin | whole["properties"]}
     whole.pop("description", None)
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"abiscan:{name}-v1"}
-    document = {**head, "title": f"abiscan {words}, JSON version 1", **whole, **({"$defs": parts} if parts else {})}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"abiscan:{name}-v{version}"}
+    document = {**head, "title": f"abiscan {words}, JSON version {version}", **whole, **({"$defs": parts} if parts else {})}
     return json.loads(re.sub(r'(\w)Json"', r'\1"', json.dumps(document)))  # type: ignore[no-any-return]
 
 
@@ -131,7 +134,8 @@ def _in_json(text: str) -> str:
 
 def schema_files() -> dict[Path, str]:
     """The published schemas, as they are to be."""
-    return {FOLDER / f"{name}-v1.json": text_of(schema(name)) for name in DOCUMENTS}
+    first = {FOLDER / f"{name}-v1.json": text_of(schema(name)) for name in DOCUMENTS}
+    return first | {FOLDER / f"{name}-v2.json": text_of(schema(name, 2)) for name in VERSION_2}
 
 
 def text_of(schema: dict[str, Any]) -> str:

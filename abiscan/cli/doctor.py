@@ -30,16 +30,16 @@ _Result = TypeVar("_Result")
 @python_option("The Python of the environment, or its folder. Default: the active environment.")
 @cpu_option
 @index_options
-@report_options("text", "json")
+@report_options("text", "json", "json1")
 @quiet_option("Print nothing if there are no problems.")
 def doctor(
     *, python: str | None, cpus: tuple[str, ...], index: IndexOptions, form: str, output: Path | None, quiet: bool
 ) -> None:
     """Check that everything installed works with the installed torch.
 
-    Checks every installed package with extensions of torch, the extensions that torch compiled on the fly, and extra
-    copies of torch's libraries. Prints a table of problems, worst first, and what to type. If packages do not work with
-    this torch, that is one command: it installs versions that work together, found on the index and checked.
+    Checks torch itself, every distribution that has to do with it, the extensions that torch compiled on the fly, and
+    extra copies of torch's libraries. Prints how many work, what does not, cause by cause, and what to type: the
+    smallest change that makes it work, found on the index and checked.
 
     \b
     Examples:
@@ -81,7 +81,7 @@ def doctor(
         # Two processes with different rights: the one that reads strangers' files cannot connect to anything, and the
         # one that asks the index gets what the first one found as plain data.
         examination = _run_apart(examine_installed, Confinement.OFFLINE)
-        match = _run_apart(search_way_out, Confinement.ONLINE) if examination.to_look_up else None
+        match = _run_apart(search_way_out, Confinement.ONLINE) if examination.has_to_ask else None
         from abiscan.hooks.doctor import WayOut, conclude_diagnosis
 
         diagnosis = conclude_diagnosis(examination, match or WayOut(), chosen.python, python)
@@ -92,7 +92,10 @@ def doctor(
         if diagnosis.ailments or not quiet:
             doctor_text.render_diagnosis(diagnosis, make_table_console(stream))
 
-    write_result(diagnosis, form, output, {"text": write_text})
+    def write_json1(stream: TextIO) -> None:
+        stream.write(diagnosis.to_json1())
+
+    write_result(diagnosis, form, output, {"text": write_text, "json1": write_json1})
     sys.exit(diagnosis.exit_code)
 
 

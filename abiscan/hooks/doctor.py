@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec.structs
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 
 from abiscan.binary.ownership import is_torch_library
-from abiscan.cache.result_cache import answer
-from abiscan.errors import InputError, UnreachableError
-from abiscan.extension.examined import examine
-from abiscan.findings import Effect
-from abiscan.gpu.devices import Hardware
-from abiscan.hooks.judgement import (
+from abiscan.environments.examination import Row, examine, list_users
+from abiscan.environments.judgement import (
     Fitness,
     Judgement,
     MainCause,
@@ -29,36 +26,43 @@ from abiscan.hooks.judgement import (
     judge_package,
     worst_finding,
 )
+from abiscan.environments.model import Environment, origin_of
+from abiscan.errors import InputError, UnreachableError
+from abiscan.extension.examined import examine as examine_target
+from abiscan.findings import Effect
+from abiscan.gpu.devices import Hardware
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
-from abiscan.inputs import interpreter, observed_fs, packages, system
+from abiscan.inputs import observed_fs, system
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import is_python_for_torch
 from abiscan.inputs.torch_build import build_of
 from abiscan.regex import regex
-from abiscan.results.changes import PackageChange
-from abiscan.results.doctor import Ailment, Diagnosis, Trouble
-from abiscan.results.package import PackageVerdict
-from abiscan.torches.torch import TorchChoice, TorchOf
-from abiscan.verdict.hardware import cpu_question
-from abiscan.verdict.systems import system_of_torch
+from abiscan.results.doctor import (
+    Ailment,
+    Diagnosis,
+    DistributionState,
+    EnvironmentState,
+    ModuleState,
+    Origin,
+    Remedy,
+    TorchState,
+    Trouble,
+)
+from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.torches.torch import TorchChoice
 from abiscan.words import first_line
-
-if TYPE_CHECKING:
-    from abiscan.hooks.install import Inspector
-    from abiscan.hooks.solution import Solution
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = regex(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
 class Examination(Struct, frozen=True, kw_only=True):
-    """What the files of an environment show: the diagnosis without what an index could add, and the broken packages.
+    """What the files of an environment show: the diagnosis without what an index could add, and what is broken.
 
     ``without_gpu`` are the packages that have no code for a GPU that is here.
     """
@@ -68,25 +72,24 @@ class Examination(Struct, frozen=True, kw_only=True):
     without_gpu: tuple[Distribution, ...] = ()
 
     @property
-    def to_look_up(self) -> tuple[Distribution, ...]:
-        """The packages for which an index may have other versions."""
-        broken = (item.distribution for item in self.broken if not item.for_another_python)
-        return tuple(item for item in (*broken, *self.without_gpu) if item.origin is None)
+    def to_look_up(self) -> tuple[Broken, ...]:
+        """What an index may have a way out for: what fails for itself, and was not installed from elsewhere."""
+        return tuple(item for item in self.broken if item.row.cause is None and not item.own_command)
+
+    @property
+    def has_to_ask(self) -> bool:
+        """Whether an index is worth asking."""
+        return bool(self.to_look_up) or any(item.origin is None for item in self.without_gpu)
 
 
 class WayOut(Struct, frozen=True, kw_only=True):
-    """The one installation after which packages work together.
+    """What an index offers: a command for each cause.
 
-    ``command`` is None if there is none; ``solved`` are the names of the packages that it mends, ``advice`` says what
-    it installs, and ``changes`` what that changes. ``stays`` says which packages an index is not to replace, and why;
-    it is None if no index was asked. ``unreachable`` says which index cannot be read, so that nothing is known of what
-    is there.
+    ``stays`` says which packages an index is not to replace, and why; it is None if no index was asked. ``unreachable``
+    says which index cannot be read, so that nothing is known of what is there.
     """
 
-    command: str | None = None
-    solved: tuple[str, ...] = ()
-    advice: str | None = None
-    changes: tuple[PackageChange, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
     stays: Mapping[str, str] | None = None
     unreachable: str | None = None
 
@@ -94,7 +97,7 @@ class WayOut(Struct, frozen=True, kw_only=True):
 def diagnose_environment(
     environment: PythonEnvironment, named: str | None, session: Session, hardware: Hardware | None = None
 ) -> Diagnosis:
-    """Check every extension of torch in an environment, installed or built on the fly, and look for a way out.
+    """Examine everything in an environment that has to do with torch, and look for a way out of what is broken.
 
     :param named: how the user named its Python, None if it was found without
     :param hardware: the GPUs that packages should have code for
@@ -107,62 +110,39 @@ def diagnose_environment(
 
 
 def examine_environment(
-    environment: PythonEnvironment, named: str | None, session: Session, hardware: Hardware | None = None
+    chosen: PythonEnvironment, named: str | None, session: Session, hardware: Hardware | None = None
 ) -> Examination:
-    """Check every extension of torch in an environment, installed or built on the fly. Asks no index.
+    """Examine everything in an environment that has to do with torch, and what torch built on the fly. Asks no index.
 
     :param named: how the user named its Python, None if it was found without
     :param hardware: the GPUs that packages should have code for
     :raises InputError: it has no torch, or cannot be run
     """
-    python = environment.python
     files = session.files()
-    choice = TorchOf(python)
+    environment = Environment.installed(chosen.python)
+    choice = environment.choice
     torch = choice.open(files, session)
-    pip = Pip(python, named=named)
+    pip = Pip(chosen.python, named=named)
     hardware = hardware or Hardware()
     ailments: list[Ailment] = []
-    healthy: list[str] = []
-    incomplete: list[str] = []
     broken: list[Broken] = []
     without_gpu: list[Distribution] = []
-    installed = list(packages.list_installed(interpreter.search_path(python)))
-    # The order of the questions: a second libtorch makes every other answer about a package worthless; without an
-    # extension of torch there is nothing to ask; GPUs matter only for what loads.
-    for number, distribution in enumerate(installed, 1):
-        if distribution.name == "torch":
-            continue
-        try:
-            with turn_of(str(distribution)):
-                copies = [path for path in (*distribution.objects, *distribution.images) if _is_libtorch(path)]
-                if copies:
-                    ailments.append(_second_copy(distribution, copies, pip))
-                    continue
-                is_python = is_python_for_torch(distribution)
-                if not is_python and not system_of_torch(torch).uses_torch(distribution, files):
-                    continue
-                session.progress(f"checking {distribution} ({number} of {len(installed)} packages)")
-                judgement = _judge_package(distribution, choice, session)
-                if judgement is None and is_python:
-                    continue
-                if judgement is None:
-                    ailments.append(
-                        _unknown_ailment(str(distribution), "its extensions of torch were removed meanwhile")
-                    )
-                elif judgement.fitness is Fitness.FAILS:
-                    main_cause = find_main_cause(distribution, judgement, torch.build, session)
-                    broken.append(Broken(distribution=distribution, judgement=judgement, cause=main_cause))
-                elif judgement.fitness is Fitness.UNKNOWN:
-                    ailments.append(_unknown_ailment(str(distribution), judgement.error))
-                elif problem := _gpu_ailment(distribution, hardware, session):
-                    ailments.append(problem)
-                    without_gpu.append(distribution)
-                else:
-                    healthy.append(str(distribution))
-                    incomplete += [f"{distribution} {lost}" for lost in _describe_loss(judgement)]
-        except InputError as error:  # such as that another pip is at work, and removes it
-            observed_fs.look_once()
-            ailments.append(_unread_ailment(str(distribution), error))
+    # The order of the questions: a second libtorch makes every other answer about a package worthless; GPUs matter only
+    # for what loads.
+    copies = {item: paths for item in environment.distributions if (paths := _copies_of_libtorch(item))}
+    ailments += [_second_copy(item, paths, pip) for item, paths in copies.items()]
+    users = [item for item in list_users(environment, files) if item not in copies]
+    rows = list(examine(environment, users, session))
+    for row in rows:
+        if row.fitness is Fitness.FAILS:
+            assert row.judgement is not None
+            main_cause = find_main_cause(row.distribution, row.judgement, torch.build, session)
+            broken.append(Broken(row=row, judgement=row.judgement, cause=main_cause))
+        elif row.fitness is Fitness.UNKNOWN:
+            ailments.append(_unknown_ailment(str(row.distribution), _doubt(row)))
+        elif problem := _gpu_ailment(row.distribution, hardware, session):
+            ailments.append(problem)
+            without_gpu.append(row.distribution)
     # What no package is to blame for comes last: the search path, then what torch itself has built.
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
@@ -171,29 +151,75 @@ def examine_environment(
         session.progress(f"checking {build}")
         problem = _find_stale(build, choice, session)
         ailments += [problem] if problem else []
-        healthy += [] if problem else [str(build)]
+    executable = torch.interpreter.executable if torch.interpreter else None
+    version = torch.interpreter.full_version if torch.interpreter else None
+    prefix = chosen.prefix
     return Examination(
         diagnosis=Diagnosis(
-            environment=str(environment),
-            torch=torch.build,
-            python=str(torch.interpreter.executable) if torch.interpreter else None,
+            chosen=str(chosen),
+            environment=EnvironmentState(
+                python=version.partition(" ")[0] if version else None,
+                executable=str(executable) if executable else None,
+                root=str(prefix) if observed_fs.is_dir(prefix) else None,
+            ),
+            torch=TorchState(version=torch.build, imports=None),
+            distributions=tuple(map(_state_of, rows)),
             ailments=tuple(ailments),
-            healthy=tuple(healthy),
-            incomplete=tuple(incomplete),
         ),
         broken=tuple(broken),
         without_gpu=tuple(without_gpu),
     )
 
 
+def _state_of(row: Row) -> DistributionState:
+    judgement = row.judgement
+    package = judgement.package if judgement else None
+    verdict = package.verdict if package else _VERDICTS[row.fitness]
+    return DistributionState(
+        name=row.distribution.name,
+        version=row.distribution.version,
+        origin=Origin(origin_of(row.distribution)),
+        verdict=verdict,
+        modules=tuple(_modules_of(package)) if package else (),
+        error=None if row.fitness is Fitness.WORKS else _doubt(row),
+        without=tuple(_describe_loss(judgement)) if judgement else (),
+        missing_requirements=tuple(item.name for item in row.missing),
+        unmet=tuple(map(str, row.unmet)),
+        cause=row.cause,
+    )
+
+
+_VERDICTS: Final = {
+    Fitness.WORKS: PackageVerdict.WORKS,
+    Fitness.FAILS: PackageVerdict.IMPORT_FAILS,
+    Fitness.UNKNOWN: PackageVerdict.UNKNOWN,
+}
+
+
+def _modules_of(package: PackageResult) -> Iterator[ModuleState]:
+    if package.module is not None:
+        error = str(package.error) if package.error else None
+        yield ModuleState(name=package.module, verdict=package.verdict, error=error)
+    for module in package.modules:
+        error = str(module.error) if module.error else None
+        yield ModuleState(name=module.module, verdict=module.verdict, error=error)
+
+
+def _doubt(row: Row) -> str:
+    """Return why a distribution does not work, or why that is not known."""
+    return row.problem or (row.judgement.error if row.judgement else "it could not be checked")
+
+
 def way_out(examination: Examination, python: str | None, named: str | None, session: Session) -> WayOut:
-    """Look for versions on the index that work together.
+    """Look on the index for what makes everything work, cause by cause.
 
     :param python: the interpreter of the environment, None for the running one
     :param named: how the user named it, None if it was found without
     """
-    asked, torch = examination.to_look_up, examination.diagnosis.torch
-    if not asked or torch is None:
+    torch = examination.diagnosis.torch.version
+    asked = [*examination.to_look_up]
+    suspects = [*(item.row.distribution for item in asked), *examination.without_gpu]
+    if not suspects or torch is None:
         return WayOut()
     # What asks an index takes longer to import than an environment takes to look at.
     from abiscan.index.client import settings_of_pip
@@ -201,33 +227,23 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     if session.index.no_index and not settings_of_pip(python, session.index).find_links:
         return WayOut()  # pip would look for nothing, nine times
     from abiscan.hooks.install import Inspector
+    from abiscan.hooks.remedies import find_remedies
 
     observed_fs.look_once()  # another day, the index has other versions
     pip = Pip(python, named=named)
-    known = {str(item): Known(name=item.name, version=item.version) for item in asked}
+    known = {str(item): Known(name=item.name, version=item.version) for item in suspects}
     try:
         reasons = explain_strangers(known.values(), python, session.index.words, session)
         stays = {name: reasons[package] for name, package in known.items() if package in reasons}
-        broken = tuple(
-            item for item in examination.broken if item.distribution in asked and str(item.distribution) not in stays
-        )
+        broken = [item.problem for item in asked]
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-            inspector = Inspector(Path(folder), (), session)
-            solution = _solve_broken(broken, torch, pip, inspector, session) if broken else None
+            inspector = Inspector(Path(folder), session.index.words, session)
+            remedies = tuple(find_remedies(broken, stays.keys(), torch, pip, inspector, session))
     except UnreachableError as error:
         return WayOut(unreachable=f"{error.subject}: {error.problem}")
     except InputError:  # there is no pip to ask
         return WayOut()
-    result = WayOut(stays=stays)
-    if solution is None:
-        return result
-    return msgspec.structs.replace(
-        result,
-        command=pip.format_command(["install", *solution.words]),
-        solved=tuple(str(item.distribution) for item in broken),
-        advice=solution.newest,
-        changes=solution.changes,
-    )
+    return WayOut(remedies=remedies, stays=stays)
 
 
 def conclude_diagnosis(examination: Examination, result: WayOut, python: str | None, named: str | None) -> Diagnosis:
@@ -237,17 +253,15 @@ def conclude_diagnosis(examination: Examination, result: WayOut, python: str | N
     :param named: as for ``way_out``
     """
     pip = Pip(python, named=named)
-    broken = [
-        _make_ailment(item, result.command if str(item.distribution) in result.solved else None, pip)
-        for item in examination.broken
-    ]
+    commands = {name: remedy.command for remedy in reversed(result.remedies) for name in remedy.remedies}
+    broken = [_make_ailment(item, commands, pip) for item in examination.broken]
     upgrades = {
         str(item): (pip.format_command(["install", "--upgrade", item.name]),)
         for item in examination.without_gpu
         if result.stays is not None and item.origin is None and str(item) not in result.stays
     }
-    suspects = (*(item.distribution for item in examination.broken), *examination.without_gpu)
-    stays = {str(item): explain_origin(item.origin) for item in suspects} | dict(result.stays or {})
+    suspects = (*(item.row.distribution for item in examination.broken), *examination.without_gpu)
+    stays = {str(item): explain_origin(item.origin) for item in suspects if item.origin} | dict(result.stays or {})
     ailments = [
         msgspec.structs.replace(item, commands=upgrades.get(item.subject, item.commands), stays=stays.get(item.subject))
         for item in (*examination.diagnosis.ailments, *broken)
@@ -256,19 +270,9 @@ def conclude_diagnosis(examination: Examination, result: WayOut, python: str | N
     return msgspec.structs.replace(
         examination.diagnosis,
         ailments=tuple(ailments),
-        solution=result.command,
-        advice=result.advice,
-        changes=result.changes,
+        way_out=result.remedies,
         unreachable=result.unreachable,
     )
-
-
-def _judge_package(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
-    """Return the verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
-    # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
-    own_value = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
-    question = ["installed", *own_value, choice.executable, cpu_question(session.cpus)]
-    return answer(session.folder, question, lambda: judge_package(distribution, choice, session), ())
 
 
 def _describe_loss(judgement: Judgement) -> Iterator[str]:
@@ -280,9 +284,9 @@ def _describe_loss(judgement: Judgement) -> Iterator[str]:
 
 
 class Broken(Struct, frozen=True, kw_only=True):
-    """An installed package that does not work, and why."""
+    """A row that fails, and why."""
 
-    distribution: Distribution
+    row: Row
     judgement: Judgement
     cause: MainCause | None
 
@@ -292,35 +296,31 @@ class Broken(Struct, frozen=True, kw_only=True):
         return self.judgement.failing_rules == {"python-abi-mismatch"}
 
     @property
+    def own_command(self) -> bool:
+        """Whether what to type is known without an index: to build or to install the same again."""
+        return bool(self.row.distribution.origin or self.row.distribution.source) or self.for_another_python
+
+    @property
     def problem(self) -> Problem:
         """It as a problem to be solved."""
-        distribution = self.distribution
+        distribution = self.row.distribution
         return Problem(
-            name=distribution.name, version=distribution.version, source=distribution, judgement=self.judgement
+            name=distribution.name,
+            version=distribution.version,
+            source=distribution,
+            judgement=self.judgement,
+            unmet=self.row.unmet,
         )
 
 
-def _solve_broken(
-    broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector, session: Session
-) -> Solution | None:
-    from abiscan.hooks.plan import Plan
-    from abiscan.hooks.solution import Task, solve
-
-    task = Task(
-        words=session.index.words,
-        plan=Plan(python=pip.python, packages=()),
-        broken=[item.problem for item in broken],
-        torch=torch,
-    )
-    return solve(task, pip, inspector, session)
-
-
-def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
-    distribution, judgement = broken.distribution, broken.judgement
+def _make_ailment(broken: Broken, remedies: Mapping[str, str], pip: Pip) -> Ailment:
+    distribution, judgement = broken.row.distribution, broken.judgement
     finding = worst_finding(judgement.results[0]) if judgement.results else None
     # The order is that of what users can do: rebuild what is theirs, reinstall what is for another Python, and only
-    # then look for other versions.
-    if distribution.source:
+    # then look for other versions. What fails for another package is mended with that.
+    if broken.row.cause is not None:
+        commands = [remedies[broken.row.cause]] if broken.row.cause in remedies else []
+    elif distribution.source:
         commands = [pip.format_command(["install", "--no-build-isolation", "-e", distribution.source])]
     elif distribution.origin:
         # Built again, it is for the torch that is here; a wheel would be the same as before.
@@ -329,7 +329,7 @@ def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
     elif broken.for_another_python:
         commands = [pip.format_command(["install", "--force-reinstall", "--no-deps", str(distribution)])]
     else:
-        commands = [solution] if solution else []
+        commands = [remedies[broken.row.name]] if broken.row.name in remedies else []
     return Ailment(
         subject=str(distribution),
         trouble=Trouble.CPU_TORCH if broken.cause and broken.cause.torch_kind else Trouble.BROKEN,
@@ -338,6 +338,7 @@ def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
         message=judgement.error,
         extensions=tuple(result.path for result in judgement.failing),
         commands=tuple(commands),
+        because_of=broken.row.cause,
     )
 
 
@@ -345,7 +346,7 @@ def _gpu_ailment(distribution: Distribution, hardware: Hardware, session: Sessio
     """Return a package none of whose kernels run on a GPU of this machine; a part of them may be for other GPUs."""
     if not hardware.gpus:
         return None
-    codes = [extension.gpu for extension in examine(distribution, session).extensions]
+    codes = [extension.gpu for extension in examine_target(distribution, session).extensions]
     for gpu in hardware.gpus:
         files = [code.on(gpu, hardware.driver).file for code in codes if code and code.is_for_maker_of(gpu)]
         # A package with kernels for other GPUs in one of its libraries still works with the rest of them.
@@ -367,6 +368,12 @@ def _unread_ailment(subject: str, error: InputError) -> Ailment:
 
 def _unknown_ailment(subject: str, message: str) -> Ailment:
     return Ailment(subject=subject, trouble=Trouble.UNKNOWN, effect=None, message=message, extensions=(), commands=())
+
+
+def _copies_of_libtorch(distribution: Distribution) -> tuple[str, ...]:
+    if canonicalize_name(distribution.name) == "torch":
+        return ()
+    return tuple(path for path in (*distribution.objects, *distribution.images) if _is_libtorch(path))
 
 
 def _is_libtorch(path: str) -> bool:

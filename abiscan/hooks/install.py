@@ -15,7 +15,9 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.judgement import Fitness, Judgement, Problem, is_python_alone, judge_package
+from abiscan.environments.examination import list_users
+from abiscan.environments.judgement import Fitness, Judgement, Problem, is_python_alone, judge_package, may_fail
+from abiscan.environments.model import Environment
 from abiscan.hooks.neighbours import Neighbourhood, requirements_in
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned
@@ -25,7 +27,7 @@ from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, is_python_for_torch, name_of
+from abiscan.inputs.sources import Source, name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
 from abiscan.torches.platforms import own_platform
@@ -155,7 +157,7 @@ class Inspector:
         build = choice.open(self._session.files(), self._session).build
         problems = [
             *self._of_wheels(wheels, choice, notes),
-            *self._of_installed(plan, choice, build, requested, notes),
+            *self._of_installed(plan, choice, build, requested, around, notes),
         ]
         if isinstance(choice, TorchOf):  # of another torch, it is not known what would be found beside it
             broken = {canonicalize_name(problem.name) for problem in problems}
@@ -166,11 +168,8 @@ class Inspector:
     def list_installed(self, python: str | None) -> tuple[Distribution, ...]:
         """Return the installed packages with extensions of torch, and those of Python code that requires it."""
         if python not in self._installed:
-            files = self._session.files()
-            match = packages.list_installed(interpreter.search_path(python))
-            self._installed[python] = tuple(
-                item for item in match if canonicalize_name(item.name) != "torch" and _may_use_torch(item, files)
-            )
+            users = list_users(Environment.installed(python), self._session.files())
+            self._installed[python] = tuple(users)
         return self._installed[python]
 
     def _find_torch(self, plan: Plan, planned: Planned | None) -> TorchChoice | None:
@@ -258,7 +257,8 @@ class Inspector:
         if key not in self._judgements:
             try:
                 with turn_of(name_of(source)):
-                    self._judgements[key] = judge_package(source, choice, self._session, beside)
+                    may = may_fail(source, choice, self._session)
+                    self._judgements[key] = judge_package(source, choice, self._session, beside) if may else None
             except InputError as error:
                 self._judgements[key] = error
         judgement = self._judgements[key]
@@ -284,7 +284,13 @@ class Inspector:
                 notes.append(f"{planned} could not be checked completely: {judgement.error}")
 
     def _of_installed(
-        self, plan: Plan, choice: TorchChoice, build: str | None, requested: Collection[str], notes: list[str]
+        self,
+        plan: Plan,
+        choice: TorchChoice,
+        build: str | None,
+        requested: Collection[str],
+        around: Neighbourhood,
+        notes: list[str],
     ) -> Iterator[Problem]:
         """Yield packages that stay installed, but would run with a different torch; and those that are to be mended."""
         # If torch stays, so does what works with it.
@@ -295,7 +301,9 @@ class Inspector:
                 continue
             self._session.progress(f"checking {distribution}")
             try:
-                judgement = self._judge_source(distribution, choice)
+                # What is to be mended is looked at as it will be, with everything of the plan installed.
+                mended = name in requested and not changes
+                judgement = around.judge_requested(name, notes) if mended else self._judge_source(distribution, choice)
             except InputError as error:
                 notes.append(f"the installed {distribution} is not checked: {error.problem}")
                 continue
@@ -319,14 +327,6 @@ class Inspector:
         except InputError:  # nothing says that it was broken before
             return True
         return judgement is None or judgement.fitness is not Fitness.FAILS
-
-
-def _may_use_torch(distribution: Distribution, files: Files) -> bool:
-    try:
-        with turn_of(name_of(distribution)):
-            return own_system().uses_torch(distribution, files) or is_python_for_torch(distribution)
-    except InputError:  # checking it says why
-        return True
 
 
 def _key_of(planned: Planned) -> tuple[str, str | None]:

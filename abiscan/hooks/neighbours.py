@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from abiscan.errors import InputError, StoppedError
-from abiscan.hooks.judgement import Fitness, Judgement, Problem, judge_neighbour
+from abiscan.environments.judgement import Fitness, Judgement, Problem, judge_package
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, package_files, packages
 from abiscan.inputs.files import Wheel
@@ -65,6 +65,14 @@ class Neighbourhood:
     def is_touched(self) -> bool:
         """Whether something that is installed changes, or something is left out that is required."""
         return bool(self._changes or self._lacking)
+
+    def judge_requested(self, name: str, notes: list[str]) -> Judgement | None:
+        """Return what becomes of a package that stays, once everything of the plan is installed."""
+        distribution = packages.find_installed(name, self._search_path)
+        if distribution is None:
+            return None
+        self._unpack(self._files)
+        return self._judge(distribution, notes, over=True, compared=False)
 
     def find_broken(self, notes: list[str]) -> Iterator[Problem]:
         """Yield the packages that stay and cannot be imported any more."""
@@ -160,7 +168,7 @@ class Neighbourhood:
         choice = TorchOf(self._plan.python, over=str(self._folder) if over else None)
         try:
             with turn_of(str(distribution)):
-                judgement = judge_neighbour(distribution, choice, self._session, compared=compared)
+                judgement = judge_package(distribution, choice, self._session, compared=compared)
         except StoppedError as error:
             notes.append(f"{distribution} is not checked: {error.problem}")
             return None

@@ -24,7 +24,7 @@ from abiscan.hooks.candidates import Candidates
 from abiscan.hooks.changes import list_changes
 from abiscan.hooks.fitting import newest_fitting
 from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError
-from abiscan.hooks.judgement import Problem, list_fitting
+from abiscan.environments.judgement import Problem, list_fitting
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.inputs import interpreter, packages
@@ -65,7 +65,8 @@ class Task(Struct, frozen=True, kw_only=True):
 
     ``words`` are the arguments of ``install`` that the user gave; ``plan`` is what they would do, and ``broken`` the
     packages that would not work; ``torch`` is the full version of the torch that would be there. ``stays`` are the
-    canonical names of those that no index is to replace.
+    canonical names of those that no index is to replace. ``same_torch`` says whether the
+    torch stays; None for either.
     """
 
     words: Sequence[str]
@@ -73,6 +74,7 @@ class Task(Struct, frozen=True, kw_only=True):
     broken: Sequence[Problem]
     torch: str
     stays: frozenset[str] = frozenset()
+    same_torch: bool | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -164,12 +166,12 @@ class _Search:
         # From the least change to the greatest, and lazily: whoever takes the first one does not pay for the others.
         # Each step may cost up to eight plans of the installer and as many checks.
         for words in self._list_variants():
-            if not task.stays:  # what does not work with this torch, and is not to be replaced, takes another torch
+            if not task.stays and task.same_torch is not False:  # what does not work with this torch, and is not to be replaced, takes another torch
                 yield from self._fitted(words)
                 yield from self._searched(words, same_torch)
                 if task.other_kind and (index := self._index_of_kind(words)):
                     yield from self._searched([*words, *index], same_torch)
-            if not self._torches:
+            if task.same_torch is True or not self._torches:
                 continue  # there is no other torch to be had
             if not asked and any(arguments.names_package(task.words, name) for name in task.names):
                 yield from self._searched(words, same_versions)

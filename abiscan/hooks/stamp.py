@@ -23,7 +23,7 @@ from abiscan.errors import InputError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.hooks import guard
-from abiscan.hooks.judgement import Fitness, judge_package
+from abiscan.environments.judgement import Fitness, judge_package
 from abiscan.inputs import destination
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.session import Session

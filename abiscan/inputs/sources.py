@@ -326,18 +326,15 @@ def images_use_torch(distribution: Distribution) -> bool:
     return bool(users_of_torch(images))
 
 
-def is_python_for_torch(distribution: Distribution) -> bool:
-    """Return whether an installed package has nothing that is compiled, and requires torch.
-
-    Its code is not searched, as that of a target is: many packages in an environment can use torch if it is there.
-    """
-    if distribution.objects or distribution.images:
-        return False
-    from abiscan.inputs.requirement import parse_applying
-
+def requires_torch(line: str) -> bool:
+    """Return whether a requirement is one of torch, whatever its marker says: an extra makes use of torch, too."""
     # Metadata older than PEP 440 have versions that cannot be read ("torch>=1.7.*"): the name is enough.
-    lines = [line for line in distribution.requires if _REQUIRES_TORCH.match(line)]
-    return any(";" not in line or parse_applying(line) is not None for line in lines)
+    return _REQUIRES_TORCH.match(line) is not None
+
+
+def imports_torch(source: bytes) -> bool:
+    """Return whether the Python code in a file imports torch, wherever it does."""
+    return b"torch" in source and _IMPORTS_TORCH.search(source) is not None
 
 
 def _may_need_torch(source: ElfSource | None) -> bool:
@@ -474,7 +471,7 @@ def _imports_torch(package: Package) -> bool:
     # The metadata do not tell: torch may be among the extras, or be required in words that cannot be parsed, or not be
     # mentioned at all since users are to choose its build themselves.
     sources = (package.read(path) for path in package.members if path.endswith(".py"))
-    return any(b"torch" in source and _IMPORTS_TORCH.search(source) is not None for source in sources)
+    return any(map(imports_torch, sources))
 
 
 def _no_extension(name: str) -> NoExtensionError:

@@ -1,9 +1,11 @@
-"""The state of an environment, as text: a table of problems."""
+"""The state of an environment, as text: how much works, what does not, cause by cause, and what to type."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from packaging.utils import canonicalize_name
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,41 +16,70 @@ from abiscan.words import clean, first_line
 
 
 def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
-    """Write the environment, a table of problems, and what to type; two lines if there are no problems."""
-    torch = f"torch {diagnosis.torch or '(unknown version)'}"
-    console.print(Text(f"environment {clean(diagnosis.environment)}, {torch}"), soft_wrap=True)
-    if not diagnosis.ailments:
-        count = len(diagnosis.healthy)
-        if not count:
-            console.print(Text(f"no extensions of torch are installed ({torch})"))
-        else:
-            everything = "the only extension fits" if count == 1 else f"all {count} extensions fit"
-            in_part = len(diagnosis.incomplete)
-            partly = "" if not in_part else ", in part" if count == 1 else f", {in_part} of them in part"
-            console.print(Text(f"{everything} {torch}{partly}"))
-        _render_incomplete(diagnosis, console)
+    """Write what was looked at, the failures by cause, what works in part, what is not known, and what to type."""
+    torch = f"torch {diagnosis.torch.version or '(unknown version)'}"
+    console.print(Text(str(diagnosis.counts)), soft_wrap=True)
+    console.print(Text(f"environment {clean(diagnosis.chosen)}, {torch}"), soft_wrap=True)
+    _render_ailments([item for item in diagnosis.ailments if item.effect], console)
+    _render_lines("in part", (f"{item} {lost}" for item in diagnosis.distributions for lost in item.without), console)
+    _render_lines("requirements", (line for item in diagnosis.distributions for line in item.unmet), console)
+    _render_ailments([item for item in diagnosis.ailments if not item.effect], console)
+    for finding in diagnosis.process:
+        console.print(Text(f"\n{clean(finding.message)}"), soft_wrap=True)
+        console.print(Text(f"  {clean(finding.fix)}"), soft_wrap=True)
+    _render_commands(diagnosis, console)
+    _render_unsolved(diagnosis, console)
+
+
+def _render_ailments(ailments: Sequence[Ailment], console: Console) -> None:
+    """Write a table of what is wrong, each with what fails for it."""
+    if not ailments:
         return
     # Two columns without lines: what is copied from a terminal or a log has no frame around it.
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, show_header=False)
     for _ in range(2):
         table.add_column(overflow="fold")
-    for ailment in diagnosis.ailments:
+    subjects = {_name_of(ailment) for ailment in ailments}
+    for ailment in ailments:
+        if ailment.because_of in subjects:
+            continue
         style = "bold red" if ailment.effect else "yellow"
         table.add_row(Text(clean(ailment.subject), style=style), Text(_format_problem(ailment)))
+        following = [clean(item.subject) for item in ailments if item.because_of == _name_of(ailment)]
+        if following:
+            verb = "fails" if len(following) == 1 else "fail"
+            table.add_row("", Text(f"{', '.join(following)} {verb} for the same reason"))
     console.print()
     console.print(table)
-    _render_incomplete(diagnosis, console)
+
+
+def _name_of(ailment: Ailment) -> str:
+    return canonicalize_name(ailment.subject.partition("==")[0])
+
+
+def _render_lines(title: str, lines: Iterable[str], console: Console) -> None:
+    lines = list(lines)
+    if lines:
+        console.print(Text(f"\n{title}:"))
+    for line in lines:
+        console.print(Text(f"  {clean(line)}"), soft_wrap=True)
+
+
+def _render_commands(diagnosis: Diagnosis, console: Console) -> None:
+    for remedy in diagnosis.way_out:
+        if remedy.advice is not None:
+            console.print(Text(f"\n{clean(remedy.advice)}"), soft_wrap=True)
     # One installation may mend several packages: it is typed once.
     commands = list(dict.fromkeys(command for ailment in diagnosis.ailments for command in ailment.commands))
-    if diagnosis.advice is not None:
-        console.print(Text(f"\n{clean(diagnosis.advice)}"), soft_wrap=True)
+    changes = {remedy.command: remedy.changes for remedy in diagnosis.way_out}
     if commands:
         console.print(Text("\nto fix this, type:" if len(commands) == 1 else "\nto fix these, type:"))
     for command in commands:
         console.print(Text(f"  {clean(command)}"), soft_wrap=True)  # in one line, to be copied
-    for line in change_lines(diagnosis.changes):
+        for line in change_lines(changes.get(command, ())) if len(commands) > 1 else ():
+            console.print(Text(f"    {clean(line)}"), soft_wrap=True)
+    for line in change_lines(changes.get(commands[0], ())) if len(commands) == 1 else ():
         console.print(Text(clean(line)), soft_wrap=True)
-    _render_unsolved(diagnosis, console)
 
 
 def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
@@ -61,7 +92,7 @@ def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
     unsolved = [
         ailment.subject
         for ailment in diagnosis.ailments
-        if ailment.effect and not ailment.commands and ailment.stays is None
+        if ailment.effect and not ailment.commands and ailment.stays is None and ailment.because_of is None
     ]
     names = ", ".join(map(clean, unsolved))
     if diagnosis.unreachable is not None:
@@ -69,13 +100,6 @@ def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
         console.print(Text(f"\ndid not look for versions that work, {clean(why)}"), soft_wrap=True)
     elif unsolved:
         console.print(Text(f"\nfound nothing on the index that works together: looked for other versions of {names}"))
-
-
-def _render_incomplete(diagnosis: Diagnosis, console: Console) -> None:
-    if diagnosis.incomplete:
-        console.print(Text("\nin part:"))
-    for line in diagnosis.incomplete:
-        console.print(Text(f"  {clean(line)}"), soft_wrap=True)
 
 
 def _format_problem(ailment: Ailment) -> str:
@@ -88,6 +112,7 @@ _WORDS: Final = {
     Trouble.CPU_TORCH: "does not work: ",
     Trouble.SECOND_LIBTORCH: "",
     Trouble.NO_GPU_CODE: "cannot use the GPU: ",
+    Trouble.TORCH_ITSELF: "cannot be imported: ",
     Trouble.STALE_BUILD: "compiled for another torch: ",
     Trouble.UNKNOWN: "could not be checked: ",
 }

@@ -1,15 +1,19 @@
-"""The result of ``abiscan doctor``: the state of an environment. Its JSON Schema is ``schema/doctor-v1.json``."""
+"""The result of ``abiscan doctor``: the state of an environment. Its JSON Schema is ``schema/doctor-v2.json``."""
 
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from abiscan.findings import Effect
+from abiscan.findings import Effect, Finding
 from abiscan.results.changes import PackageChange
-from abiscan.results.document import Document
+from abiscan.results.document import Document, json_text
 from abiscan.results.fields import Text
+from abiscan.results.package import PackageVerdict
+from abiscan.words import plural
 
 
 class Trouble(enum.Enum):
@@ -30,6 +34,9 @@ class Trouble(enum.Enum):
     STALE_BUILD = "stale-build"
     """Something that torch compiled on the fly was compiled for another torch."""
 
+    TORCH_ITSELF = "torch-itself"
+    """torch itself cannot be imported, or lacks something."""
+
     UNKNOWN = "unknown"
     """It could not be checked."""
 
@@ -43,6 +50,7 @@ class Ailment(Struct, frozen=True, kw_only=True):
     :ivar message: what the loader says, or what is wrong
     :ivar commands: alternative fixes, the most reliable first
     :ivar stays: why no version of it from an index is proposed, where one may be a stranger's
+    :ivar because_of: the distribution that it fails for, and that fails itself
     """
 
     subject: str
@@ -53,6 +61,7 @@ class Ailment(Struct, frozen=True, kw_only=True):
     extensions: tuple[str, ...]
     commands: tuple[str, ...]
     stays: str | None = None
+    because_of: str | None = None
 
     @property
     def severity(self) -> int:
@@ -60,8 +69,162 @@ class Ailment(Struct, frozen=True, kw_only=True):
         return self.effect.severity if self.effect else -1
 
 
-class Diagnosis(Document, frozen=True, kw_only=True):
+class ModuleState(Struct, frozen=True, kw_only=True):
+    """A module of a distribution, and what importing it comes to.
+
+    :ivar error: what is raised
+    :ivar imported: what really became of it with ``--import``; None if it was not tried
+    """
+
+    name: str
+    verdict: PackageVerdict
+    error: Text | None = None
+    imported: ImportTrial | None = None
+
+
+class ImportTrial(Struct, frozen=True, kw_only=True):
+    """What really became of an import.
+
+    :ivar works: None if it did not end in time
+    :ivar error: what was raised, or the signal that ended the process
+    """
+
+    works: bool | None
+    error: Text | None = None
+
+
+class DistributionState(Struct, frozen=True, kw_only=True):
+    """An installed distribution that has to do with torch.
+
+    :ivar verdict: works, works-without, corrupts, import-fails, unknown
+    :ivar error: what users see when they import it, or why nothing is known; None if it works
+    :ivar without: what it works without, and why
+    :ivar missing_requirements: what it requires that is not installed
+    :ivar unmet: these, and those that are there in another version, in the words of pip check
+    :ivar cause: the distribution that it fails for, and that fails itself
+    """
+
+    name: str
+    version: str
+    origin: Origin
+    verdict: PackageVerdict
+    modules: tuple[ModuleState, ...]
+    error: Text | None = None
+    without: tuple[str, ...] = ()
+    missing_requirements: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    cause: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}=={self.version}"
+
+
+class Origin(enum.Enum):
+    """Where a distribution came from."""
+
+    INDEX = "index"
+    DIRECT = "direct"
+    """A path or an address."""
+
+    EDITABLE = "editable"
+    CONDA = "conda"
+    UNKNOWN = "unknown"
+
+
+class EnvironmentState(Struct, frozen=True, kw_only=True):
+    """A Python environment.
+
+    :ivar python: its full version
+    :ivar executable: None for a Python that only its version is known of
+    :ivar root: its folder, None if it is not a virtual environment or one of conda
+    """
+
+    python: str | None
+    executable: str | None
+    root: str | None
+
+
+class TorchState(Struct, frozen=True, kw_only=True):
+    """The torch of an environment.
+
+    :ivar version: with its local version label
+    :ivar imports: whether ``import torch`` works; None if unknown
+    :ivar error: what it raises
+    """
+
+    version: str | None
+    imports: bool | None
+    error: Text | None = None
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """How many distributions have to do with torch, and what becomes of them.
+
+    :ivar without_part: those that work without something
+    """
+
+    looked_at: int
+    work: int
+    fail: int
+    without_part: int
+    unknown: int
+
+    def __str__(self) -> str:
+        if not self.looked_at:
+            return "no distribution uses torch"
+        verbs = (
+            (self.work, "works", "work"),
+            (self.fail, "fails", "fail"),
+            (self.without_part, "without a part", "without a part"),
+            (self.unknown, "unknown", "unknown"),
+        )
+        parts = [f"{count} {one if count == 1 else many}" for count, one, many in verbs if count]
+        uses = "uses" if self.looked_at == 1 else "use"
+        return f"{plural(self.looked_at, 'distribution')} {uses} torch: {', '.join(parts)}"
+
+
+class Remedy(Struct, frozen=True, kw_only=True):
+    """A command after which something works that does not.
+
+    :ivar remedies: the names of the distributions that work then
+    :ivar advice: what it installs, and why, if that is known
+    :ivar bytes: what would be fetched, None if unknown
+    :ivar examined: whether the environment was examined as it is after it
+    """
+
+    remedies: tuple[str, ...] = field(name="for")
+    command: str
+    advice: str | None = None
+    changes: tuple[PackageChange, ...] = ()
+    bytes: int | None = None
+    examined: bool = True
+
+
+class DiagnosisJson(Struct, frozen=True, kw_only=True):
     """The state of an environment.
+
+    :ivar chosen: the environment, and why it was chosen
+    :ivar torch: its torch
+    :ivar distributions: those that have to do with torch
+    :ivar process: what concerns every process of the environment
+    :ivar way_out: what to type, a command for each cause; the smallest change first
+    :ivar ailments: what is wrong, the worst first
+    :ivar unreachable: the index that cannot be read, and why, if that is why no way out was looked for
+    """
+
+    chosen: str
+    environment: EnvironmentState
+    torch: TorchState
+    distributions: tuple[DistributionState, ...]
+    process: tuple[Finding, ...]
+    counts: Counts
+    way_out: tuple[Remedy, ...]
+    ailments: tuple[Ailment, ...]
+    unreachable: str | None
+
+
+class DiagnosisJson1(Struct, frozen=True, kw_only=True):
+    """The state of an environment, as version 1 had it.
 
     :ivar environment: its folder or interpreter, and why it was chosen
     :ivar torch: version of the torch with its local version label, None if unknown
@@ -88,10 +251,74 @@ class Diagnosis(Document, frozen=True, kw_only=True):
     healthy: tuple[str, ...]
     incomplete: tuple[str, ...] = ()
 
+
+class Diagnosis(Document, frozen=True, kw_only=True):
+    """The state of an environment.
+
+    :ivar chosen: its folder or interpreter, and why it was chosen
+    :ivar ailments: worst first
+    :ivar unreachable: the index that cannot be read, and why, if that is why no way out was looked for
+    :ivar process: what concerns every process of the environment
+    """
+
+    chosen: str
+    environment: EnvironmentState
+    torch: TorchState
+    distributions: tuple[DistributionState, ...] = ()
+    process: tuple[Finding, ...] = ()
+    ailments: tuple[Ailment, ...] = ()
+    way_out: tuple[Remedy, ...] = ()
+    unreachable: str | None = None
+
+    def _contents(self) -> DiagnosisJson:
+        return DiagnosisJson(**{name: getattr(self, name) for name in DiagnosisJson.__struct_fields__})
+
+    def to_json(self) -> str:
+        """Return the JSON document, version 2, as a text that ends in a newline."""
+        return json_text(self._contents(), indent=1, version=2)
+
+    def to_json1(self) -> str:
+        """Return the JSON document as version 1 had it, for one more release."""
+        first = self.way_out[0] if self.way_out else None
+        document = DiagnosisJson1(
+            environment=self.chosen,
+            torch=self.torch.version,
+            python=self.environment.executable,
+            ailments=self.ailments,
+            solution=first.command if first else None,
+            advice=first.advice if first else None,
+            changes=first.changes if first else (),
+            unreachable=self.unreachable,
+            healthy=self.healthy,
+            incomplete=tuple(f"{item} {lost}" for item in self.distributions for lost in item.without),
+        )
+        return json_text(document, indent=1)
+
+    @property
+    def healthy(self) -> tuple[str, ...]:
+        """The distributions without a problem."""
+        subjects = {ailment.subject for ailment in self.ailments}
+        return tuple(str(item) for item in self.distributions if item.verdict in _FINE and str(item) not in subjects)
+
+    @property
+    def counts(self) -> Counts:
+        """How many distributions were looked at, and what becomes of them."""
+        verdicts = Counter(item.verdict for item in self.distributions)
+        return Counts(
+            looked_at=len(self.distributions),
+            work=verdicts[PackageVerdict.WORKS],
+            fail=verdicts[PackageVerdict.IMPORT_FAILS] + verdicts[PackageVerdict.CORRUPTS],
+            without_part=verdicts[PackageVerdict.WORKS_WITHOUT],
+            unknown=verdicts[PackageVerdict.UNKNOWN],
+        )
+
     @property
     def exit_code(self) -> int:
         """0: no problems; 1: a problem; 3: something could not be checked, but no problem was found."""
         # Only what could not be checked has no effect.
-        if any(ailment.effect for ailment in self.ailments):
+        if self.torch.imports is False or any(ailment.effect for ailment in self.ailments):
             return 1
         return 3 if self.ailments else 0
+
+
+_FINE: Final = (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT)

@@ -51,12 +51,13 @@ class Document(Struct, frozen=True, kw_only=True):
         return json_text(self._contents(), indent=1)
 
 
-def json_text(contents: Struct, *, indent: int) -> str:
-    """Return a document, version 1, with the tool that made it: as ASCII that ends in a newline.
+def json_text(contents: Struct, *, indent: int, version: int = 1) -> str:
+    """Return a document, with the tool that made it: as ASCII that ends in a newline.
 
     :param indent: that of each level; 0 for a single line
+    :param version: that of its schema
     """
-    head = {"version": 1, "tool": {"name": "abiscan", "version": abiscan.__version__}}
+    head = {"version": version, "tool": {"name": "abiscan", "version": abiscan.__version__}}
     with contextlib.suppress(UnicodeEncodeError):  # of a surrogate: a byte in a path
         # ten times as fast as ``json``, but escapes only what it must
         text = msgspec.json.encode(head)[:-1] + b"," + msgspec.json.encode(contents, enc_hook=str)[1:]
@@ -73,12 +74,13 @@ def plain(contents: Struct) -> dict[str, Any]:
     return msgspec.to_builtins(contents, enc_hook=str, str_keys=True)  # type: ignore[no-any-return]
 
 
-def read_schema(command: str) -> dict[str, Any]:
+def read_schema(command: str, version: int = 1) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
 
     :param command: ``check``, ``coverage``, ``diff``, ``doctor``, ``fit``, ``matrix`` or ``ops``;
         ``ops-api-version`` and ``ops-api-history`` for ``ops --api-version`` of a torch and of an extension,
         ``ops-model`` for ``ops`` of a saved model
+    :param version: 2 for ``doctor`` as it is by default
     """
-    text = resources.files("abiscan.results").joinpath(f"schema/{command}-v1.json").read_text("utf-8")
+    text = resources.files("abiscan.results").joinpath(f"schema/{command}-v{version}.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from abiscan.cli import main
-from abiscan.hooks.judgement import Fitness, judge_package
+from abiscan.environments.judgement import Fitness, judge_package
 from abiscan.inputs.session import Session
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict.hardware import cpu_question

@@ -1,4 +1,4 @@
-"""One package checked against one torch, for all hooks: the worst result, and which torch it would work with."""
+"""One package checked on one torch, as ``check`` does it: the worst result, and which torch it would work with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.environments.model import Unmet
 from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import span
 from abiscan.extension.examined import examine
@@ -108,7 +109,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     """A package that will not work with the torch that will be there.
 
     ``source`` is the wheel that would be installed, or what is installed already. ``beside`` is what else would change,
-    if the package fails for that and not for the torch.
+    if the package fails for that and not for the torch. ``unmet`` are its requirements that are not met.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     source: Source
     judgement: Judgement
     beside: str | None = None
+    unmet: tuple[Unmet, ...] = ()
 
     def __str__(self) -> str:
         installed = "the installed " if isinstance(self.source, Distribution) else ""
@@ -123,37 +125,39 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def judge_package(
-    source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()
+    source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = (), *, compared: bool = False
 ) -> Judgement | None:
-    """Check one package; None if it has no extension of torch, unless it is Python code that fails.
+    """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
 
     :param beside: packages that will be installed with it
+    :param compared: whether the judgement is compared with another one, which has the same mistakes of the reading
     :raises InputError: it cannot be read
     """
-    if is_python_alone(source):
-        return _judge_python(source, choice, session)
     request = CheckRequest(targets=(source,), torches=(choice,), rules=tuple(RULES), neighbours=tuple(beside))
+    if compared and is_python_alone(source):
+        torches = TorchSet(request, session)
+        package = torches.package(source, torches.names[0], (), compared=True)
+        return Judgement(results=(), package=package) if package else None
     report = check_targets(request, session)
-    if not report.results:
+    if not report.results and not report.packages:
         return None
     results = tuple(sorted(report.results, key=_rank_result, reverse=True))
     return Judgement(results=results, package=next(iter(report.packages), None))
 
 
-def judge_neighbour(
-    distribution: Distribution, choice: TorchChoice, session: Session, *, compared: bool
-) -> Judgement | None:
-    """Check an installed package, whatever its import fails for; None if it is Python code that says nothing of that.
+def may_fail(source: Source, choice: TorchChoice, session: Session) -> bool:
+    """Whether a look at a package leaves it open that another torch breaks it: Python code that uses no name which
+    that torch lacks need not be followed.
 
-    :param compared: whether the judgement is compared with another one, which has the same mistakes of the reading
-    :raises InputError: it cannot be read, or has nothing to do with torch
+    :raises InputError: it cannot be read
     """
-    if not is_python_alone(distribution):
-        return judge_package(distribution, choice, session)
-    torches = TorchSet(CheckRequest(targets=(distribution,), torches=(choice,)), session)
-    (torch,) = torches.names
-    package = torches.package(distribution, torch, (), compared=compared)
-    return Judgement(results=(), package=package) if package is not None else None
+    if not is_python_alone(source):
+        return True
+    torches = TorchSet(CheckRequest(targets=(source,), torches=(choice,)), session)
+    try:
+        return torches.misses_names(source, torches.names[0])
+    except NoExtensionError:  # it has nothing to do with torch
+        return False
 
 
 def is_python_alone(source: Source) -> bool:
@@ -164,24 +168,6 @@ def is_python_alone(source: Source) -> bool:
     if isinstance(source, Distribution):
         return not source.objects and not source.images
     return isinstance(source, FetchedWheel) and not any(map(is_library, Wheel(source.path).list_members()))
-
-
-def _judge_python(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
-    """Check a package that is Python code alone; None unless its import fails for what the torch lacks.
-
-    Nearly all packages use nothing of that kind: those are not read. What else an import fails for is due to other
-    packages, and another version of this one would not help.
-    """
-    torches = TorchSet(CheckRequest(targets=(source,), torches=(choice,)), session)
-    (torch,) = torches.names
-    try:
-        may_fail = torches.misses_names(source, torch)
-    except NoExtensionError:  # it does not require torch
-        return None
-    package = torches.package(source, torch, ()) if may_fail else None
-    if package is None or package.verdict is not PackageVerdict.IMPORT_FAILS:
-        return None
-    return Judgement(results=(), package=package) if torches.fails_for_torch(source, torch) else None
 
 
 class MainCause(Struct, frozen=True, kw_only=True):
@@ -260,7 +246,8 @@ def list_fitting(source: Source, session: Session) -> tuple[str, ...]:
 
 
 def _fits_build(source: Source, build: str, session: Session) -> bool:
-    judgement = judge_package(source, ReleaseNumber(build), session)
-    if judgement is None:  # Python code that does not fail
-        return is_python_alone(source)
-    return judgement.fitness is Fitness.WORKS
+    choice = ReleaseNumber(build)
+    if not may_fail(source, choice, session):
+        return True
+    judgement = judge_package(source, choice, session)
+    return judgement is not None and judgement.fitness is Fitness.WORKS

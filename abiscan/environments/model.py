@@ -1,0 +1,180 @@
+"""One environment: a Python, and the distributions that it finds, installed already or once a plan is carried out."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import posixpath
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
+
+from abiscan.errors import InputError
+from abiscan.inputs import interpreter, observed_fs, packages
+from abiscan.inputs.files import Files
+from abiscan.inputs.packages import Distribution
+from abiscan.inputs.requirement import parse_applying
+from abiscan.inputs.sources import imports_torch, requires_torch
+from abiscan.torches.torch import TorchOf
+from abiscan.verdict.systems import own_system
+
+_INFO: Final = (".dist-info", ".egg-info")
+
+
+class Unmet(Struct, frozen=True, kw_only=True):
+    """A requirement that nothing in an environment meets.
+
+    :ivar requirement: as the metadata have it, without its marker
+    :ivar name: what is required, canonically
+    :ivar there: the version that is installed, None if there is none
+    """
+
+    subject: str
+    requirement: str
+    name: str
+    there: str | None
+
+    def __str__(self) -> str:
+        # In the words of ``pip check`` (pip's src/pip/_internal/commands/check.py).
+        if self.there is None:
+            return f"{self.subject} requires {self.name}, which is not installed."
+        return f"{self.subject} has requirement {self.requirement}, but you have {self.name} {self.there}."
+
+
+class Environment(Struct, frozen=True, kw_only=True, dict=True):
+    """A Python, and the distributions that it finds.
+
+    :ivar python: its executable, None for the running one
+    :ivar distributions: the first of each name on its search path, which shadows the others
+    :ivar over: the folder of what a plan would install, which lies over the rest; None for what is installed
+    """
+
+    python: str | None
+    distributions: tuple[Distribution, ...]
+    over: str | None = None
+
+    @classmethod
+    def installed(cls, python: str | None) -> Environment:
+        """Return what is installed.
+
+        :raises InputError: the Python cannot be run
+        """
+        return cls(python=python, distributions=tuple(packages.list_installed(interpreter.search_path(python))))
+
+    def planned(self, folder: str, removed: Collection[str]) -> Environment:
+        """Return what it becomes: what was unpacked into a folder covers it.
+
+        :param removed: the canonical names of what goes
+        """
+        coming = tuple(packages.list_installed([folder]))
+        gone = {*removed, *(canonicalize_name(item.name) for item in coming)}
+        stay = (item for item in self.distributions if canonicalize_name(item.name) not in gone)
+        return Environment(python=self.python, distributions=(*coming, *stay), over=folder)
+
+    @property
+    def choice(self) -> TorchOf:
+        """Its torch."""
+        return TorchOf(self.python, over=self.over)
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, Distribution]:
+        return {canonicalize_name(item.name): item for item in reversed(self.distributions)}
+
+    def find(self, name: str) -> Distribution | None:
+        """Return the distribution of a name, in any spelling."""
+        return self._by_name.get(canonicalize_name(name))
+
+    @functools.cached_property
+    def _markers(self) -> dict[str, str]:
+        """What markers are evaluated in, where it is not that of the Python that runs this."""
+        if self.python is None:
+            return {}
+        try:
+            asked = interpreter.ask_interpreter(self.python)[0]
+        except InputError:
+            return {}
+        full = (asked.full_version or "").partition(" ")[0]
+        return {"python_version": asked.tag.version, **({"python_full_version": full} if full else {})}
+
+    def requirements(self, distribution: Distribution) -> Iterator[Requirement]:
+        """Yield what a distribution requires here, without extras."""
+        yield from filter(None, (parse_applying(line, self._markers) for line in distribution.requires))
+
+    def unmet(self, distribution: Distribution) -> tuple[Unmet, ...]:
+        """Return the requirements of a distribution that are not met: what ``pip check`` complains of."""
+        results = []
+        for requirement in self.requirements(distribution):
+            there = self.find(requirement.name)
+            with contextlib.suppress(InvalidVersion):
+                # As in pip (check.py, check_package_set): a pre-release counts like any other version.
+                if there is None or not requirement.specifier.contains(there.version, prereleases=True):
+                    results.append(
+                        Unmet(
+                            subject=f"{distribution.name} {distribution.version}",
+                            requirement=_without_marker(requirement),
+                            name=requirement.name if there is None else there.name,
+                            there=there.version if there else None,
+                        )
+                    )
+        return tuple(results)
+
+    def uses_torch(self, distribution: Distribution, files: Files) -> bool:
+        """Whether a distribution has to do with torch: it requires it, with or without an extra, has an extension of
+        it, or imports it at once.
+        """
+        return (
+            any(map(requires_torch, distribution.requires))
+            or own_system().uses_torch(distribution, files)
+            or any(map(imports_torch, self._first_sources(distribution)))
+        )
+
+    def _first_sources(self, distribution: Distribution) -> Iterator[bytes]:
+        """Yield the code that an import of a distribution runs first."""
+        for module in modules_of(distribution):
+            path = Path(distribution.source or distribution.site, module, "__init__.py")
+            if observed_fs.is_file(path):
+                yield observed_fs.read_file(path)
+
+    def providers(self, module: str) -> Sequence[Distribution]:
+        """Return the distributions that have a top-level module."""
+        return [item for item in self.distributions if module in modules_of(item)]
+
+
+def modules_of(distribution: Distribution) -> tuple[str, ...]:
+    """Return the top-level modules of a distribution, as its files tell; an editable one is not looked into."""
+    names: dict[str, None] = {}
+    for path in packages.files_of(distribution):
+        top, slash, _ = path.partition("/")
+        if not slash:
+            top = top.partition(".")[0] if path.endswith((".py", ".so", ".pyd")) else ""
+        if top.isidentifier() and top != "__pycache__":
+            names[top] = None
+    if not names and distribution.source is not None:
+        return (canonicalize_name(distribution.name).replace("-", "_"),)
+    return tuple(names)
+
+
+def origin_of(distribution: Distribution) -> str:
+    """Return where a distribution came from: ``index``, ``direct``, ``editable``, ``conda`` or ``unknown``."""
+    if distribution.source is not None:
+        return "editable"
+    if distribution.origin is not None:
+        return "direct"
+    # Recording installed projects (packaging specifications): INSTALLER names the tool.
+    prefix = f"{canonicalize_name(distribution.name).replace('-', '_')}-{distribution.version}"
+    for name in observed_fs.list_names(distribution.site):
+        stem = next((name.removesuffix(end) for end in _INFO if name.endswith(end)), None)
+        if stem is not None and canonicalize_name(stem) == canonicalize_name(prefix):
+            path = Path(posixpath.join(distribution.site, name, "INSTALLER"))
+            installer = observed_fs.read_file(path).decode("utf-8", "replace").strip() if observed_fs.is_file(path) else ""
+            return "conda" if installer == "conda" else "index" if installer in ("pip", "uv", "poetry", "pdm") else "unknown"
+    return "unknown"
+
+
+def _without_marker(requirement: Requirement) -> str:
+    return f"{requirement.name}{requirement.specifier}"
