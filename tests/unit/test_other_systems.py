@@ -241,6 +241,6 @@ def test_doctor_in_an_environment_of_another_system(
     words = ["doctor", "--python", str(tmp_path / "venv"), "--format", "json"]
     printed = click.testing.CliRunner().invoke(main, words)
     document = json.loads(printed.stdout)
-    assert document["torch"] == "9.9.0"
+    assert document["torch"]["version"] == "9.9.0"
     assert [one["subject"] for one in document["ailments"]] == ["bad==1"], printed.output
-    assert document["healthy"] == ["good==1"]
+    assert {one["name"]: one["verdict"] for one in document["distributions"]}["good"] == "works"

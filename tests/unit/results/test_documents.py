@@ -15,7 +15,7 @@ from msgspec import field
 
 import abiscan
 from abiscan.cli import main
-from abiscan.results.doctor import Diagnosis
+from abiscan.results.doctor import Diagnosis, EnvironmentState, TorchState
 from abiscan.results.document import Document, JsonObject, read_schema
 from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.stable import StableReport
@@ -105,12 +105,16 @@ def test_a_document_is_ascii_whatever_the_names(name: str) -> None:
 
 
 def test_doctor() -> None:
-    document = json.loads(
-        Diagnosis(
-            environment="/env (--python)", torch="2.13.0+cpu", python=None, ailments=(), healthy=("pkg==1",)
-        ).to_json()
+    diagnosis = Diagnosis(
+        chosen="/env (--python)",
+        environment=EnvironmentState(python="3.11.7", executable=None, root=None),
+        torch=TorchState(version="2.13.0+cpu", imports=None),
     )
-    jsonschema.validate(document, read_schema("doctor"), cls=jsonschema.Draft202012Validator)
+    document = json.loads(diagnosis.to_json())
+    jsonschema.validate(document, read_schema("doctor", 2), cls=jsonschema.Draft202012Validator)
+    first = json.loads(diagnosis.to_json1())
+    jsonschema.validate(first, read_schema("doctor"), cls=jsonschema.Draft202012Validator)
+    assert (document["version"], first["version"]) == (2, 1)
 
 
 FITTING: Final = Fitting(name="a", version="1", rejected=(Rejected(version="2", reason="?"),))
@@ -132,6 +136,6 @@ def test_no_command_is_forgotten() -> None:
         if parameter.name == "form" and isinstance(parameter.type, click.Choice) and "json" in parameter.type.choices
     }
     assert with_json == {words[0] for _, words in DOCUMENTS} | {"doctor", "fit"}
-    published = {path.name.removesuffix("-v1.json") for path in Path(abiscan.__file__).parent.glob("results/schema/*")}
+    published = {path.name.removesuffix("-v1.json") for path in Path(abiscan.__file__).parent.glob("results/schema/*-v1.json")}
     by_index = {"doctor", "fit", "matrix-versions"}  # their own tests have an index
     assert published == {name for name, _ in DOCUMENTS} | by_index | {"survey"}  # a survey is a file of lines
