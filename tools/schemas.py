@@ -86,7 +86,12 @@ def schema(name: str, version: int = 1) -> dict[str, Any]:
     whole |= {"required": [*begin, *whole["required"]], "properties": begin | whole["properties"]}
     whole.pop("description", None)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"abiscan:{name}-v{version}"}
-    document = {**head, "title": f"abiscan {words}, JSON version {version}", **whole, **({"$defs": parts} if parts else {})}
+    document = {
+        **head,
+        "title": f"abiscan {words}, JSON version {version}",
+        **whole,
+        **({"$defs": parts} if parts else {}),
+    }
     return json.loads(re.sub(r'(\w)Json"', r'\1"', json.dumps(document)))  # type: ignore[no-any-return]
 
 

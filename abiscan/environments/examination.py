@@ -108,7 +108,7 @@ def examine(environment: Environment, distributions: Sequence[Distribution], ses
 
 
 def _judge(environment: Environment, distribution: Distribution, *, session: Session) -> Judgement | None:
-    """Return the verdict on a distribution: that of an earlier run, as long as nothing has changed that it depends on."""
+    """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on."""
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
     own = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     question = ["installed", *own, environment.python, environment.over, cpu_question(session.cpus)]

@@ -171,8 +171,16 @@ def origin_of(distribution: Distribution) -> str:
         stem = next((name.removesuffix(end) for end in _INFO if name.endswith(end)), None)
         if stem is not None and canonicalize_name(stem) == canonicalize_name(prefix):
             path = Path(posixpath.join(distribution.site, name, "INSTALLER"))
-            installer = observed_fs.read_file(path).decode("utf-8", "replace").strip() if observed_fs.is_file(path) else ""
-            return "conda" if installer == "conda" else "index" if installer in ("pip", "uv", "poetry", "pdm") else "unknown"
+            installer = (
+                observed_fs.read_file(path).decode("utf-8", "replace").strip() if observed_fs.is_file(path) else ""
+            )
+            return (
+                "conda"
+                if installer == "conda"
+                else "index"
+                if installer in ("pip", "uv", "poetry", "pdm")
+                else "unknown"
+            )
     return "unknown"
 
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec.structs
 from msgspec import Struct
@@ -27,6 +27,7 @@ from abiscan.environments.judgement import (
     worst_finding,
 )
 from abiscan.environments.model import Environment, origin_of
+from abiscan.environments.torch_itself import examine_torch, needed_by_torch
 from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine as examine_target
 from abiscan.findings import Effect
@@ -50,7 +51,6 @@ from abiscan.results.doctor import (
     ModuleState,
     Origin,
     Remedy,
-    TorchState,
     Trouble,
 )
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -132,13 +132,19 @@ def examine_environment(
     copies = {item: paths for item in environment.distributions if (paths := _copies_of_libtorch(item))}
     ailments += [_second_copy(item, paths, pip) for item, paths in copies.items()]
     users = [item for item in list_users(environment, files) if item not in copies]
-    rows = list(examine(environment, users, session))
+    state = examine_torch(torch, environment, files)
+    if state.error is not None:  # what needs torch fails for that, whatever else is wrong with it
+        ailments.append(_torch_ailment(state.error, environment, pip))
+        because = "torch itself cannot be imported"
+        rows = [Row(distribution=item, judgement=None, problem=because, cause="torch") for item in users]
+    else:
+        rows = list(examine(environment, users, session))
     for row in rows:
         if row.fitness is Fitness.FAILS:
             assert row.judgement is not None
             main_cause = find_main_cause(row.distribution, row.judgement, torch.build, session)
             broken.append(Broken(row=row, judgement=row.judgement, cause=main_cause))
-        elif row.fitness is Fitness.UNKNOWN:
+        elif row.cause is None and row.fitness is Fitness.UNKNOWN:
             ailments.append(_unknown_ailment(str(row.distribution), _doubt(row)))
         elif problem := _gpu_ailment(row.distribution, hardware, session):
             ailments.append(problem)
@@ -162,7 +168,7 @@ def examine_environment(
                 executable=str(executable) if executable else None,
                 root=str(prefix) if observed_fs.is_dir(prefix) else None,
             ),
-            torch=TorchState(version=torch.build, imports=None),
+            torch=state,
             distributions=tuple(map(_state_of, rows)),
             ailments=tuple(ailments),
         ),
@@ -266,7 +272,7 @@ def conclude_diagnosis(examination: Examination, result: WayOut, python: str | N
         msgspec.structs.replace(item, commands=upgrades.get(item.subject, item.commands), stays=stays.get(item.subject))
         for item in (*examination.diagnosis.ailments, *broken)
     ]
-    ailments.sort(key=lambda ailment: ailment.severity, reverse=True)
+    ailments.sort(key=lambda item: (item.trouble is Trouble.TORCH_ITSELF, item.severity), reverse=True)
     return msgspec.structs.replace(
         examination.diagnosis,
         ailments=tuple(ailments),
@@ -368,6 +374,23 @@ def _unread_ailment(subject: str, error: InputError) -> Ailment:
 
 def _unknown_ailment(subject: str, message: str) -> Ailment:
     return Ailment(subject=subject, trouble=Trouble.UNKNOWN, effect=None, message=message, extensions=(), commands=())
+
+
+def _torch_ailment(error: str, environment: Environment, pip: Pip) -> Ailment:
+    """Return that torch itself cannot be imported, and what brings back what it lacks."""
+    distribution = environment.find("torch")
+    unmet = [item.requirement for item in needed_by_torch(environment)]
+    again = ["--force-reinstall", "--no-deps", str(distribution)]
+    known = distribution is not None and distribution.origin is None and distribution.source is None
+    words = unmet or (again if known else [])
+    return Ailment(
+        subject=str(distribution) if distribution is not None else "torch",
+        trouble=Trouble.TORCH_ITSELF,
+        effect=Effect.LOAD_FAILS,
+        message=error,
+        extensions=(),
+        commands=(pip.format_command(["install", *words]),) if words else (),
+    )
 
 
 def _copies_of_libtorch(distribution: Distribution) -> tuple[str, ...]:

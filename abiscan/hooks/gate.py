@@ -9,11 +9,11 @@ from pathlib import Path
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
+from abiscan.environments.judgement import MainCause, Problem, find_main_cause, list_fitting
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.changes import list_changes
 from abiscan.hooks.install import Inspection, Inspector, Installer
-from abiscan.environments.judgement import MainCause, Problem, find_main_cause, list_fitting
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.solution import Task, explain_stays, solve

@@ -14,15 +14,14 @@ from typing import Final, Protocol
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.errors import InputError
 from abiscan.environments.examination import list_users
 from abiscan.environments.judgement import Fitness, Judgement, Problem, is_python_alone, judge_package, may_fail
 from abiscan.environments.model import Environment
+from abiscan.errors import InputError
 from abiscan.hooks.neighbours import Neighbourhood, requirements_in
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, packages
-from abiscan.inputs.files import Files
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.requirement import parse_applying
@@ -32,7 +31,6 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
 from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
-from abiscan.verdict.systems import own_system
 
 _OF_CUDA: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.

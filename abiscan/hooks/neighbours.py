@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
-from abiscan.errors import InputError, StoppedError
 from abiscan.environments.judgement import Fitness, Judgement, Problem, judge_package
+from abiscan.errors import InputError, StoppedError
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, package_files, packages
 from abiscan.inputs.files import Wheel

@@ -46,7 +46,7 @@ def find_remedies(
             rest.append(problem)
     # Versions that work together, with the torch that is there; what has none of its own takes nothing from the others.
     for same_torch in (True, False):
-        for group in ([rest] if len(rest) == 1 else [rest, *([problem] for problem in rest)]):
+        for group in [rest] if len(rest) == 1 else [rest, *([problem] for problem in rest)]:
             if not group or any(problem not in rest for problem in group):
                 continue
             task = Task(

@@ -18,13 +18,13 @@ import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
+from abiscan.environments.judgement import Problem, list_fitting
 from abiscan.errors import InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
 from abiscan.hooks.changes import list_changes
 from abiscan.hooks.fitting import newest_fitting
 from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError
-from abiscan.environments.judgement import Problem, list_fitting
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.inputs import interpreter, packages
@@ -166,7 +166,9 @@ class _Search:
         # From the least change to the greatest, and lazily: whoever takes the first one does not pay for the others.
         # Each step may cost up to eight plans of the installer and as many checks.
         for words in self._list_variants():
-            if not task.stays and task.same_torch is not False:  # what does not work with this torch, and is not to be replaced, takes another torch
+            if (
+                not task.stays and task.same_torch is not False
+            ):  # what does not work with this torch, and is not to be replaced, takes another torch
                 yield from self._fitted(words)
                 yield from self._searched(words, same_torch)
                 if task.other_kind and (index := self._index_of_kind(words)):

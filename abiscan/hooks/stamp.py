@@ -19,11 +19,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 import abiscan
+from abiscan.environments.judgement import Fitness, judge_package
 from abiscan.errors import InputError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.hooks import guard
-from abiscan.environments.judgement import Fitness, judge_package
 from abiscan.inputs import destination
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.session import Session

@@ -18,11 +18,16 @@ from abiscan.words import clean, first_line
 def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     """Write what was looked at, the failures by cause, what works in part, what is not known, and what to type."""
     torch = f"torch {diagnosis.torch.version or '(unknown version)'}"
+    if diagnosis.torch.error is not None:
+        console.print(Text(f"torch itself cannot be imported: {clean(diagnosis.torch.error)}"), soft_wrap=True)
     console.print(Text(str(diagnosis.counts)), soft_wrap=True)
     console.print(Text(f"environment {clean(diagnosis.chosen)}, {torch}"), soft_wrap=True)
-    _render_ailments([item for item in diagnosis.ailments if item.effect], console)
+    _render_ailments(
+        [item for item in diagnosis.ailments if item.effect and item.trouble is not Trouble.TORCH_ITSELF], console
+    )
     _render_lines("in part", (f"{item} {lost}" for item in diagnosis.distributions for lost in item.without), console)
-    _render_lines("requirements", (line for item in diagnosis.distributions for line in item.unmet), console)
+    unmet = (*diagnosis.torch.unmet, *(line for item in diagnosis.distributions for line in item.unmet))
+    _render_lines("requirements", unmet, console)
     _render_ailments([item for item in diagnosis.ailments if not item.effect], console)
     for finding in diagnosis.process:
         console.print(Text(f"\n{clean(finding.message)}"), soft_wrap=True)
@@ -112,7 +117,6 @@ _WORDS: Final = {
     Trouble.CPU_TORCH: "does not work: ",
     Trouble.SECOND_LIBTORCH: "",
     Trouble.NO_GPU_CODE: "cannot use the GPU: ",
-    Trouble.TORCH_ITSELF: "cannot be imported: ",
     Trouble.STALE_BUILD: "compiled for another torch: ",
     Trouble.UNKNOWN: "could not be checked: ",
 }

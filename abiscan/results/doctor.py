@@ -150,11 +150,13 @@ class TorchState(Struct, frozen=True, kw_only=True):
     :ivar version: with its local version label
     :ivar imports: whether ``import torch`` works; None if unknown
     :ivar error: what it raises
+    :ivar unmet: its requirements that are not met, in the words of pip check
     """
 
     version: str | None
     imports: bool | None
     error: Text | None = None
+    unmet: tuple[str, ...] = ()
 
 
 class Counts(Struct, frozen=True, kw_only=True):

@@ -223,4 +223,4 @@ def test_what_is_unknown_is_none(tmp_path: Path) -> None:
 def test_doctor_is_a_function(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
     diagnosis = abiscan.doctor(python=python_of(package.parent, tmp_path))
-    assert (diagnosis.torch, diagnosis.ailments, diagnosis.exit_code) == ("9.9.0+cpu", (), 0)
+    assert (diagnosis.torch.version, diagnosis.ailments, diagnosis.exit_code) == ("9.9.0+cpu", (), 0)

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from abiscan.environments.model import Environment, modules_of, origin_of
 from abiscan.errors import AbiscanError
 from abiscan.inputs.packages import files_of, find_installed, list_installed
 from abiscan.inputs.requirements_file import read_requirements
-from abiscan.inputs.sources import is_python_for_torch
 from abiscan.inputs.variants import variant_of_wheel
 from tools.fuzz.model import Case, damaged
 from tools.fuzz.texts import changed
@@ -52,8 +52,11 @@ def installed(random: Random, folder: Path) -> Case:
 
 
 def _list_packages(site: str) -> None:
-    for distribution in list_installed([site]):
-        is_python_for_torch(distribution)
+    environment = Environment(python=None, distributions=tuple(list_installed([site])))
+    for distribution in environment.distributions:
+        environment.unmet(distribution)
+        modules_of(distribution)
+        origin_of(distribution)
         list(files_of(distribution))
         str(distribution)
         variant_of_wheel("v3", distribution.variant)

@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.hooks import remedies
-from abiscan.hooks.doctor import diagnose_environment, examine_environment
 from abiscan.environments import examination
 from abiscan.environments.judgement import judge_package
+from abiscan.hooks import remedies
+from abiscan.hooks.doctor import diagnose_environment, examine_environment
 from abiscan.inputs import observed_fs
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.session import Session
@@ -37,7 +37,7 @@ def site(tmp_path: Path) -> Path:
     """An environment with a torch, a package that fits it, and one that has nothing to do with it."""
     folder = tmp_path / "site"
     torch_package(folder)
-    install(folder, "torch", {}, version="9.9.0")
+    install(folder, "torch", {}, version="9.9.0", requires="")
     install(folder, "good", {"good/_C.so": extension()})
     install(folder, "plain", {"plain.so": Elf()})
     return folder

@@ -18,10 +18,10 @@ import click.testing
 import pytest
 
 from abiscan.cli import main
+from abiscan.environments.judgement import Judgement, judge_package
 from abiscan.hooks import install as install_module
 from abiscan.hooks.arguments import index_options
 from abiscan.hooks.command_line import PIP, read_command_line
-from abiscan.environments.judgement import Judgement, judge_package
 from abiscan.inputs import programs
 from abiscan.inputs.sources import Source
 from tests.elf_builder import exports, uses

@@ -136,6 +136,8 @@ def test_no_command_is_forgotten() -> None:
         if parameter.name == "form" and isinstance(parameter.type, click.Choice) and "json" in parameter.type.choices
     }
     assert with_json == {words[0] for _, words in DOCUMENTS} | {"doctor", "fit"}
-    published = {path.name.removesuffix("-v1.json") for path in Path(abiscan.__file__).parent.glob("results/schema/*-v1.json")}
+    published = {
+        path.name.removesuffix("-v1.json") for path in Path(abiscan.__file__).parent.glob("results/schema/*-v1.json")
+    }
     by_index = {"doctor", "fit", "matrix-versions"}  # their own tests have an index
     assert published == {name for name, _ in DOCUMENTS} | by_index | {"survey"}  # a survey is a file of lines

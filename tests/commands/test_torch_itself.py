@@ -1,0 +1,93 @@
+"""``doctor`` on a torch that cannot be imported: the last line of what Python says, from the running torch's files."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from abiscan.inputs import interpreter
+from tests import live_torch
+from tests.commands.processes import run
+from tests.elf_builder import Elf
+from tests.fakes import install, site_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(live_torch.build() is None, reason="needs torch")]
+
+
+def link(source: Path, target: Path) -> None:
+    """A hard link, as an installer may make one; to another disk, a symbolic one."""
+    try:
+        os.link(source, target)
+    except OSError:
+        target.symlink_to(source)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """An environment with the running torch and typing_extensions: a folder of links, which may be changed."""
+    venv.create(tmp_path / "environment", with_pip=False)
+    site = site_of(tmp_path / "environment")
+    package = interpreter.installed_torch()
+    typing = importlib.util.find_spec("typing_extensions")
+    assert package and typing
+    assert typing.origin
+    (site / "torch" / "lib").mkdir(parents=True)
+    for path in package.iterdir():
+        if path.name != "lib":
+            link(path, site / "torch" / path.name) if path.is_file() else (site / "torch" / path.name).symlink_to(path)
+    for path in (package / "lib").iterdir():
+        link(path, site / "torch" / "lib" / path.name) if path.is_file() else None
+    link(Path(typing.origin), site / "typing_extensions.py")
+    install(site, "typing-extensions", {}, version="4.15.0", requires="")
+    install(site, "torch", {}, version=str(live_torch.build()), requires="typing-extensions>=4.10.0")
+    return site
+
+
+def remove_library(site: Path) -> None:
+    (site / "torch" / "lib" / "libshm.so").unlink()
+
+
+def cut_library(site: Path) -> None:
+    (site / "torch" / "lib" / "libc10.so").unlink()
+    (site / "torch" / "lib" / "libc10.so").write_bytes(b"x")
+
+
+def empty_library(site: Path) -> None:
+    (site / "torch" / "lib" / "libtorch.so").unlink()
+    (site / "torch" / "lib" / "libtorch_cpu.so").unlink()
+    for name in ("libtorch.so", "libtorch_cpu.so"):
+        Elf(soname=name).write(site / "torch" / "lib" / name)
+
+
+def remove_requirement(site: Path) -> None:
+    (site / "typing_extensions.py").unlink()
+    for path in (site / "typing_extensions-4.15.0.dist-info").iterdir():
+        path.unlink()
+    (site / "typing_extensions-4.15.0.dist-info").rmdir()
+
+
+@pytest.mark.parametrize("damage", [remove_library, cut_library, empty_library, remove_requirement])
+def test_it_says_what_python_says(site: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    damage(site)
+    python = tmp_path / "environment" / "bin" / "python"
+    real = subprocess.run([python, "-c", "import torch"], capture_output=True, text=True, check=False)
+    said = real.stderr.splitlines()[-1]
+    done = run("doctor", "--no-index", "--python", str(python), "--format", "json")
+    state = json.loads(done.out)["torch"]
+    assert (done.code, state["imports"], state["error"]) == (1, False, said)
+    text = run("doctor", "--no-index", "--python", str(python))
+    assert text.out.splitlines()[0] == f"torch itself cannot be imported: {said}"
+
+
+@pytest.mark.usefixtures("site")
+def test_a_torch_that_works_is_known_to(tmp_path: Path) -> None:
+    python = tmp_path / "environment" / "bin" / "python"
+    done = run("doctor", "--no-index", "--python", str(python), "--format", "json")
+    assert (done.code, json.loads(done.out)["torch"]["imports"]) == (0, True)
