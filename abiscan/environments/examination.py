@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.cache.result_cache import answer
 from abiscan.environments.judgement import Fitness, Judgement, judge_package
-from abiscan.environments.model import Environment, Unmet
+from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.errors import InputError
 from abiscan.inputs import branches, observed_fs
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.system import count_processors
-from abiscan.results.package import PackageVerdict
+from abiscan.python.model import Raised
+from abiscan.results.package import ImportFailure
 from abiscan.verdict.hardware import cpu_question
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 _REMOVED: Final = "its libraries were removed meanwhile"
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     """What becomes of one distribution.
 
     :ivar judgement: None if it could not be checked, or has nothing that can be
@@ -53,10 +55,26 @@ class Row(Struct, frozen=True, kw_only=True):
         return self.judgement.fitness if self.judgement else Fitness.UNKNOWN
 
     @property
-    def works_in_part(self) -> bool:
-        """Whether it works, without something that it has."""
+    def error(self) -> ImportFailure | None:
+        """What its import ends in."""
         package = self.judgement.package if self.judgement else None
-        return package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT
+        return package.error if package else None
+
+    @property
+    def raises(self) -> Raised | None:
+        """The same, as others see it that import it."""
+        error = self.error
+        if error is None or error.exception is None:
+            return None
+        return Raised(
+            exception=error.exception, message=error.message, at=None, of_other=error.of_package, exact=error.exact
+        )
+
+    @property
+    def modules(self) -> frozenset[str]:
+        """The modules by whose import it fails or works."""
+        package = self.judgement.package if self.judgement else None
+        return frozenset({package.module} if package and package.module else ())
 
     @property
     def missing(self) -> tuple[Unmet, ...]:
@@ -64,7 +82,7 @@ class Row(Struct, frozen=True, kw_only=True):
         return tuple(item for item in self.unmet if item.there is None)
 
 
-def list_users(environment: Environment, files: Files) -> list[Distribution]:
+def list_users(environment: WholeEnvironment, files: Files) -> list[Distribution]:
     """Return the distributions that have to do with torch, torch itself left out."""
     users = []
     for distribution in environment.distributions:
@@ -79,17 +97,39 @@ def list_users(environment: Environment, files: Files) -> list[Distribution]:
     return users
 
 
-def examine(environment: Environment, distributions: Sequence[Distribution], session: Session) -> Iterator[Row]:
-    """Yield what becomes of each distribution in an environment; one that cannot be checked costs no other.
+def examine(
+    environment: WholeEnvironment, distributions: Sequence[Distribution], session: Session
+) -> list[ExaminedDistribution]:
+    """Return what becomes of each distribution in an environment; one that cannot be checked costs no other.
 
     :param distributions: those of ``list_users``, or some of them
     """
+    rows = {row.name: row for row in _judge_all(environment, distributions, {}, session)}
+    # What imports a package that fails, fails with it: the reading of a package does not follow others, unless they
+    # have libraries for torch. So those that require what fails are looked at again, until nothing more fails.
+    errors: dict[str, Raised] = {}
+    while True:
+        failing = [row for row in rows.values() if row.raises is not None and not row.modules & errors.keys()]
+        for row in failing:
+            errors |= dict.fromkeys(row.modules, row.raises) if row.raises else {}
+        names = {row.name for row in failing}
+        again = [
+            row.distribution
+            for row in rows.values()
+            if row.fitness is not Fitness.FAILS and names & _list_required(environment, row.distribution)
+        ]
+        if not again:
+            return list(_with_causes(list(rows.values()), environment))
+        rows |= {row.name: row for row in _judge_all(environment, again, errors, session)}
+
+
+def _judge_all(
+    environment: WholeEnvironment, distributions: Sequence[Distribution], errors: Mapping[str, Raised], session: Session
+) -> Iterator[ExaminedDistribution]:
     jobs = max(session.jobs, count_processors())
-    judge = functools.partial(_judge, environment, session=session)
-    rows = []
-    for number, (distribution, take) in enumerate(
-        branches.share_in_order(distributions, judge, str, jobs, first_here=True), 1
-    ):
+    judge = functools.partial(_judge, environment, session=session, errors=errors)
+    shared = branches.share_in_order(distributions, judge, str, jobs, first_here=True)
+    for number, (distribution, take) in enumerate(shared, 1):
         session.progress(f"checking {distribution} ({number} of {len(distributions)} packages)")
         unmet = environment.unmet(distribution)
         try:
@@ -98,42 +138,53 @@ def examine(environment: Environment, distributions: Sequence[Distribution], ses
         except InputError as error:  # such as that another pip is at work, and removes it
             observed_fs.look_once()
             problem = error.problem if error.subject == str(distribution) else f"{error.subject}: {error.problem}"
-            rows.append(Row(distribution=distribution, judgement=None, problem=problem, unmet=unmet))
+            yield ExaminedDistribution(distribution=distribution, judgement=None, problem=problem, unmet=unmet)
             continue
         if judgement is not None:
-            rows.append(Row(distribution=distribution, judgement=judgement, unmet=unmet))
+            yield ExaminedDistribution(distribution=distribution, judgement=judgement, unmet=unmet)
         elif not all(map(observed_fs.is_file, distribution.objects)):
-            rows.append(Row(distribution=distribution, judgement=None, problem=_REMOVED, unmet=unmet))
-    yield from _with_causes(rows, environment)
+            yield ExaminedDistribution(distribution=distribution, judgement=None, problem=_REMOVED, unmet=unmet)
 
 
-def _judge(environment: Environment, distribution: Distribution, *, session: Session) -> Judgement | None:
+def _judge(
+    environment: WholeEnvironment, distribution: Distribution, *, session: Session, errors: Mapping[str, Raised]
+) -> Judgement | None:
     """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on."""
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
     own = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
-    question = ["installed", *own, environment.python, environment.over, cpu_question(session.cpus)]
-    find = functools.partial(judge_package, distribution, environment.choice, session)
+    known = sorted((module, str(error)) for module, error in errors.items())
+    question = ["installed", *own, environment.python, environment.over, cpu_question(session.cpus), known]
+    find = functools.partial(judge_package, distribution, environment.choice, session, import_errors=errors)
     return answer(session.folder, question, find, ())
 
 
-def _with_causes(rows: Sequence[Row], environment: Environment) -> Iterator[Row]:
+def _list_required(environment: WholeEnvironment, distribution: Distribution) -> set[str]:
+    """Return the canonical names of everything that a distribution requires, directly or not."""
+    required, waiting = set[str](), [distribution]
+    while waiting:
+        for requirement in environment.requirements(waiting.pop()):
+            name = canonicalize_name(requirement.name)
+            there = environment.find(name)
+            if name not in required and there is not None:
+                required.add(name)
+                waiting.append(there)
+    return required
+
+
+def _with_causes(rows: Sequence[ExaminedDistribution], environment: WholeEnvironment) -> Iterator[ExaminedDistribution]:
     """Yield rows, those that fail for another row with its name."""
     failing = {row.name for row in rows if row.fitness is Fitness.FAILS}
-    providers: dict[str, Collection[str]] = {}
     direct: dict[str, str] = {}
     for row in rows:
-        package = row.judgement.package if row.judgement else None
-        error = package.error if package else None
-        module = error.of_package if error else None
-        if module is None:
-            continue
-        if module not in providers:
-            providers[module] = [canonicalize_name(item.name) for item in environment.providers(module)]
-        cause = next((name for name in providers[module] if name in failing and name != row.name), None)
-        if cause is not None:
-            direct[row.name] = cause
+        error = row.error
+        if error is not None and error.of_package is not None:
+            providers = (canonicalize_name(item.name) for item in environment.providers(error.of_package))
+            causes = [name for name in providers if name in failing and name != row.name]
+            if causes:
+                direct[row.name] = causes[0]
     for row in rows:
-        yield _replace_cause(row, _find_root(row.name, direct))
+        cause = _find_root(row.name, direct)
+        yield msgspec.structs.replace(row, cause=cause) if cause else row
 
 
 def _find_root(name: str, direct: Mapping[str, str]) -> str | None:
@@ -143,9 +194,3 @@ def _find_root(name: str, direct: Mapping[str, str]) -> str | None:
         name = direct[name]
         seen.add(name)
     return name if len(seen) > 1 else None
-
-
-def _replace_cause(row: Row, cause: str | None) -> Row:
-    from msgspec.structs import replace
-
-    return replace(row, cause=cause) if cause else row

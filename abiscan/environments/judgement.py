@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.check import check_targets
+from abiscan.python.model import Raised
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
@@ -125,15 +126,28 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def judge_package(
-    source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = (), *, compared: bool = False
+    source: Source,
+    choice: TorchChoice,
+    session: Session,
+    beside: Sequence[Source] = (),
+    *,
+    compared: bool = False,
+    import_errors: Mapping[str, Raised] | None = None,
 ) -> Judgement | None:
     """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
 
     :param beside: packages that will be installed with it
     :param compared: whether the judgement is compared with another one, which has the same mistakes of the reading
+    :param import_errors: what the imports of other packages are known to raise, by their modules
     :raises InputError: it cannot be read
     """
-    request = CheckRequest(targets=(source,), torches=(choice,), rules=tuple(RULES), neighbours=tuple(beside))
+    request = CheckRequest(
+        targets=(source,),
+        torches=(choice,),
+        rules=tuple(RULES),
+        neighbours=tuple(beside),
+        import_errors=import_errors or {},
+    )
     if compared and is_python_alone(source):
         torches = TorchSet(request, session)
         package = torches.package(source, torches.names[0], (), compared=True)

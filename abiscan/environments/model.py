@@ -46,7 +46,7 @@ class Unmet(Struct, frozen=True, kw_only=True):
         return f"{self.subject} has requirement {self.requirement}, but you have {self.name} {self.there}."
 
 
-class Environment(Struct, frozen=True, kw_only=True, dict=True):
+class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
     """A Python, and the distributions that it finds.
 
     :ivar python: its executable, None for the running one
@@ -59,14 +59,14 @@ class Environment(Struct, frozen=True, kw_only=True, dict=True):
     over: str | None = None
 
     @classmethod
-    def installed(cls, python: str | None) -> Environment:
+    def installed(cls, python: str | None) -> WholeEnvironment:
         """Return what is installed.
 
         :raises InputError: the Python cannot be run
         """
         return cls(python=python, distributions=tuple(packages.list_installed(interpreter.search_path(python))))
 
-    def planned(self, folder: str, removed: Collection[str]) -> Environment:
+    def planned(self, folder: str, removed: Collection[str]) -> WholeEnvironment:
         """Return what it becomes: what was unpacked into a folder covers it.
 
         :param removed: the canonical names of what goes
@@ -74,7 +74,7 @@ class Environment(Struct, frozen=True, kw_only=True, dict=True):
         coming = tuple(packages.list_installed([folder]))
         gone = {*removed, *(canonicalize_name(item.name) for item in coming)}
         stay = (item for item in self.distributions if canonicalize_name(item.name) not in gone)
-        return Environment(python=self.python, distributions=(*coming, *stay), over=folder)
+        return WholeEnvironment(python=self.python, distributions=(*coming, *stay), over=folder)
 
     @property
     def choice(self) -> TorchOf:

@@ -10,36 +10,36 @@ import ast
 import posixpath
 from collections.abc import Iterator
 
-from abiscan.environments.model import Environment, Unmet
+from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files
 from abiscan.linkage.host import Host
 from abiscan.linkage.model import Process
 from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.results.doctor import TorchState
+from abiscan.results.doctor import TorchHealth
 from abiscan.torches.torch import InstalledTorch, Torch
 
 
-def examine_torch(torch: Torch, environment: Environment, files: Files) -> TorchState:
+def examine_torch(torch: Torch, environment: WholeEnvironment, files: Files) -> TorchHealth:
     """Return whether a torch can be imported in its environment, and what it raises otherwise."""
     if not isinstance(torch, InstalledTorch) or not torch.here:
-        return TorchState(version=torch.build, imports=None)
+        return TorchHealth(version=torch.build, imports=None)
     error = next(_list_errors(torch, environment, files), None)
-    return TorchState(version=torch.build, imports=error is None, error=error, unmet=_describe_unmet(environment))
+    return TorchHealth(version=torch.build, imports=error is None, error=error, unmet=_describe_unmet(environment))
 
 
-def needed_by_torch(environment: Environment) -> tuple[Unmet, ...]:
+def needed_by_torch(environment: WholeEnvironment) -> tuple[Unmet, ...]:
     """Return the requirements of torch that are not met."""
     distribution = environment.find("torch")
     return environment.unmet(distribution) if distribution is not None else ()
 
 
-def _describe_unmet(environment: Environment) -> tuple[str, ...]:
+def _describe_unmet(environment: WholeEnvironment) -> tuple[str, ...]:
     return tuple(map(str, needed_by_torch(environment)))
 
 
-def _list_errors(torch: InstalledTorch, environment: Environment, files: Files) -> Iterator[str]:
+def _list_errors(torch: InstalledTorch, environment: WholeEnvironment, files: Files) -> Iterator[str]:
     """Yield what an import of torch ends in, the first error first."""
     absent = {item.name.replace("-", "_") for item in needed_by_torch(environment) if item.there is None}
     if absent:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.ownership import is_torch_library
-from abiscan.environments.examination import Row, examine, list_users
+from abiscan.environments.examination import ExaminedDistribution, examine, list_users
 from abiscan.environments.judgement import (
     Fitness,
     Judgement,
@@ -26,7 +26,7 @@ from abiscan.environments.judgement import (
     judge_package,
     worst_finding,
 )
-from abiscan.environments.model import Environment, origin_of
+from abiscan.environments.model import WholeEnvironment, origin_of
 from abiscan.environments.torch_itself import examine_torch, needed_by_torch
 from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine as examine_target
@@ -119,7 +119,7 @@ def examine_environment(
     :raises InputError: it has no torch, or cannot be run
     """
     files = session.files()
-    environment = Environment.installed(chosen.python)
+    environment = WholeEnvironment.installed(chosen.python)
     choice = environment.choice
     torch = choice.open(files, session)
     pip = Pip(chosen.python, named=named)
@@ -136,9 +136,11 @@ def examine_environment(
     if state.error is not None:  # what needs torch fails for that, whatever else is wrong with it
         ailments.append(_torch_ailment(state.error, environment, pip))
         because = "torch itself cannot be imported"
-        rows = [Row(distribution=item, judgement=None, problem=because, cause="torch") for item in users]
+        rows = [
+            ExaminedDistribution(distribution=item, judgement=None, problem=because, cause="torch") for item in users
+        ]
     else:
-        rows = list(examine(environment, users, session))
+        rows = examine(environment, users, session)
     for row in rows:
         if row.fitness is Fitness.FAILS:
             assert row.judgement is not None
@@ -177,7 +179,7 @@ def examine_environment(
     )
 
 
-def _state_of(row: Row) -> DistributionState:
+def _state_of(row: ExaminedDistribution) -> DistributionState:
     judgement = row.judgement
     package = judgement.package if judgement else None
     verdict = package.verdict if package else _VERDICTS[row.fitness]
@@ -211,7 +213,7 @@ def _modules_of(package: PackageResult) -> Iterator[ModuleState]:
         yield ModuleState(name=module.module, verdict=module.verdict, error=error)
 
 
-def _doubt(row: Row) -> str:
+def _doubt(row: ExaminedDistribution) -> str:
     """Return why a distribution does not work, or why that is not known."""
     return row.problem or (row.judgement.error if row.judgement else "it could not be checked")
 
@@ -292,7 +294,7 @@ def _describe_loss(judgement: Judgement) -> Iterator[str]:
 class Broken(Struct, frozen=True, kw_only=True):
     """A row that fails, and why."""
 
-    row: Row
+    row: ExaminedDistribution
     judgement: Judgement
     cause: MainCause | None
 
@@ -376,7 +378,7 @@ def _unknown_ailment(subject: str, message: str) -> Ailment:
     return Ailment(subject=subject, trouble=Trouble.UNKNOWN, effect=None, message=message, extensions=(), commands=())
 
 
-def _torch_ailment(error: str, environment: Environment, pip: Pip) -> Ailment:
+def _torch_ailment(error: str, environment: WholeEnvironment, pip: Pip) -> Ailment:
     """Return that torch itself cannot be imported, and what brings back what it lacks."""
     distribution = environment.find("torch")
     unmet = [item.requirement for item in needed_by_torch(environment)]

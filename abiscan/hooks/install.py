@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.environments.examination import list_users
 from abiscan.environments.judgement import Fitness, Judgement, Problem, is_python_alone, judge_package, may_fail
-from abiscan.environments.model import Environment
+from abiscan.environments.model import WholeEnvironment
 from abiscan.errors import InputError
 from abiscan.hooks.neighbours import Neighbourhood, requirements_in
 from abiscan.hooks.pins import Pins
@@ -166,7 +166,7 @@ class Inspector:
     def list_installed(self, python: str | None) -> tuple[Distribution, ...]:
         """Return the installed packages with extensions of torch, and those of Python code that requires it."""
         if python not in self._installed:
-            users = list_users(Environment.installed(python), self._session.files())
+            users = list_users(WholeEnvironment.installed(python), self._session.files())
             self._installed[python] = tuple(users)
         return self._installed[python]
 

@@ -58,7 +58,7 @@ def stamp_wheel(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     session.progress("checking that it loads")
     judgement = judge_package(path, choice, session)
     torch = choice.open(session.files(), session)
-    if judgement is None:
+    if judgement is None or not judgement.results:
         raise InputError(
             str(path), "has no extension of torch, so there is nothing to guard", "pass the wheel of an extension"
         )

@@ -144,7 +144,7 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
     root: str | None
 
 
-class TorchState(Struct, frozen=True, kw_only=True):
+class TorchHealth(Struct, frozen=True, kw_only=True):
     """The torch of an environment.
 
     :ivar version: with its local version label
@@ -216,7 +216,7 @@ class DiagnosisJson(Struct, frozen=True, kw_only=True):
 
     chosen: str
     environment: EnvironmentState
-    torch: TorchState
+    torch: TorchHealth
     distributions: tuple[DistributionState, ...]
     process: tuple[Finding, ...]
     counts: Counts
@@ -265,7 +265,7 @@ class Diagnosis(Document, frozen=True, kw_only=True):
 
     chosen: str
     environment: EnvironmentState
-    torch: TorchState
+    torch: TorchHealth
     distributions: tuple[DistributionState, ...] = ()
     process: tuple[Finding, ...] = ()
     ailments: tuple[Ailment, ...] = ()

@@ -54,6 +54,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     :ivar neighbours: what is not judged, but has libraries that the targets may need
     :ivar each_file: whether files are judged alone, whatever the package that they belong to does with them
     :ivar hardware: the GPUs and processors that extensions are judged on as well
+    :ivar import_errors: what the imports of installed packages are known to raise, by their modules
     """
 
     targets: tuple[Source, ...]
@@ -62,6 +63,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     neighbours: tuple[Source, ...] = ()
     each_file: bool = False
     hardware: Hardware = Hardware()
+    import_errors: Mapping[str, Raised] = {}
 
 
 class TorchSet:
@@ -263,11 +265,6 @@ class TorchSet:
         reading = self._reading(source, name)
         return reading is not None and reading.misses_names(self._judges[name], target)
 
-    def fails_for_torch(self, source: Source, name: str) -> bool:
-        """Whether the import of a package fails because the named torch lacks a name, a parameter or an operator."""
-        package = self._read_package(source, name)
-        return package is not None and package.fails_for_torch()
-
     def _reading(self, source: Source, name: str) -> PackageReading | None:
         package = self.target(source, name).target.package
         if self._request.each_file or package is None:
@@ -291,6 +288,8 @@ class TorchSet:
 
         None if that is nothing, or not certain.
         """
+        if module in self._request.import_errors:
+            return self._request.import_errors[module]
         key = name, module
         if key not in self._import_errors and module not in self._importing:
             self._import_errors[key] = None  # for packages that import each other

@@ -163,12 +163,6 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             lacking_alone=self._lacking_alone,
         )
 
-    def fails_for_torch(self) -> bool:
-        """Whether an import that users do fails because the torch lacks a name, a parameter or an operator."""
-        main = main_import(self.package.name, self.reading.imports)
-        outcomes = (*self.reading.imports, *self.reading.further)
-        return any(fails_for_torch(item) for item in outcomes if item is main or self._is_for_users(item))
-
     def _is_for_users(self, outcome: ImportOutcome) -> bool:
         """Whether a module beside the main one is imported by users; submodules are parts of it."""
         installed = outcome in self.reading.further or outcome.module in self.modules

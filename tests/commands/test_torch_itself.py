@@ -36,7 +36,8 @@ def site(tmp_path: Path) -> Path:
     site = site_of(tmp_path / "environment")
     package = interpreter.installed_torch()
     typing = importlib.util.find_spec("typing_extensions")
-    assert package and typing
+    assert package
+    assert typing
     assert typing.origin
     (site / "torch" / "lib").mkdir(parents=True)
     for path in package.iterdir():

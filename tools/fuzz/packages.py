@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from abiscan.environments.model import Environment, modules_of, origin_of
+from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
 from abiscan.errors import AbiscanError
 from abiscan.inputs.packages import files_of, find_installed, list_installed
 from abiscan.inputs.requirements_file import read_requirements
@@ -52,7 +52,7 @@ def installed(random: Random, folder: Path) -> Case:
 
 
 def _list_packages(site: str) -> None:
-    environment = Environment(python=None, distributions=tuple(list_installed([site])))
+    environment = WholeEnvironment(python=None, distributions=tuple(list_installed([site])))
     for distribution in environment.distributions:
         environment.unmet(distribution)
         modules_of(distribution)

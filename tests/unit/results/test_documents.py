@@ -15,7 +15,7 @@ from msgspec import field
 
 import abiscan
 from abiscan.cli import main
-from abiscan.results.doctor import Diagnosis, EnvironmentState, TorchState
+from abiscan.results.doctor import Diagnosis, EnvironmentState, TorchHealth
 from abiscan.results.document import Document, JsonObject, read_schema
 from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.stable import StableReport
@@ -108,7 +108,7 @@ def test_doctor() -> None:
     diagnosis = Diagnosis(
         chosen="/env (--python)",
         environment=EnvironmentState(python="3.11.7", executable=None, root=None),
-        torch=TorchState(version="2.13.0+cpu", imports=None),
+        torch=TorchHealth(version="2.13.0+cpu", imports=None),
     )
     document = json.loads(diagnosis.to_json())
     jsonschema.validate(document, read_schema("doctor", 2), cls=jsonschema.Draft202012Validator)
