@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
 import shlex
@@ -59,6 +60,9 @@ from abiscan.words import first_line
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = regex(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
+
+
+_NO_TORCH: Final = "torch itself cannot be imported"
 
 
 class Examination(Struct, frozen=True, kw_only=True):
@@ -135,10 +139,8 @@ def examine_environment(
     state = examine_torch(torch, environment, files)
     if state.error is not None:  # what needs torch fails for that, whatever else is wrong with it
         ailments.append(_torch_ailment(state.error, environment, pip))
-        because = "torch itself cannot be imported"
-        rows = [
-            ExaminedDistribution(distribution=item, judgement=None, problem=because, cause="torch") for item in users
-        ]
+        fails = functools.partial(ExaminedDistribution, judgement=None, problem=_NO_TORCH, cause="torch")
+        rows = [fails(distribution=item) for item in users]
     else:
         rows = examine(environment, users, session)
     for row in rows:

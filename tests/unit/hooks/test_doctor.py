@@ -128,9 +128,9 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The packages that are judged from now on; whatever changes from now on shows at once."""
     packages: list[str] = []
 
-    def noted(source: Any, *rest: Any) -> Any:
+    def noted(source: Any, *rest: Any, **named: Any) -> Any:
         packages.append(str(source))
-        return judge_package(source, *rest)
+        return judge_package(source, *rest, **named)
 
     monkeypatch.setattr(observed_fs, "_CLOCK_TICK", -(10**12))
     monkeypatch.setattr("abiscan.environments.examination.judge_package", noted)
@@ -334,10 +334,10 @@ def test_a_bug_costs_the_answer_about_one_package(site: Path, monkeypatch: pytes
     install(site, "bad", {"bad/_C.so": extension(undefined=GONE)})
     install(site, "unlucky", {"unlucky/_C.so": extension()})
 
-    def fail(source: Any, *words: Any) -> Any:
+    def fail(source: Any, *words: Any, **named: Any) -> Any:
         if source.name == "unlucky":
             raise KeyError("a bug")
-        return judge_package(source, *words)
+        return judge_package(source, *words, **named)
 
     with monkeypatch.context() as broken:
         broken.setattr(examination, "judge_package", fail)
