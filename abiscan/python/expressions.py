@@ -958,9 +958,7 @@ def _is_small(value: Any) -> bool:
         or kind is bool
         or kind is float
         or (kind is str and len(value) <= _LARGE)
-        or (
-            kind is int and -_SMALL < value < _SMALL
-        )
+        or (kind is int and -_SMALL < value < _SMALL)
     )
 
 

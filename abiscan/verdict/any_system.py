@@ -25,6 +25,7 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
     :ivar lacks_library: whether a library is not there, and not a symbol
     :ivar needs: the libraries that are neither of torch, the package nor the system; where they are taken to be there,
         what comes of the load holds on that condition
+    :ivar cause: what is behind the words, None if they say it
     """
 
     path: str
@@ -36,6 +37,7 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
     unreadable: bool = False
     lacks_library: bool = False
     needs: tuple[str, ...] = ()
+    cause: str | None = None
 
     @property
     def is_known(self) -> bool:
@@ -58,7 +60,8 @@ def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None =
     if attempt.aborts:
         return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
     if loader is LoadedBy.IMPORT:
-        return Raised(exception="ImportError", message=attempt.words, at=None)
+        cause = Raised(exception="ImportError", message=attempt.cause, at=None) if attempt.cause else None
+        return Raised(exception="ImportError", message=attempt.words, at=None, cause=cause)
     return Raised(exception=of_loader or "OSError", message=attempt.words, at=None)
 
 

@@ -36,6 +36,7 @@ from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
 from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, with_bases
 from abiscan.verdict.judge import Judge, Setting
+from abiscan.verdict.numpy_abi import find_numpy_error
 
 if TYPE_CHECKING:
     from abiscan.extension.operator_results import OperatorProvider
@@ -221,6 +222,8 @@ class _Loads:
                 attempt, then = self._library(moment, location, path, loader), moment
             else:
                 attempt, then = self._extension(moment, examined, loader)
+            if attempt.words is None and attempt.is_known and loader is LoadedBy.IMPORT:
+                attempt = self._after_numpy(attempt, location)
             if attempt.words is None and attempt.is_known:
                 # ``torch.ops.load_library`` sets the flags of imports, and loads with ``ctypes``, which ignores them.
                 visible = loader is LoadedBy.CTYPES_GLOBAL
@@ -376,6 +379,19 @@ class _Loads:
         if result.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
             return LoadAttempt(path=path, words=end.error.message, aborts=True, needs=result.needs)
         return result
+
+    def _after_numpy(self, attempt: LoadAttempt, location: str) -> LoadAttempt:
+        """Return a load by ``import`` as it ends once the module has asked for the C API of numpy, if it does."""
+        torch, facts, source = self._judge.torch, self._files.object_at(location), self._files.find_source(location)
+        if not torch.here or facts is None or source is None or not facts.python_modules:
+            return attempt
+        over = torch.interpreter.over if torch.interpreter else None
+        folders = (*([over] if over else []), posixpath.dirname(torch.package))
+        # Installing a package may bring another numpy.
+        if self._package.installed is not True and not self._package.is_complete(folders):
+            return attempt
+        error = find_numpy_error(source.open_elf(), folders)
+        return msgspec.structs.replace(attempt, words=error.message, cause=error.cause) if error else attempt
 
     def _found(self, path: str, location: str, resolution: Resolution, moment: _ProcessState) -> LoadAttempt:
         """Return what ``ld.so`` finds wrong.

@@ -1,0 +1,67 @@
+"""The C API of numpy: what an extension module raises that was compiled for another numpy than the one installed.
+
+A module that uses the API calls ``_import_array`` as it is imported, which is compiled into the module itself: numpy's
+``__multiarray_api.h``, written by ``numpy/_core/code_generators/generate_numpy_api.py``. Headers of numpy 1 ask for
+``numpy.core``, whose place in numpy 2 raises; those of numpy 2 state the oldest numpy that the module is for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+from packaging.version import InvalidVersion, Version
+
+from abiscan.binary.elf import ElfFile
+from abiscan.inputs import packages
+from abiscan.regex import regex
+
+_CHECKS: Final = b"module compiled against ABI version 0x%x but this version of numpy is 0x%x"
+_OF_NUMPY_2: Final = b"numpy._core._multiarray_umath\0"
+_OF_NUMPY_1: Final = regex(rb"numpy\.core\.(?:_multiarray_umath|multiarray)\0")
+_OLDEST: Final = regex(rb"NumPy C-API version 0x%x \(NumPy ([0-9]+(?:\.[0-9]+)*)\+?\) but the running NumPy")
+_FAILS: Final = regex(rb"\0((?:numpy\._core\.multiarray|numpy\.core\.multiarray|_multiarray_umath) failed to import)\0")
+
+
+class NumpyError(Struct, frozen=True, kw_only=True):
+    """What the import of a module raises.
+
+    :ivar message: the text of the ImportError
+    :ivar cause: what numpy says before that
+    """
+
+    message: str
+    cause: str
+
+
+def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> NumpyError | None:
+    """Return what an extension module raises because of the numpy that is installed; None if it does not mind.
+
+    :param search_path: where numpy is looked for
+    """
+    if next(file.find_in_data(_CHECKS), None) is None:
+        return None
+    numpy = packages.find_installed("numpy", search_path)
+    if numpy is None:
+        return None
+    try:
+        version = Version(numpy.version)
+    except InvalidVersion:
+        return None
+    if next(file.find_in_data(_OF_NUMPY_2), None) is None:
+        if version.major < 2 or _search(file, _OF_NUMPY_1) is None:
+            return None
+        cause = f"A module that was compiled using NumPy 1.x cannot be run in NumPy {numpy.version} as it may crash."
+    else:
+        oldest = _search(file, _OLDEST)
+        if oldest is None or version >= Version(oldest[1].decode()):
+            return None
+        cause = f"module was compiled against the C-API of NumPy {oldest[1].decode()}, the running NumPy is {version}"
+    said = _search(file, _FAILS)
+    return NumpyError(message=said[1].decode() if said else "numpy.core.multiarray failed to import", cause=cause)
+
+
+def _search(file: ElfFile, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    return next(file.search_data(pattern), None)

@@ -1,0 +1,120 @@
+"""What becomes of each distribution of an environment, and for which of them it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from abiscan.environments.examination import ExaminedDistribution, examine, list_users
+from abiscan.environments.judgement import Fitness
+from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
+from abiscan.inputs.session import Session
+from tests.elf_builder import exports, uses
+from tests.fakes import extension, install, python_of, torch_package
+
+GONE = uses("_ZN2at4goneEv")
+# What numpy's headers compile into a module: 1.26.4, 2.0 for numpy 1.23 and newer, 2.0 for itself.
+CHECK = b"module compiled against ABI version 0x%x but this version of numpy is 0x%x"
+OF_1 = (CHECK, b"numpy.core._multiarray_umath", b"numpy.core.multiarray failed to import")
+_OF_2 = "module was compiled against NumPy C-API version 0x%x (NumPy {}) but the running NumPy has C-API version 0x%x."
+OF_2 = (CHECK, b"numpy._core._multiarray_umath", b"numpy.core._multiarray_umath")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    torch_package(folder)
+    install(folder, "torch", {}, version="9.9.0", requires="")
+    return folder
+
+
+def rows_of(site: Path) -> dict[str, ExaminedDistribution]:
+    environment = WholeEnvironment.installed(python_of(site, site.parent))
+    session = Session(folder=site.parent / "cache")
+    return {row.name: row for row in examine(environment, list_users(environment, session.files()), session)}
+
+
+def test_what_imports_a_package_that_fails_fails_with_it(site: Path) -> None:
+    install(
+        site, "vision", {"vision/_C.so": extension(undefined=GONE)}, files={"vision/__init__.py": "from . import _C"}
+    )
+    # As torchmetrics imports torchvision, and lightning torchmetrics.
+    utilities = {"__init__.py": "", "core/__init__.py": "", "core/imports.py": "class RequirementCache: ...\n"}
+    files = {f"lightning_utilities/{path}": text for path, text in utilities.items()}
+    install(site, "lightning-utilities", {}, requires="", files=files)
+    install(site, "packaging", {}, requires="", files={"packaging/__init__.py": "", "packaging/version.py": ""})
+    metrics = (
+        "import torch\nfrom lightning_utilities.core.imports import RequirementCache\n"
+        "if RequirementCache('vision>=0.5,<2'):\n    import vision\n"
+    )
+    install(site, "metrics", {}, requires="torch", files={"metrics/__init__.py": metrics})
+    install(site, "light", {}, requires="metrics", files={"light/__init__.py": "import torch\nimport metrics\n"})
+    older = metrics.replace(">=0.5,<2", ">=2")
+    install(site, "without", {}, requires="torch", files={"without/__init__.py": older})
+    guarded = "import torch\ntry:\n    import metrics\nexcept ImportError:\n    metrics = None\n"
+    install(site, "guards", {}, requires="metrics", files={"guards/__init__.py": guarded})
+    rows = rows_of(site)
+    assert {name: (row.fitness, row.cause) for name, row in rows.items()} == {
+        "vision": (Fitness.FAILS, None),
+        "metrics": (Fitness.FAILS, "vision"),
+        "light": (Fitness.FAILS, "vision"),
+        "without": (Fitness.WORKS, None),
+        "guards": (Fitness.WORKS, None),
+    }
+    assert rows["light"].error is not None
+    assert rows["light"].error.message == "vision/_C.so: undefined symbol: _ZN2at4goneEv"
+
+
+def test_distributions_that_mention_torch_nowhere_are_found_by_their_code(site: Path) -> None:
+    install(site, "silent", {}, requires="", files={"silent/__init__.py": "import torch\ntorch.nope\n"})
+    install(site, "extra", {}, requires="torch; extra == 'all'", files={"extra/__init__.py": ""})
+    install(site, "apart", {}, requires="", files={"apart/__init__.py": "import json\n"})
+    rows = rows_of(site)
+    assert (sorted(rows), rows["silent"].fitness) == (["silent"], Fitness.FAILS)
+
+
+@pytest.mark.parametrize("requires", ["absent>=2", "there>=2", "there<2", "there; python_version < '3'", "there[x]>=1"])
+def test_requirements_are_met_as_pip_check_has_it(site: Path, requires: str) -> None:
+    install(site, "there", {}, version="1.0", requires="")
+    install(site, "asks", {}, requires=requires)
+    environment = WholeEnvironment.installed(python_of(site, site.parent))
+    asks = environment.find("ASKS")
+    assert asks is not None
+    program = f"import sys; sys.path[:0] = [{str(site)!r}]; from pip._internal.cli.main import main; main(['check'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    said = [line for line in done.stdout.splitlines() if line.startswith("asks ")]
+    assert list(map(str, environment.unmet(asks))) == said
+
+
+@pytest.mark.parametrize(
+    ("texts", "numpy", "error"),
+    [
+        (OF_1, "2.4.6", "numpy.core.multiarray failed to import"),
+        (OF_1, "1.26.4", None),
+        (OF_1, None, None),
+        ((*OF_2, _OF_2.format("1.23").encode()), "2.4.6", None),
+        ((*OF_2, _OF_2.format("1.23").encode()), "1.26.4", None),
+        ((*OF_2, _OF_2.format("2.0").encode()), "1.26.4", "numpy.core.multiarray failed to import"),
+        ((b"numpy.core._multiarray_umath",), "2.4.6", None),  # as pybind11 looks numpy up when it is needed
+    ],
+)
+def test_a_module_for_another_numpy(site: Path, texts: tuple[bytes, ...], numpy: str | None, error: str | None) -> None:
+    module = extension(texts=texts, defined=exports("PyInit__C"))
+    install(site, "counts", {"counts/_C.so": module}, files={"counts/__init__.py": "import torch\nfrom . import _C"})
+    if numpy:
+        install(site, "numpy", {}, version=numpy, requires="")
+    row = rows_of(site)["counts"]
+    assert (row.error.message if row.error else None) == error
+
+
+def test_modules_and_origins(site: Path) -> None:
+    files = {"two_a/__init__.py": "", "two_b.py": "", "two_b_data/x.txt": ""}
+    info = install(site, "two", {"two_c.so": extension()}, files=files)
+    (info / "INSTALLER").write_text("conda\n", encoding="utf-8")
+    environment = WholeEnvironment.installed(python_of(site, site.parent))
+    two = environment.find("two")
+    assert two is not None
+    assert (modules_of(two), origin_of(two)) == (("two_c", "two_a", "two_b", "two_b_data"), "conda")
