@@ -207,12 +207,12 @@ _VERDICTS: Final = {
 
 
 def _modules_of(package: PackageResult) -> Iterator[ModuleState]:
-    if package.module is not None:
+    if package.module is not None and package.module not in {module.name for module in package.modules}:
         error = str(package.error) if package.error else None
         yield ModuleState(name=package.module, verdict=package.verdict, error=error)
     for module in package.modules:
         error = str(module.error) if module.error else None
-        yield ModuleState(name=module.module, verdict=module.verdict, error=error)
+        yield ModuleState(name=module.name, verdict=module.verdict, error=error)
 
 
 def _doubt(row: ExaminedDistribution) -> str:
