@@ -477,6 +477,12 @@ class PythonCode(Struct, dict=True):
             self._may_set[name] = any(not _is_in_annotation(match) for match in matches)
         return self._may_set[name]
 
+    def may_make_module(self, name: str) -> bool:
+        """Whether code of the package may put a module of that name into ``sys.modules``: it has the name as a text."""
+        quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
+        sources = (self.source(path) for path in self.sources)
+        return any(b"modules" in source and any(text in source for text in quoted) for source in sources)
+
     def may_set_computed(self, cls: str) -> bool:
         """Whether code of the package may set attributes of a class of torch by names that it computes."""
         word = re.escape(cls.rpartition(".")[2].encode())

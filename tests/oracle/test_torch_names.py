@@ -173,6 +173,9 @@ CASES: Final = {
     "from_a_module_with_a_hook": "from torch.utils.cpp_extension import nope",
     "module": "import torch.nope",
     "module_in_no_package": "import torch.amp.autocast_mode.nope",
+    "module_of_a_name_that_is_set_on_something": "class A: ...\na = A()\na.nope = 1\nimport torch.nope",
+    "module_that_code_makes": "import sys, types\nm = types.ModuleType('torch.nope')\nm.x = 1\n"
+    "sys.modules['torch.nope'] = m\nfrom torch.nope import x",
     "module_that_is_gone": "import torch._six",
     "module_that_moved": "from torch.onnx._globals import GLOBALS",
     "overload": "import torch\ntorch.ops.aten.add.Nope",

@@ -148,6 +148,11 @@ def knows_names(machine: PythonMachine) -> bool:
 
 def _may_be_added(machine: PythonMachine, owner: str, name: str) -> bool:
     """Whether other code may have set a name of torch: a package that is not read, or this one, somewhere."""
+    return _others_may_add(machine, owner, name) or machine.library.may_set(name)
+
+
+def _others_may_add(machine: PythonMachine, owner: str, name: str) -> bool:
+    """Whether a package that is not read may have set a name of torch: one that is imported, or a backend."""
     foreign = [
         module
         for module in machine.modules
@@ -159,7 +164,7 @@ def _may_be_added(machine: PythonMachine, owner: str, name: str) -> bool:
     ]
     if any(map(brings_device, foreign)) or (foreign and not _is_of_torch(machine, owner, name)):
         return True
-    return machine.library.may_set(name) or _is_brought(machine, owner, name)
+    return _is_brought(machine, owner, name)
 
 
 def _is_brought(machine: PythonMachine, owner: str, name: str) -> bool:
@@ -222,7 +227,9 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
         lambda world: world.torch_names is not None and world.torch_names.has_module(name) is False,
     )
     around, _, last = name.rpartition(".")
-    if told is not True or _may_be_added(machine, around, last):
+    # An attribute of that name, which code of the package may set on anything, is no module: an import asks
+    # ``sys.modules`` and the folder of the module around.
+    if told is not True or _others_may_add(machine, around, last) or machine.library.may_make_module(name):
         return None
     is_package = machine.world.tells(
         f"whether {around} is a package",
