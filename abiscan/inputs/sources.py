@@ -140,6 +140,9 @@ class Target(Struct, frozen=True, kw_only=True):
         :raises InputError: why what there is cannot be read
         """
         self.require_extensions()
+        if self.images:
+            problem = f"is for {self.images[0].system.value}; what such files register is not read"
+            raise InputError(self.name, problem, "pass its build for Linux")
         if not self.extensions:
             raise self.unreadable[0][1]
 

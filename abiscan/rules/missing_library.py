@@ -97,8 +97,9 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
 
 def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding:
     load = linkage.load
-    kind = next((kind for library in missing for word, kind in KINDS if word in library.name), None)
-    if kind:
+    word, kind = next(((word, kind) for library in missing for word, kind in KINDS if word in library.name), ("", None))
+    # torch 1.10 to 1.13 split libtorch_cuda.so into two libraries, which other CUDA builds lack, too.
+    if kind and not any(word in name for name in load.torch_libraries):
         cause = f"{load.name} is a {kind} build, but {load.release} has no {kind}"
         # A build of this torch with the libraries would be the wrong release still.
         fix = other_build(linkage, kind) if required_elsewhere(linkage) else other_kind(linkage, kind)

@@ -34,6 +34,12 @@ def report(*arguments: str, code: int = 0) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.parametrize(("file", "system"), [("loads.pyd", "Windows"), ("missing_symbol.so", "macOS")])
+def test_what_files_for_other_systems_register_is_not_read(file: str, system: str) -> None:
+    printed = run(str(SAMPLES / "images" / file), "--torch", "2.13.0", code=2)
+    assert f"{file}: is for {system}; what such files register is not read (pass its build for Linux)" in printed
+
+
 def test_gaps_that_differ_in_an_operator_alone_are_grouped(capsys: pytest.CaptureFixture[str]) -> None:
     found = abiscan.coverage(BACKEND, "2.13.0")
     gaps = [f"a.so: the schema that torch infers for aten::{name} has an unknown type" for name in ("a", "b.out", "c")]
