@@ -268,6 +268,8 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         ),
         hardware=HardwareFit(cpu=needs, cpus=cpus, **_gpu(case.get("gpu", {}))),
         promises=Promises(
+            package=case.get("package", ""),
+            package_version=case.get("package_version", ""),
             wheel=case.get("wheel", ""),
             requires_torch=(
                 metadata_of([case["requires_torch"]], "").requires_torch if "requires_torch" in case else None

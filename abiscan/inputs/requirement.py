@@ -51,6 +51,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
     ``brings_cuda`` has the libraries of CUDA that the packages which it requires bring;
     ``brings_device`` says whether one of these brings torch a device, and so the kernels of its backend.
+    ``version`` is that of the package, empty if unknown;
     ``wheel`` is the file name of the wheel without its variant label, empty if unknown; ``variant`` what it says of its
     variant, None if it is of none.
     """
@@ -60,6 +61,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     python: str | None
     brings_cuda: frozenset[str] = frozenset()
     brings_device: bool = False
+    version: str = ""
     wheel: str = ""
     variant: WheelVariant | None = None
 
@@ -187,6 +189,7 @@ def metadata_of(
         python=_python_of(wheel_name),
         brings_cuda=brings_cuda,
         brings_device=device,
+        version=version,
         wheel=wheel_name,
         variant=variant,
     )

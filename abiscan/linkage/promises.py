@@ -64,6 +64,7 @@ class Promises(Struct, frozen=True, kw_only=True):
     """What the metadata of its package say about an extension.
 
     :ivar package: the name of the package, empty if unknown
+    :ivar package_version: its version, empty if unknown
     :ivar wheel: the file name of the wheel, empty if unknown
     :ivar requires_torch: the requirement on torch, None if there is none, or it is unknown
     :ivar declaration: what is declared, compared with all releases, if that is checked
@@ -71,6 +72,7 @@ class Promises(Struct, frozen=True, kw_only=True):
     """
 
     package: str = ""
+    package_version: str = ""
     wheel: str = ""
     requires_torch: TorchRequirement | None = None
     declaration: Declaration | None = None

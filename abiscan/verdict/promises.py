@@ -27,6 +27,7 @@ def promises_of(examined: ExaminedExtension, cpu: Cpu | None) -> Promises:
     required = metadata.requires_torch
     return Promises(
         package=package.name if package else "",
+        package_version=metadata.version,
         wheel=metadata.wheel,
         requires_torch=required if required and not required.admits_all else None,
         variant=_read_promise(examined, metadata.variant, cpu) if metadata.variant else None,
