@@ -118,3 +118,14 @@ def test_any_other_check_of_what_is_not_followed_passes(code: str) -> None:
     found = outcome(NOT_FOLLOWED + code)
     assert found.raised is None
     assert found.conditions == ()
+
+
+@pytest.mark.parametrize(("doubts", "usual"), [(1, None), (2, (2, 3)), (3, (3, 4))])
+def test_what_most_ways_end_in(doubts: int, usual: tuple[int, int] | None) -> None:
+    """One way has all checks pass, and each of the others has one of them fail."""
+    checks = (f"if torch.ops.p.unread() < {number}:\n    raise ImportError('no')\n" for number in range(doubts))
+    found = outcome(f"import torch\n{''.join(checks)}")
+    assert found.raised is Answer.UNKNOWN
+    end = found.usual_end
+    assert (end and (end.ways, end.of)) == usual
+    assert end is None or (end.raised.exception, end.raised.message) == ("ImportError", "no")
