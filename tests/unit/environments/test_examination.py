@@ -45,7 +45,13 @@ def test_what_imports_a_package_that_fails_fails_with_it(site: Path) -> None:
     utilities = {"__init__.py": "", "core/__init__.py": "", "core/imports.py": "class RequirementCache: ...\n"}
     files = {f"lightning_utilities/{path}": text for path, text in utilities.items()}
     install(site, "lightning-utilities", {}, requires="", files=files)
-    install(site, "packaging", {}, requires="", files={"packaging/__init__.py": "", "packaging/version.py": ""})
+    install(
+        site,
+        "packaging",
+        {},
+        requires="",
+        files={"packaging/__init__.py": "", "packaging/version.py": "class Version: ...\n"},
+    )
     metrics = (
         "import torch\nfrom lightning_utilities.core.imports import RequirementCache\n"
         "if RequirementCache('vision>=0.5,<2'):\n    import vision\n"
