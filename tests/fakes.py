@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from abiscan.binary.elf import MAGIC
+from abiscan.binary.loadable import MAGIC
 from tests.elf_builder import EM_X86_64, Elf, exports
 
 if sys.version_info >= (3, 14):

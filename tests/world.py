@@ -10,7 +10,9 @@ A case in ``cases/`` says what differs from ``BASE``, the world of a CPU build o
 out is empty. ``built_for`` are the releases that the extension can have been built for, ``classes`` those whose type
 information it has: each a name, its base (both mangled) and the number of its virtual functions. ``gpu`` has the GPUs
 and the driver to check for, and the code for GPUs, by operator; ``cpu`` the processors, and what each file uses;
-``variant`` what the wheel says of its variant, the first driver that runs it, and the features that its code has.
+``static_tls`` is the size of the thread-local variables that an object must have in the static block, ``refusal`` the
+words with which ``ld.so`` refuses its file. ``variant`` has what the wheel says of its variant, the first driver that
+runs it, and the features that its code has.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion
+from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion, ThreadVariables
+from abiscan.binary.loadable import Refusal
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import BaseTable, CxxClass, Slot
@@ -142,6 +145,10 @@ def shared_object(
     eager: int | None = None,
     copies: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
+    refusal: str | None = None,
+    isa_needed: int = 0,
+    static_tls: int = 0,
+    executable_stack: bool = False,
 ) -> SharedObject:
     """The facts of an object, from text."""
     definitions: dict[str, tuple[Definition, ...]] = {}
@@ -172,6 +179,11 @@ def shared_object(
         pybind11_python=tuple(pybind11_python),
         eager=eager,
         copies=copies or {},
+        refusal=Refusal(message=refusal) if refusal else None,
+        isa_needed=isa_needed,
+        thread_variables=ThreadVariables(size=static_tls, alignment=16, lead=0) if static_tls else None,
+        static_tls=((len(found), None),) if static_tls else (),
+        executable_stack=executable_stack,
     )
 
 

@@ -16,7 +16,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.binary.elf import MAGIC, Machine, SharedObject
+from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.loadable import MAGIC
 from abiscan.binary.machines import MACHINES
 from abiscan.regex import regex
 

@@ -17,7 +17,8 @@ import hashlib
 import mmap
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,14 +26,52 @@ from msgspec import Struct, field
 
 from abiscan import regular
 from abiscan.binary import by_lief
+from abiscan.binary.loadable import (
+    CRASH,
+    EHDR,
+    ET_DYN,
+    ET_EXEC,
+    MAGIC,
+    PAGE,
+    PF_W,
+    PF_X,
+    PHDR,
+    PT_DYNAMIC,
+    PT_GNU_EH_FRAME,
+    PT_GNU_RELRO,
+    PT_GNU_STACK,
+    PT_LOAD,
+    PT_NOTE,
+    PT_PHDR,
+    PT_TLS,
+    Refusal,
+    Segment,
+    failed_assertion,
+    overlay_segments,
+    read_isa_needed,
+    refuse_dynamic,
+    refuse_header,
+    refuse_mapping,
+    refuse_relocating,
+)
 from abiscan.binary.machines import MACHINES
 from abiscan.binary.machines import Machine as Machine  # noqa: PLC0414 - those who read an object name its machine
 from abiscan.binary.ownership import may_name_torch
-from abiscan.binary.symbols import HIDDEN_VERSION, SYMBOL, UNDEFINED, ElfSymbols, HashTable, Symbols
+from abiscan.binary.symbols import (
+    HIDDEN_VERSION,
+    SYMBOL,
+    UNDEFINED,
+    ElfSymbols,
+    HashTable,
+    NoHashTable,
+    OwnReferences,
+    Symbols,
+    SymbolTable,
+    SysvHashTable,
+    version_key,
+)
 from abiscan.errors import InputError, NotElfError
 from abiscan.regex import regex
-
-MAGIC: Final = b"\x7fELF"
 
 # Other formats of files that are named like shared objects, by their first bytes.
 _OTHER_FORMATS: Final = (
@@ -46,8 +85,6 @@ _OTHER_FORMATS: Final = (
     (b"/* GNU ld script", "a linker script"),
 )
 
-_EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")  # Elf64_Ehdr
-_PHDR: Final = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
 _DYN: Final = struct.Struct("<QQ")  # Elf64_Dyn: tag, value
 _NOTE: Final = struct.Struct("<III")  # Elf64_Nhdr: name size, descriptor size, type
 _VERNEED: Final = struct.Struct("<HHIII")  # Elf64_Verneed: version, count, file, aux, next
@@ -57,16 +94,21 @@ _VERDAUX: Final = struct.Struct("<II")  # Elf64_Verdaux: name, next
 _ELFCLASS64: Final = 2
 _ELFDATA2LSB: Final = 1
 _RELA_SIZE: Final = 24  # Elf64_Rela: offset, info, addend, eight bytes each
+_PF_ANY: Final = 7
+_TYPE: Final = 0xFFFF_FFFF  # of ``r_info``; the upper half is the symbol
+_ORDINARY: Final = {
+    machine: frozenset(machine.traits.lookups) - {machine.traits.static_tls} for machine in MACHINES.values()
+}
+_MOST_CHECKED: Final = 100_000  # relocations, in words of eight bytes: nobody crafts larger tables
 _STB_LOCAL, _STB_WEAK = 0, 2
-_DF_BIND_NOW: Final = 8
+_STV_INTERNAL, _STV_HIDDEN = 1, 2
+_DF_TEXTREL, _DF_BIND_NOW = 4, 8
 _DF_1_NOW, _DF_1_NODEFLIB, _DF_1_PIE = 1, 0x800, 0x0800_0000
-_ET_EXEC, _ET_DYN = 2, 3
-_PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_GNU_EH_FRAME = 1, 2, 4, 0x6474E550
-_PF_X, _PF_W = 1, 2
 _NT_GNU_BUILD_ID: Final = 3
 _MOST_SEGMENTS: Final = 1_000
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 _MUCH: Final = 1 << 22  # bytes of a file that are worth giving back
+_RECORD_VERSION: Final = 1  # VER_NEED_CURRENT, VER_DEF_CURRENT
 _VER_FLG_BASE: Final = 1
 _VER_FLG_WEAK: Final = 2
 
@@ -94,6 +136,8 @@ class Tag(enum.IntEnum):
     INIT = 12
     SONAME = 14
     RPATH = 15
+    PLTREL = 20
+    TEXTREL = 22
     JMPREL = 23
     BIND_NOW = 24
     INIT_ARRAY = 25
@@ -113,11 +157,23 @@ class Tag(enum.IntEnum):
 
 
 class SymbolVersion(NamedTuple):
-    """A version that a reference requires: ``GLIBC_2.14`` of the file ``libc.so.6`` (one Elf64_Vernaux)."""
+    """A version that a reference requires: ``GLIBC_2.14`` of the file ``libc.so.6`` (one Elf64_Vernaux).
+
+    :ivar file: empty if the object itself defines the version
+    :ivar hidden: whether no definition of the base version will do
+    :ivar hash: the stored hash, None if it is that of the name
+    """
 
     file: str
     name: str
     weak: bool = False
+    hidden: bool = False
+    hash: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is compared by: see ``version_key``."""
+        return self.name if self.hash is None else version_key(self.name, self.hash)
 
 
 class Reference(NamedTuple):
@@ -150,20 +206,16 @@ class SourceLine(NamedTuple):
     line: int
 
 
-class Segment(Struct, frozen=True, kw_only=True):
-    """A PT_LOAD segment.
+class ThreadVariables(Struct, frozen=True, kw_only=True):
+    """The block of thread-local variables of an object (PT_TLS).
 
-    :ivar address: where it lies in memory
-    :ivar size: the bytes that it has there: those of the file, then zeros
-    :ivar offset: where it begins in the file
-    :ivar file_size: the bytes that it has there
+    :ivar size: in bytes
+    :ivar lead: how far behind an aligned address it begins
     """
 
-    address: int
     size: int
-    offset: int
-    file_size: int
-    flags: int
+    alignment: int
+    lead: int
 
 
 class SharedObject(Struct, frozen=True, kw_only=True):
@@ -173,14 +225,26 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     :ivar rpath, runpath: the folders, with ``$ORIGIN`` as it is; an entry without a text is one empty folder
     :ivar filtees: libraries that are loaded along, in front of it
     :ivar skips_default_folders: whether the libraries that it needs are not looked for in the system's (NODEFLIB)
-    :ivar version_definitions: None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``
-    :ivar references: in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once
+    :ivar version_definitions: their ``version_key``; None if the object has no DT_VERDEF, which differs from an empty
+        one for ``ld.so``
+    :ivar references: in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once. For
+        what the object defines itself, see ``Symbols.find_lost``
     :ivar imports: all undefined names of the dynamic symbol table, even if no relocation uses them
     :ivar has_relr: whether relative relocations are packed (DT_RELR)
     :ivar eager: how many of the references, the first ones, a program binds at its start; None for all of them
         (BIND_NOW)
     :ivar copies: the data of libraries that a program copies into itself as it starts, by name, with the size that they
         had when it was linked; the program defines them, too
+    :ivar refusal: how ``ld.so`` gives up when it maps the file, None if it maps it
+    :ivar needs_record, definitions_record: the versions of the records of version needs, and the first one of version
+        definitions, that ``ld.so`` does not know; None if it knows them
+    :ivar is_versioned: whether ``ld.so`` reads the versions of its symbols
+    :ivar isa_needed: the levels of x86-64 that it requires, as bits of GNU_PROPERTY_X86_ISA_1_NEEDED
+    :ivar executable_stack: whether it requires one
+    :ivar thread_variables: None if it has none
+    :ivar static_tls: the references, None for one to the object itself, whose thread-local variables must lie in the
+        static block, each with the number of references before it
+    :ivar stop: where relocating it ends, whatever else is loaded: how many references come before, and how it ends
     """
 
     machine: Machine
@@ -202,6 +266,15 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     copies: Mapping[str, int] = field(default_factory=dict)
     filtees: tuple[Filtee, ...] = ()
     skips_default_folders: bool = False
+    refusal: Refusal | None = None
+    needs_record: int | None = None
+    definitions_record: int | None = None
+    is_versioned: bool = True
+    isa_needed: int = 0
+    executable_stack: bool = False
+    thread_variables: ThreadVariables | None = None
+    static_tls: tuple[tuple[int, Reference | None], ...] = ()
+    stop: tuple[int, Refusal] | None = None
 
     @property
     def python_modules(self) -> tuple[str, ...]:
@@ -231,7 +304,7 @@ def check_header(head: bytes, subject: str) -> None:
         raise NotElfError(
             subject, f"{describe_other_format(head)}, not a Linux shared object", "pass the .so or the wheel"
         )
-    if len(head) < _EHDR.size:
+    if len(head) < EHDR.size:
         raise NotElfError(subject, "truncated inside the ELF header", "download it again")
     if head[4] != _ELFCLASS64:
         raise NotElfError(subject, "a 32-bit ELF file; torch is 64-bit only", "pass the 64-bit build")
@@ -251,37 +324,65 @@ class ElfFile:
         self._unread = unread
         self._bytes = content
         self.data = memoryview(content)
-        header = _EHDR.unpack_from(self.data)
+        header = EHDR.unpack_from(self.data)
         file_type, machine, program_headers, count = header[1], header[2], header[5], header[10]
-        if file_type not in (_ET_DYN, _ET_EXEC):
+        if file_type not in (ET_DYN, ET_EXEC):
             raise NotElfError(subject, "an object file or core dump, not a shared object", "pass the linked .so")
         if machine not in MACHINES:
             raise NotElfError(
                 subject, f"built for {by_lief.machine_name(machine)}", "only x86_64 and aarch64 are supported"
             )
         self.machine = MACHINES[machine]
-        self.is_fixed = file_type == _ET_EXEC
-        if count > _MOST_SEGMENTS or program_headers + count * _PHDR.size > len(self.data):
+        self.is_fixed = file_type == ET_EXEC
+        if count > _MOST_SEGMENTS or program_headers + count * PHDR.size > len(self.data):
             raise NotElfError(subject, "truncated inside the program headers", "download it again")
         # Only what ld.so looks at: segments. Section headers may be stripped, or lie.
-        headers = list(_PHDR.iter_unpack(self.data[program_headers : program_headers + count * _PHDR.size]))
+        headers = list(PHDR.iter_unpack(self.data[program_headers : program_headers + count * PHDR.size]))
         self.segments = tuple(
             Segment(address=address, size=size, offset=offset, file_size=file_size, flags=flags)
             for kind, flags, offset, address, _, file_size, size, _ in headers
-            if kind == _PT_LOAD
+            if kind == PT_LOAD
         )
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
             raise NotElfError(subject, "truncated: a segment extends past the end of the file", "download it again")
+        self.segments = overlay_segments(self.segments)
         # Linkers may split the notes into several segments, one for each alignment.
-        self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_NOTE)
+        self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == PT_NOTE)
         self._exceptions = next(
-            ((h[3], self.data[h[2] : h[2] + h[5]]) for h in headers if h[0] == _PT_GNU_EH_FRAME), None
+            ((h[3], self.data[h[2] : h[2] + h[5]]) for h in headers if h[0] == PT_GNU_EH_FRAME), None
         )
-        section = next((self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_DYNAMIC), None)
-        if section is None:
+        # The last one counts, by its address. Files with debug information alone have one without bytes.
+        sections = [header for header in headers if header[0] == PT_DYNAMIC]
+        if not sections or not all(header[5] for header in sections):
             raise NotElfError(subject, "not a shared object: it has no dynamic section", "pass the linked .so")
-        self.entries = tuple(_dynamic_entries(section))
+        self.headers = headers
+        words = refuse_header(bytes(self.data[: EHDR.size])) or refuse_mapping(headers, is_fixed=self.is_fixed)
+        self.refusal = Refusal(message=words) if words else None
+        self.entries = () if words and not self.segments else tuple(_dynamic_entries(self.tail_at(sections[-1][3])))
         self.dynamic = dict(self.entries)
+        if self.refusal is None:
+            self.refusal = refuse_dynamic(self.dynamic, self._bloom_words)
+        if self.refusal is None and self._has_unreadable(headers):
+            self.refusal = CRASH
+
+    def _bloom_words(self) -> int:
+        return int.from_bytes(self.bytes_at(self.dynamic[Tag.GNU_HASH] + 8, 4), "little")
+
+    def _has_unreadable(self, headers: Iterable[tuple[int, ...]]) -> bool:
+        """Whether ``ld.so`` cannot read what it reads of every object."""
+        tables = [self.dynamic[tag] for tag in (Tag.SYMTAB, Tag.STRTAB) if tag in self.dynamic]
+        forbidden = [segment for segment in self.segments if not segment.flags & _PF_ANY]
+        return any(h[0] == PT_PHDR and not self._is_mapped(h[3]) for h in headers) or any(
+            0 <= table - segment.address < segment.size for table in tables for segment in forbidden
+        )
+
+    def is_in_file(self, address: int, size: int) -> bool:
+        """Whether bytes in memory are those of the file."""
+        return any(0 <= address - s.address <= s.file_size - size for s in self.segments)
+
+    def _is_mapped(self, address: int) -> bool:
+        """Whether anything of the object lies there in memory: whole pages are mapped."""
+        return any(s.address & -PAGE <= address < s.address + s.size + PAGE - 1 & -PAGE for s in self.segments)
 
     @property
     def is_program(self) -> bool:
@@ -306,7 +407,7 @@ class ElfFile:
         subject = subject or str(path)
         try:
             with regular.open_regular(path) as stream:
-                check_header(stream.read(_EHDR.size), subject)
+                check_header(stream.read(EHDR.size), subject)
                 content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise InputError(subject, f"cannot be read: {error.strerror or error}") from error
@@ -319,7 +420,7 @@ class ElfFile:
 
         :param unread: a part that is not to be read
         """
-        check_header(bytes(content[: _EHDR.size]), subject)
+        check_header(bytes(content[: EHDR.size]), subject)
         with _damage_reported(subject):
             return cls(content, subject, unread)
 
@@ -370,8 +471,8 @@ class ElfFile:
 
         Linkers put constants into segments of their own, or, if there are none, before and behind the code.
         """
-        segments = [segment for segment in self.segments if not segment.flags & _PF_X]
-        if any(not segment.flags & _PF_W for segment in segments):
+        segments = [segment for segment in self.segments if not segment.flags & PF_X]
+        if any(not segment.flags & PF_W for segment in segments):
             for segment in segments:
                 yield from self._read_parts(segment.offset, segment.offset + segment.file_size)
             return
@@ -428,7 +529,16 @@ class ElfFile:
 
         :raises NotElfError: the string table is not in the file
         """
-        return may_name_torch(bytes(self.table(Tag.STRTAB, Tag.STRSZ)))
+        return may_name_torch(self.strings())
+
+    def strings(self) -> bytes:
+        """Return the string table; its size is for tools, and ``ld.so`` does without.
+
+        :raises NotElfError: it is not in the file
+        """
+        if Tag.STRSZ in self.dynamic or Tag.STRTAB not in self.dynamic:
+            return bytes(self.table(Tag.STRTAB, Tag.STRSZ))
+        return bytes(self.tail_at(self.dynamic[Tag.STRTAB]))
 
     def sha256(self) -> str:
         """Return the hash of the whole file, in hexadecimal."""
@@ -439,8 +549,34 @@ class ElfFile:
 
         :raises NotElfError: a table is damaged
         """
-        with _damage_reported(self.subject):
-            return _Reader(self).read()
+        try:
+            with _damage_reported(self.subject):
+                return _Reader(self).read()
+        except NotElfError:
+            if self.refusal is None:
+                raise
+            return _refused_object(self.machine, self.refusal)
+
+
+def _refused_object(machine: Machine, refusal: Refusal) -> SharedObject:
+    """Return what is known of an object that ``ld.so`` does not map, and whose tables cannot be read."""
+    return SharedObject(
+        machine=machine,
+        executable=False,
+        soname=None,
+        needed=(),
+        rpath=(),
+        runpath=(),
+        build_id=None,
+        version_needs=(),
+        version_definitions=None,
+        symbols=SymbolTable({}),
+        references=(),
+        imports=frozenset(),
+        pybind11_internals=None,
+        pybind11_python=(),
+        refusal=refusal,
+    )
 
 
 def functions_in(address: int, table: memoryview) -> list[int]:
@@ -470,10 +606,25 @@ def _damage_reported(subject: str) -> Iterator[None]:
 
 
 def _dynamic_entries(section: memoryview) -> Iterator[tuple[int, int]]:
-    for tag, value in _DYN.iter_unpack(section[: len(section) // _DYN.size * _DYN.size]):
+    whole = len(section) // _DYN.size * _DYN.size
+    for tag, value in _DYN.iter_unpack(section[:whole]):
         if tag == 0:  # DT_NULL ends the section
             return
         yield tag, value
+    if rest := bytes(section[whole:]):  # behind the bytes of the file lie zeros
+        yield _DYN.unpack(rest.ljust(_DYN.size, b"\0"))
+
+
+class _Bound(Struct, kw_only=True):
+    """What relocating an object does, as far as the object alone tells.
+
+    :ivar numbers: of the relocations that the references come from
+    """
+
+    references: dict[tuple[str, SymbolVersion | None], Reference]
+    numbers: list[int]
+    static_tls: list[tuple[int, Reference | None]]
+    stop: tuple[int, Refusal] | None = None
 
 
 class _Reader:
@@ -482,14 +633,21 @@ class _Reader:
     def __init__(self, file: ElfFile) -> None:
         self.file = file
         # The order matters: versions and symbols have names, and the number of symbols may depend on the relocations.
-        self.strings = bytes(file.table(Tag.STRTAB, Tag.STRSZ))
-        self.version_definitions = self._version_definitions()
-        self.version_needs = self._version_needs()
+        self.strings = file.strings()
+        self.needs_record: int | None = None
+        self.definitions_record: int | None = None
+        self.definitions = list(self._version_definitions())
+        self.version_definitions = {index: key for index, key in self.definitions if index}
+        needs = list(self._version_needs())
+        self.version_needs = tuple(need for _, need in needs)
+        self.needs_by_index = dict(needs)
         self.hash_table = self._hash_table()
-        self.relocated, self.outside_table = self._relocated_symbols()
+        self.types: set[int] = set()
+        self.relocations, self.outside_table = self._read_relocations()
         self.copied = self._copied_symbols() if file.is_program else frozenset[int]()
 
     def read(self) -> SharedObject:
+        file = self.file
         table = self._symbol_table()
         # The first of the six words of each symbol is the offset of its name.
         names = memoryview(table).cast("I")[::6]
@@ -499,31 +657,46 @@ class _Reader:
         imports = frozenset(self._undefined_names(table))
         # The searches below read all data of the file.
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
-        references, at_start = self._read_references(table, versions)
+        bound = self._bind(table, versions)
         copied = {name: size for index in self.copied for name, size in [self._name_and_size(table, index)]}
+        has_versions = bool(self.version_needs) or Tag.VERDEF in file.dynamic
         return SharedObject(
-            machine=self.file.machine,
-            executable=self.file.is_program,
-            soname=self._read_name(self.file.dynamic[Tag.SONAME]) if Tag.SONAME in self.file.dynamic else None,
-            needed=tuple(self._read_name(value) for tag, value in self.file.entries if tag == Tag.NEEDED),
+            machine=file.machine,
+            executable=file.is_program,
+            soname=self._read_name(file.dynamic[Tag.SONAME]) if Tag.SONAME in file.dynamic else None,
+            needed=tuple(self._read_name(value) for tag, value in file.entries if tag == Tag.NEEDED),
             rpath=self._search_path(Tag.RPATH),
             runpath=self._search_path(Tag.RUNPATH),
             build_id=self._build_id(),
-            version_needs=tuple(self.version_needs.values()),
-            version_definitions=(
-                frozenset(self.version_definitions.values()) if Tag.VERDEF in self.file.dynamic else None
+            version_needs=self.version_needs,
+            version_definitions=frozenset(key for _, key in self.definitions) if Tag.VERDEF in file.dynamic else None,
+            symbols=ElfSymbols(
+                table,
+                versions if has_versions else bytes(len(versions)),  # an index without versions means nothing
+                {**{index: need.key for index, need in self.needs_by_index.items()}, **self.version_definitions},
+                self.strings,
+                self.hash_table or self._sysv_table(),
+                OwnReferences(self.relocations, self.copied, bound.numbers),
             ),
-            symbols=ElfSymbols(table, versions, self.version_definitions, self.strings, self.hash_table),
-            references=references,
+            references=tuple(bound.references.values()),
             imports=imports,
             # A pybind11 module imports Python symbols, so a CUDA library of a gigabyte need not be searched.
             pybind11_internals=self._pybind11_internals() if uses_python else None,
             pybind11_python=self._pybind11_python() if uses_python else (),
-            has_relr=Tag.RELR in self.file.dynamic,
-            eager=None if self.file.binds_now else at_start,
+            has_relr=Tag.RELR in file.dynamic,
+            eager=None if file.binds_now else bisect.bisect_left(bound.numbers, self.outside_table),
             copies=copied,
             filtees=tuple(self._list_filtees()),
-            skips_default_folders=bool(self.file.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_NODEFLIB),
+            skips_default_folders=bool(file.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_NODEFLIB),
+            refusal=file.refusal,
+            needs_record=self.needs_record,
+            definitions_record=self.definitions_record,
+            is_versioned=has_versions and Tag.VERSYM in file.dynamic,
+            isa_needed=self._isa_needed(),
+            executable_stack=self._has_executable_stack(),
+            thread_variables=self._thread_variables(),
+            static_tls=tuple(bound.static_tls),
+            stop=bound.stop,
         )
 
     def _read_name(self, offset: int) -> str:
@@ -568,40 +741,55 @@ class _Reader:
         address = self.file.dynamic.get(Tag.GNU_HASH)
         return HashTable(self.file.tail_at(address)) if address else None
 
+    def _sysv_table(self) -> SysvHashTable | NoHashTable:
+        address = self.file.dynamic.get(Tag.HASH)
+        return SysvHashTable(self.file.tail_at(address)) if address else NoHashTable()
+
     def _symbol_count(self) -> int:
         """Return the number of symbols, which the dynamic section does not have."""
-        # DT_HASH says it ("nchain", gABI chapter 5). DT_GNU_HASH only covers the symbols that can be looked up, which
-        # are the last ones; without any, only relocations tell how many there are.
+        # DT_GNU_HASH, which ld.so prefers, only covers the symbols that can be looked up, which are the last ones;
+        # without any, only relocations tell how many there are. DT_HASH says it ("nchain", gABI chapter 5).
+        count = (max(self.relocations, default=-1) >> 32) + 1
+        if self.hash_table is not None:
+            end = self.hash_table.first if self.hash_table.end is None else self.hash_table.end
+            # A chain without an end goes on behind the symbols, where linkers put their names.
+            symbols, names = self.file.dynamic.get(Tag.SYMTAB, 0), self.file.dynamic.get(Tag.STRTAB, 0)
+            return max(count, min(end, (names - symbols) // SYMBOL.size) if names > symbols else end)
         if address := self.file.dynamic.get(Tag.HASH):
-            return struct.unpack("<4xI", self.file.bytes_at(address, 8))[0]  # type: ignore[no-any-return]
-        first, end = (self.hash_table.first, self.hash_table.end) if self.hash_table else (0, None)
-        return max((first, *(index + 1 for index in self.relocated))) if end is None else end
+            return max(count, int.from_bytes(self.file.bytes_at(address, 8)[4:], "little"))
+        return count
 
-    def _relocated_symbols(self) -> tuple[list[int], int]:
-        """Return symbol indexes in the order of their relocations, each once, without 0 (no symbol).
+    def _read_relocations(self) -> tuple[array[int], int]:
+        """Return what the relocations do to which symbols (``r_info``), in their order, each once.
 
-        The number is that of the first ones, which have relocations outside the linkage table.
+        The number is that of the first ones, which are outside the linkage table.
         """
         # The order decides which missing symbol ld.so reports; a library has hundreds of thousands of relocations, so
-        # the column of symbols is taken out at once: the upper half of ``r_info``.
+        # the column is taken out at once.
         relative = self.file.dynamic.get(Tag.RELACOUNT, 0)  # so many at the beginning have no symbol
-        indexes: dict[int, None] = {0: None}
+        infos: dict[int, None] = {}
         counts: list[int] = []
-        for table in (
-            self.file.table(Tag.RELA, Tag.RELASZ)[relative * _RELA_SIZE :],
-            self.file.table(Tag.JMPREL, Tag.PLTRELSZ),
-        ):
-            words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
-            indexes.update(dict.fromkeys(words[3::6].tolist()))
-            counts.append(len(indexes))
-        return list(indexes)[1:], counts[0] - 1
+        for words in (self._relocation_words(Tag.RELA, Tag.RELASZ)[3 * relative :], self._linkage_words()):
+            infos.update(dict.fromkeys(words[1::3].tolist()))
+            counts.append(len(infos))
+            self.types.update(words.cast("B").cast("I")[2::6])
+        return array("Q", infos), counts[0]
+
+    def _relocation_words(self, address: Tag, size: Tag) -> memoryview:
+        """Return a table of relocations: offset, info and addend of each."""
+        table = self.file.table(address, size)
+        return table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("Q")
+
+    def _linkage_words(self) -> memoryview:
+        """Return the table of relocations for calls, which ``ld.so`` ignores without DT_PLTREL."""
+        if Tag.PLTREL not in self.file.dynamic:
+            return memoryview(b"").cast("Q")
+        return self._relocation_words(Tag.JMPREL, Tag.PLTRELSZ)
 
     def _copied_symbols(self) -> frozenset[int]:
         """Return the indexes of the symbols whose data a program copies into itself."""
-        table = self.file.table(Tag.RELA, Tag.RELASZ)
-        words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
-        kinds = zip(words[2::6].tolist(), words[3::6].tolist(), strict=True)
-        return frozenset(index for kind, index in kinds if kind == self.file.machine.traits.copy)
+        copy = self.file.machine.traits.copy
+        return frozenset(info >> 32 for info in self.relocations[: self.outside_table] if info & _TYPE == copy)
 
     def _name_and_size(self, table: bytes, index: int) -> tuple[str, int]:
         name, _, _, _, _, size = SYMBOL.unpack_from(table, index * SYMBOL.size)
@@ -616,32 +804,47 @@ class _Reader:
             if section == UNDEFINED:
                 yield self._read_name(name)
 
-    def _version_definitions(self) -> dict[int, str]:
-        return {
-            index: self._read_name(_VERDAUX.unpack_from(table, position + aux)[0])
+    def _version_definitions(self) -> Iterator[tuple[int, str]]:
+        """Yield the versions that the object defines (``version_key``), in order, with their indexes in DT_VERSYM."""
+        for table, position, (record, flags, index, count, stored, aux, _) in self._follow_chain(Tag.VERDEF, _VERDEF):
+            if record != _RECORD_VERSION:  # whoever looks for a version gets no further
+                self.definitions_record = record
+                break
             # The base definition is the name of the file, and no version of a symbol (VER_FLG_BASE).
-            for table, position, (_, flags, index, count, _, aux, _) in self._follow_chain(Tag.VERDEF, _VERDEF)
-            if count and not flags & _VER_FLG_BASE
-        }
+            is_base = bool(flags & _VER_FLG_BASE)
+            if count and not (is_base and index == 1):
+                name = self._read_name(_VERDAUX.unpack_from(table, position + aux)[0])
+                yield 0 if is_base else index & ~HIDDEN_VERSION, version_key(name, stored)
 
-    def _version_needs(self) -> dict[int, SymbolVersion]:
-        needs: dict[int, SymbolVersion] = {}
+    def _version_needs(self) -> Iterator[tuple[int, SymbolVersion]]:
+        """Yield the versions that the object needs, in order, with their indexes in DT_VERSYM."""
         left: int | None = None
-        for table, start, (_, count, file, first, _) in self._follow_chain(Tag.VERNEED, _VERNEED):
+        for table, start, (record, count, file, first, _) in self._follow_chain(Tag.VERNEED, _VERNEED):
+            if left is None and record != _RECORD_VERSION:  # ld.so looks at the first one only
+                self.needs_record = record
+                return
             position = start + first
             left = len(table) // _VERNAUX.size if left is None else left
             for _ in range(count):
                 left -= 1
                 if left < 0:  # they are not in each other's place, or reading them would take for ever
                     raise NotElfError(self.file.subject, "damaged: version needs overlap", "download it again")
-                _, flags, version_index, name, following = _VERNAUX.unpack_from(table, position)
-                version = SymbolVersion(self._read_name(file), self._read_name(name), bool(flags & _VER_FLG_WEAK))
+                stored, flags, index, name_at, following = _VERNAUX.unpack_from(table, position)
+                name = self._read_name(name_at)
                 # The index is that in DT_VERSYM, whose highest bit says that the version is hidden (LSB 5.0, 10.7).
-                needs[version_index & ~HIDDEN_VERSION] = version
+                yield (
+                    index & ~HIDDEN_VERSION,
+                    SymbolVersion(
+                        self._read_name(file),
+                        name,
+                        bool(flags & _VER_FLG_WEAK),
+                        bool(index & HIDDEN_VERSION),
+                        None if version_key(name, stored) == name else stored,
+                    ),
+                )
                 if not following:
                     break
                 position += following
-        return needs
 
     def _follow_chain(self, tag: Tag, entry: struct.Struct) -> Iterator[tuple[memoryview, int, tuple[int, ...]]]:
         """Yield the entries of a version table, with the table and the offset of each; the last field links to the
@@ -663,28 +866,153 @@ class _Reader:
         address = self.file.dynamic.get(Tag.VERSYM)
         return memoryview(bytes(self.file.bytes_at(address, 2 * count)) if address else bytes(2 * count)).cast("H")
 
-    def _read_references(self, table: bytes, versions: Sequence[int]) -> tuple[tuple[Reference, ...], int]:
-        """Return the references, and how many of them are outside the linkage table: the first ones."""
-        at_start = 0
-        references: dict[tuple[str, SymbolVersion | None], Reference] = {}
+    def _bind(self, table: bytes, versions: Sequence[int]) -> _Bound:
+        """Return what relocating the object looks up, in order, and where that ends (glibc, ``elf_machine_rela``)."""
+        traits, relocations = self.file.machine.traits, self.relocations
+        # Relocations of most files are of these types; any others have to be told apart.
+        others = self.types.difference(_ORDINARY[self.file.machine])
+        # glibc points to nothing where an object has indexes of versions, and no versions.
+        lost_versions = Tag.VERSYM in self.file.dynamic and not (self.needs_by_index or Tag.VERDEF in self.file.dynamic)
+        end, stop = self._find_unwritable()
         sections = memoryview(table).cast("H")[3::12]
-        if max(self.relocated, default=0) >= len(sections):
-            raise NotElfError(self.file.subject, "damaged: a relocation refers to no symbol", "download it again")
-        for number, index in enumerate(self.relocated):
-            # What the object defines itself need not be found elsewhere, except for the data that a program copies.
-            if sections[index] != UNDEFINED and index not in self.copied:
+        bound = _Bound(references={}, numbers=[], static_tls=[])
+        numbers: Iterable[int] = range(len(relocations))
+        if end == 0:
+            numbers = ()
+        elif not others and not lost_versions:
+            # What the object defines itself need not be found elsewhere, but for the data that a program copies.
+            copied = self.copied
+            numbers = [
+                number
+                for number, info in enumerate(relocations)
+                if sections[info >> 32] == UNDEFINED or info >> 32 in copied
+            ]
+        for number in numbers:
+            if end is not None and number >= end:
+                break
+            info = relocations[number]
+            index, kind = info >> 32, info & _TYPE
+            if kind in traits.plain:
                 continue
-            name_at, info, _, _, _, _ = SYMBOL.unpack_from(table, index * SYMBOL.size)
-            binding = info >> 4
-            if binding == _STB_LOCAL:
-                continue
-            name = self._read_name(name_at)
-            version = self.version_needs.get(versions[index] & ~HIDDEN_VERSION)
+            if lost_versions and index and versions[index] & ~HIDDEN_VERSION:
+                stop = CRASH
+                break
+            reference = self._read_reference(table, versions, index)
+            is_own = sections[index] != UNDEFINED and index not in self.copied
             # Each once, at the place of its first relocation: that is where a load fails.
-            references.setdefault((name, version), Reference(name, version, binding == _STB_WEAK))
-            if number < self.outside_table:
-                at_start = len(references)
-        return tuple(references.values()), at_start
+            if reference and not is_own and (reference.name, reference.version) not in bound.references:
+                bound.references[reference.name, reference.version] = reference
+                bound.numbers.append(number)
+            if kind == traits.static_tls:
+                bound.static_tls.append((len(bound.references), reference))
+            elif kind in others and kind not in traits.other_lookups:
+                digits = f"{kind:02x}" if kind <= 0xFF else f"{kind:08x}"
+                stop = Refusal(message=f"unexpected reloc type 0x{digits}")
+                break
+        else:
+            stop = stop or self._refuse_protection()
+        bound.stop = (len(bound.references), stop) if stop else None
+        return bound
+
+    def _read_reference(self, table: bytes, versions: Sequence[int], index: int) -> Reference | None:
+        """Return what a symbol refers to; None if it is the object's own, and nobody looks it up."""
+        if not index:
+            return None
+        name_at, info, visibility, _, _, _ = SYMBOL.unpack_from(table, index * SYMBOL.size)
+        if info >> 4 == _STB_LOCAL or visibility & 3 in (_STV_INTERNAL, _STV_HIDDEN):
+            return None
+        number = versions[index] & ~HIDDEN_VERSION
+        version = self.needs_by_index.get(number)
+        if version is None and number in self.version_definitions:
+            version = SymbolVersion("", self.version_definitions[number])
+        if version is not None and version.hash == 0:  # as if it had none
+            version = None
+        return Reference(self._read_name(name_at), version, info >> 4 == _STB_WEAK)
+
+    def _find_unwritable(self) -> tuple[int | None, Refusal | None]:
+        """Return how many of the relocations are done before one ends the process, and how; None for all of them."""
+        file = self.file
+        if refusal := refuse_relocating(file.dynamic):
+            return 0, refusal
+        tables = [self._relocation_words(Tag.RELA, Tag.RELASZ), self._linkage_words()]
+        relative = file.dynamic.get(Tag.RELACOUNT, 0)
+        if sum(map(len, tables)) > _MOST_CHECKED:
+            return None, None
+        kind = file.machine.traits.relative
+        if kind is not None and any(info & _TYPE not in (kind, 38) for info in set(tables[0][1 : 3 * relative : 3])):
+            condition = "ELFW(R_TYPE) (reloc->r_info) == R_X86_64_RELATIVE"
+            return 0, failed_assertion("../sysdeps/x86_64/dl-machine.h", "elf_machine_rela_relative", condition)
+        text_relocations = Tag.TEXTREL in file.dynamic or file.dynamic.get(Tag.FLAGS, 0) & _DF_TEXTREL
+        writable = [
+            range(segment.address & -PAGE, (segment.address + segment.size + PAGE - 1 & -PAGE) - 7)
+            for segment in file.segments
+            if text_relocations or segment.flags & PF_W
+        ]
+        if any(not any(place in part for part in writable) for place in self._packed_places()):
+            return 0, CRASH
+        done = 0
+        for table in tables:
+            places = table[::3].tolist()
+            # Nearly always, one segment has all places: then the first and the last tell.
+            if places and not any(min(places) in part and max(places) in part for part in writable):
+                for number, place in enumerate(places):
+                    unused = table[3 * number + 1] & _TYPE == 0
+                    if not unused and not any(place in part for part in writable):
+                        if number < relative and table is tables[0]:
+                            return 0, CRASH
+                        before = {*table[3 * relative * (table is tables[0]) + 1 : 3 * number : 3].tolist()}
+                        return len({*self.relocations[:done], *before}), CRASH
+            done = self.outside_table
+        return None, None
+
+    def _packed_places(self) -> Iterator[int]:
+        """Yield the first and the last places that each entry of the packed relocations changes (gABI, DT_RELR)."""
+        words = self.file.table(Tag.RELR, Tag.RELRSZ)
+        place = 0
+        for word in words[: len(words) // 8 * 8].cast("Q"):
+            if word & 1 == 0:
+                yield word
+                place = word + 8
+            elif word > 1:
+                yield place
+                yield place + 8 * (word.bit_length() - 2)
+                place += 8 * 63
+            else:
+                place += 8 * 63
+
+    def _refuse_protection(self) -> Refusal | None:
+        """Return the words for data that cannot be protected once it is relocated: they lie outside of the object."""
+        part = next((header for header in reversed(self.file.headers) if header[0] == PT_GNU_RELRO), None)
+        if part is None or not part[6] or not self.file.segments:
+            return None
+        start, end = part[3] & -PAGE, part[3] + part[6] & -PAGE
+        first, last = self.file.segments[0], self.file.segments[-1]
+        if start == end or first.address & -PAGE <= start < end <= last.address + last.size + PAGE - 1 & -PAGE:
+            return None
+        words = "cannot apply additional memory protection after relocation: Cannot allocate memory"
+        return Refusal(message=words)
+
+    def _thread_variables(self) -> ThreadVariables | None:
+        block = next((header for header in reversed(self.file.headers) if header[0] == PT_TLS and header[6]), None)
+        if block is None:
+            return None
+        _, _, _, address, _, _, size, alignment = block
+        return ThreadVariables(size=size, alignment=alignment, lead=address & alignment - 1 if alignment else 0)
+
+    def _has_executable_stack(self) -> bool:
+        """Whether the object asks for a stack that code may run on; on x86-64, also by not saying anything."""
+        flags = [header[1] for header in self.file.headers if header[0] == PT_GNU_STACK]
+        return bool(flags[-1] & PF_X) if flags else self.file.machine is Machine.X86_64
+
+    def _isa_needed(self) -> int:
+        """Return the levels of x86-64 that the object requires, as bits."""
+        if self.file.machine is Machine.X86_64:
+            for header in reversed(self.file.headers):
+                if header[0] == PT_NOTE and header[7] == 8 and self.file.is_in_file(header[3], header[6]):
+                    needed = read_isa_needed(self.file.bytes_at(header[3], header[6]), header[7])
+                    if needed is not None:
+                        return needed
+        return 0
 
     def _pybind11_internals(self) -> str | None:
         position = next(self.file.find_in_data(_PYBIND11_INTERNALS_PREFIX), None)

@@ -30,7 +30,11 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
 
     :ivar elf: ``e_machine``
     :ivar copy: the type of copy relocations
-    :ivar lookups: the types of relocations that look up a symbol
+    :ivar lookups: the types of relocations that linkers write to look up a symbol
+    :ivar other_lookups: those that ``ld.so`` knows as well
+    :ivar plain: those without a symbol
+    :ivar relative: the one that RELACOUNT counts; None if ``ld.so`` does not insist on it
+    :ivar static_tls: the one that needs room in the static block of thread-local variables
     :ivar pe: the machine of a PE file, as lief names it
     :ivar macho: the processor of a Mach-O file, as lief names it
     :ivar windows: what Python says on Windows (``platform.machine()``)
@@ -44,6 +48,10 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
     elf: int
     copy: int
     lookups: tuple[int, ...]
+    other_lookups: tuple[int, ...]
+    plain: tuple[int, ...]
+    relative: int | None
+    static_tls: int
     pe: str
     macho: str
     windows: str
@@ -59,6 +67,11 @@ _TRAITS: Final = {
         elf=62,  # EM_X86_64
         copy=5,  # R_X86_64_COPY
         lookups=(1, 6, 7, 16, 17, 18),  # R_X86_64_64, GLOB_DAT, JUMP_SLOT, DTPMOD64, DTPOFF64, TPOFF64
+        # R_X86_64_PC32, COPY, 32, SIZE32, SIZE64, TLSDESC, IRELATIVE
+        other_lookups=(2, 5, 10, 32, 33, 36, 37),
+        plain=(0, 8, 38),  # R_X86_64_NONE, RELATIVE, RELATIVE64
+        relative=8,
+        static_tls=18,
         pe="AMD64",
         macho="X86_64",
         windows="AMD64",
@@ -73,6 +86,10 @@ _TRAITS: Final = {
         copy=1024,  # R_AARCH64_COPY
         # R_AARCH64_ABS64, GLOB_DAT, JUMP_SLOT, TLS_DTPMOD, TLS_DTPREL, TLS_TPREL, TLSDESC
         lookups=(257, 1025, 1026, 1028, 1029, 1030, 1031),
+        other_lookups=(258, 1024, 1032),  # R_AARCH64_ABS32, COPY, IRELATIVE
+        plain=(0, 1027),  # R_AARCH64_NONE, RELATIVE
+        relative=None,
+        static_tls=1030,
         pe="ARM64",
         macho="ARM64",
         windows="ARM64",

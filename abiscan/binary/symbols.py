@@ -6,11 +6,14 @@ takes longer than everything else that is read of it. Terms and layouts are thos
 
 from __future__ import annotations
 
+import bisect
 import functools
 import operator
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
+
+from msgspec import Struct
 
 SYMBOL: Final = struct.Struct("<IBBHQQ")
 """Elf64_Sym: name, info (binding and type), other (visibility), section, value, size."""
@@ -18,18 +21,22 @@ SYMBOL: Final = struct.Struct("<IBBHQQ")
 UNDEFINED: Final = 0  # SHN_UNDEF
 HIDDEN_VERSION: Final = 0x8000
 _SHN_ABS: Final = 0xFFF1
-_STB_LOCAL: Final = 0
+_BINDINGS: Final = frozenset((1, 2, 10))  # STB_GLOBAL, STB_WEAK, STB_GNU_UNIQUE
+_TYPES: Final = frozenset((0, 1, 2, 5, 6, 10))  # STT_NOTYPE, OBJECT, FUNC, COMMON, TLS, GNU_IFUNC
 _STT_TLS: Final = 6
-_STV_DEFAULT, _STV_PROTECTED = 0, 3
+_STB_LOCAL, _STB_WEAK = 0, 2
+_UNSEEN: Final = frozenset((1, 2))  # STV_INTERNAL, STV_HIDDEN
 _HASH_HEADER: Final = struct.Struct("<4I")  # buckets, first hashed symbol, words of the Bloom filter, its shift
+_SYSV_HEADER: Final = struct.Struct("<2I")  # buckets, symbols
 _END_OF_CHAIN: Final = 1
+_MOST_HASHED: Final = 256
 _SYMBOLS_PER_LOOKUP: Final = 4  # as long as one lookup takes, which is mostly the hash, so many symbols are decoded
 
 
 class Definition(NamedTuple):
     """One definition of a symbol that other objects can bind to.
 
-    :ivar version: None if the object has no versions, or the symbol belongs to the base version
+    :ivar version: its ``version_key``; None if the object has no versions, or the symbol belongs to the base version
     :ivar hidden: whether only a reference to exactly that version reaches it (``name@VERSION`` rather than
         ``name@@VERSION``)
     :ivar version_index: the symbol's index into the version tables, without the hidden bit
@@ -52,6 +59,22 @@ class Symbols(Protocol):
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Yield the names that begin with ``prefix``, in any order."""
+
+    def find_lost(self) -> Iterator[LostSymbol]:
+        """Yield what the object defines and refers to, and ``ld.so`` does not find in it, in the order of use."""
+
+
+class LostSymbol(Struct, frozen=True, kw_only=True):
+    """A symbol that the object defines and refers to, and that its hash table does not lead to.
+
+    :ivar place: how many references of the object come before the one to it
+    :ivar version: its ``version_key``
+    """
+
+    name: str
+    version: str | None
+    weak: bool
+    place: int
 
 
 class SymbolTable(Mapping[str, tuple[Definition, ...]]):
@@ -78,6 +101,29 @@ class SymbolTable(Mapping[str, tuple[Definition, ...]]):
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Yield the names that begin with ``prefix``."""
         return (name for name in self._definitions if name.startswith(prefix))
+
+    def find_lost(self) -> Iterator[LostSymbol]:
+        """Yield nothing: every definition is found."""
+        return iter(())
+
+
+def version_key(name: str, stored_hash: int) -> str:
+    """Return what a version is compared by: its name, together with its hash if that is not the one of the name.
+
+    ``ld.so`` compares the hash that is stored with a version, and then the name (glibc, ``match_symbol`` in
+    elf/dl-version.c, ``check_match`` in elf/dl-lookup.c).
+    """
+    return name if sysv_hash(name.encode("utf-8", "surrogatepass")) == stored_hash else f"{name}#{stored_hash:08x}"
+
+
+class Lookup(Protocol):
+    """A hash table: which symbols may have a given name."""
+
+    def symbols(self, name: bytes) -> Iterator[int]:
+        """Yield the indexes of the symbols that the table leads to from ``name``."""
+
+    def find_missing(self, symbols: Collection[int], name_of: Callable[[int], bytes]) -> Iterator[int]:
+        """Yield those of some symbols that the table does not lead to from their names."""
 
 
 class HashTable:
@@ -126,7 +172,7 @@ class HashTable:
         value = _bernstein_hash(name)
         # Most names that are looked up are not there: two bits of the filter say so for nearly all of them.
         word = self._bloom[value >> 6 & len(self._bloom) - 1]  # the number of words is a power of two
-        if not word >> (value & 63) & word >> (value >> self._shift & 63) & 1:
+        if not word >> (value & 63) & word >> (value >> (self._shift & 31) & 63) & 1:
             return
         index = self._buckets[value % len(self._buckets)]
         if index < self.first:  # an empty chain
@@ -137,6 +183,36 @@ class HashTable:
             if hashed & _END_OF_CHAIN:
                 return
             index += 1
+
+    def find_missing(self, symbols: Collection[int], name_of: Callable[[int], bytes]) -> Iterator[int]:
+        """Yield the symbols that their names do not lead to: none, in a table that a linker wrote."""
+        if not self._bloom or not self._buckets:
+            yield from symbols
+            return
+        # The chain has the hash of each symbol, but for its last bit. To hash the names of thousands of symbols would
+        # take longer than all else that is read of the file: there, the table need only agree with itself.
+        are_hashed = len(symbols) <= _MOST_HASHED
+        first, chains = self.first, self._chains
+        for index in symbols:
+            stored = chains[index - first] if first <= index < first + len(chains) else None
+            if stored is None:
+                yield index
+            elif are_hashed:
+                value = _bernstein_hash(name_of(index))
+                if (value ^ stored) >> 1 or not self._is_reached(index, value):
+                    yield index
+            elif not self._is_reached(index, stored) and not self._is_reached(index, stored ^ 1):
+                yield index
+
+    def _is_reached(self, index: int, value: int) -> bool:
+        """Whether whoever looks for a hash comes to a symbol."""
+        start = self._buckets[value % len(self._buckets)]
+        if not self.first <= start <= index:
+            return False
+        while start < index and not self._chains[start - self.first] & _END_OF_CHAIN:
+            start += 1
+        word = self._bloom[value >> 6 & len(self._bloom) - 1]
+        return start == index and bool(word >> (value & 63) & word >> (value >> (self._shift & 31) & 63) & 1)
 
 
 _HASHED_AT_ONCE: Final = 256
@@ -155,17 +231,86 @@ def _bernstein_hash(name: bytes) -> int:
     return value
 
 
+class SysvHashTable:
+    """The table of DT_HASH, which ``ld.so`` uses for an object without DT_GNU_HASH.
+
+    :param table: its bytes, and whatever follows them in the segment
+    :raises struct.error: it is truncated
+    """
+
+    __slots__ = ("_buckets", "_chains")
+
+    def __init__(self, table: memoryview) -> None:
+        buckets, symbols = _SYSV_HEADER.unpack_from(table)
+        words = table[_SYSV_HEADER.size : _SYSV_HEADER.size + 4 * (buckets + symbols)]
+        if len(words) < 4 * (buckets + symbols):
+            raise struct.error("the hash table is truncated")
+        self._buckets = words[: 4 * buckets].cast("I").tolist()
+        self._chains = words[4 * buckets :].cast("I").tolist()
+
+    def symbols(self, name: bytes) -> Iterator[int]:
+        """Yield the indexes of the symbols in the chain of ``name``."""
+        if not self._buckets:
+            return
+        index = self._buckets[sysv_hash(name) % len(self._buckets)]
+        for _ in self._chains:  # a chain that comes back to its beginning would never end
+            if not 0 < index < len(self._chains):
+                return
+            yield index
+            index = self._chains[index]
+
+    def find_missing(self, symbols: Collection[int], name_of: Callable[[int], bytes]) -> Iterator[int]:
+        """Yield the symbols that are not in the chains of their names."""
+        return (index for index in symbols if index not in self.symbols(name_of(index)))
+
+
+class NoHashTable:
+    """No table: ``ld.so`` finds no symbol of such an object."""
+
+    def symbols(self, _: bytes) -> Iterator[int]:
+        """Yield nothing."""
+        return iter(())
+
+    def find_missing(self, symbols: Collection[int], _: Callable[[int], bytes]) -> Iterator[int]:
+        """Yield all symbols."""
+        return iter(symbols)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def sysv_hash(name: bytes) -> int:
+    """Return the hash of DT_HASH and of versions (gABI, chapter 5)."""
+    value = 0
+    for byte in name:
+        value = (value << 4) + byte
+        high = value & 0xF000_0000
+        value = (value ^ high >> 24) & 0x0FFF_FFFF
+    return value
+
+
+class OwnReferences(Struct, frozen=True):
+    """What an object does to symbols, its own among them.
+
+    :ivar relocations: ``r_info`` of each kind of relocation, in order
+    :ivar copied: the symbols that a program copies from libraries
+    :ivar references: the numbers of those relocations that the references of the object come from
+    """
+
+    relocations: Sequence[int]
+    copied: frozenset[int]
+    references: Sequence[int]
+
+
 class ElfSymbols(SymbolTable):
     """``Symbols`` of a file: looked up in its hash table, until decoding the whole table would have been faster.
 
     :param table: the dynamic symbol table
     :param versions: the DT_VERSYM entry of each symbol
-    :param version_names: the versions that the object defines, by index
+    :param version_names: the versions that the object defines or needs, by index
     :param strings: the string table, in which each of the names has an end
-    :param hash_table: None if the object has no DT_GNU_HASH
+    :param hash_table: what names are looked up in
     """
 
-    __slots__ = ("_hash_table", "_lookups_left", "_strings", "_table", "_version_names", "_versions")
+    __slots__ = ("_hash_table", "_lookups_left", "_own", "_strings", "_table", "_version_names", "_versions")
 
     def __init__(
         self,
@@ -173,10 +318,11 @@ class ElfSymbols(SymbolTable):
         versions: Sequence[int],
         version_names: Mapping[int, str],
         strings: bytes,
-        hash_table: HashTable | None,
+        hash_table: Lookup,
+        own: OwnReferences,
     ) -> None:
         self._table, self._versions, self._version_names = table, versions, version_names
-        self._strings, self._hash_table = strings, hash_table
+        self._strings, self._hash_table, self._own = strings, hash_table, own
         self._lookups_left = len(versions) // _SYMBOLS_PER_LOOKUP
 
     def __getattr__(self, name: str) -> Mapping[str, tuple[Definition, ...]]:
@@ -184,24 +330,56 @@ class ElfSymbols(SymbolTable):
             raise AttributeError(name)
         # Found missing as an attribute, so that those who look names up by hash never pay for all of them.
         self._definitions = self._decode_all()
-        self._hash_table, self._table, self._versions = None, b"", ()
         return self._definitions
 
     def find(self, name: str) -> tuple[Definition, ...]:
         """Return the definitions of ``name``."""
         # A name that is not UTF-8 is written with backslashes, and the bytes that these stand for are not known.
-        if self._hash_table is None or self._lookups_left <= 0 or "\\" in name:
+        if "\\" in name:
             return self._definitions.get(name, ())
+        # What is not there at all is told faster by the decoded table; what is may still be out of reach.
+        if self._lookups_left <= 0 and name not in self._definitions:
+            return ()
         self._lookups_left -= 1
         encoded = name.encode("utf-8", "surrogatepass") + b"\0"
         # Equal hashes do not mean equal names, and a name may have several versions: look at the whole chain.
         definitions: list[Definition] = []
         for index in self._hash_table.symbols(encoded[:-1]):
-            self._lookups_left -= 1  # the chains of a hostile table are long
+            self._lookups_left -= 1  # the chains of a hostile table are long, and lead anywhere
+            if index >= len(self._versions):
+                continue
             symbol = SYMBOL.unpack_from(self._table, index * SYMBOL.size)
             if self._strings.startswith(encoded, symbol[0]):
                 definitions += self._read_definition(symbol, self._versions[index])
         return tuple(definitions)
+
+    def find_lost(self) -> Iterator[LostSymbol]:
+        """Yield the symbols of its own that the object refers to, and that its hash table does not lead to."""
+        unpack, table, count = SYMBOL.unpack_from, self._table, len(self._versions)
+        own: list[int] = []
+        lost: set[int] = set()
+        relocated = [info >> 32 for info in self._own.relocations]
+        for index in dict.fromkeys(relocated):
+            if index >= count:  # an object without symbols, at which ld.so ends
+                return
+            symbol = unpack(table, index * SYMBOL.size)
+            # Local symbols, and those that nobody else sees, are not looked up (glibc, ``resolve_map``).
+            if symbol[3] != UNDEFINED and symbol[1] >> 4 != _STB_LOCAL and symbol[2] & 3 not in _UNSEEN:
+                own.append(index)
+                if not _is_definition(symbol):
+                    lost.add(index)
+        lost.update(self._hash_table.find_missing(own, self._name_of))
+        for index in filter((lost - self._own.copied).__contains__, own):
+            yield LostSymbol(
+                name=self._name_of(index).decode("utf-8", "backslashreplace"),
+                version=self._version_names.get(self._versions[index] & ~HIDDEN_VERSION),
+                weak=table[index * SYMBOL.size + 4] >> 4 == _STB_WEAK,
+                place=bisect.bisect_left(self._own.references, relocated.index(index)),
+            )
+
+    def _name_of(self, index: int) -> bytes:
+        start = SYMBOL.unpack_from(self._table, index * SYMBOL.size)[0]
+        return self._strings[start : self._strings.find(b"\0", start)]
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Yield the names that begin with ``prefix``."""
@@ -218,16 +396,23 @@ class ElfSymbols(SymbolTable):
         return definitions
 
     def _read_definition(self, symbol: tuple[int, ...], version: int) -> tuple[Definition, ...]:
-        """Return what a symbol defines, if anything.
-
-        ``ld.so`` binds (glibc, ``do_lookup_x``) to symbols that are defined, global or weak, with default or protected
-        visibility; a value of zero is valid only for thread-local and absolute symbols.
-        """
-        _, info, visibility, section, value, size = symbol
-        if section == UNDEFINED or info >> 4 == _STB_LOCAL or visibility & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
-            return ()
-        kind = info & 0xF
-        if not value and kind != _STT_TLS and section != _SHN_ABS:
+        """Return what a symbol defines, if anything."""
+        if not _is_definition(symbol):
             return ()
         index = version & ~HIDDEN_VERSION
-        return (Definition(self._version_names.get(index), bool(version & HIDDEN_VERSION), index, kind, size),)
+        key = self._version_names.get(index)
+        return (Definition(key, bool(version & HIDDEN_VERSION), index, symbol[1] & 0xF, symbol[5]),)
+
+
+def _is_definition(symbol: tuple[int, ...]) -> bool:
+    """Whether ``ld.so`` binds to a symbol.
+
+    It does (glibc, ``do_lookup_x``) to symbols that are defined, global or weak, with default or protected visibility;
+    a value of zero is valid only for thread-local and absolute symbols. Of the types, ``check_match`` takes those of
+    code and data.
+    """
+    _, info, visibility, section, value, _ = symbol
+    if section == UNDEFINED or info >> 4 not in _BINDINGS or visibility & 3 in _UNSEEN:
+        return False
+    kind = info & 0xF
+    return kind in _TYPES and bool(value or kind == _STT_TLS or section == _SHN_ABS)

@@ -140,6 +140,12 @@ def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     return level, tuple(sorted(beyond))
 
 
+def isa_levels(cpu: Cpu) -> int:
+    """Return the levels of x86-64 that a processor has, as bits of GNU_PROPERTY_X86_ISA_1_NEEDED (x86-64 psABI)."""
+    _, features_by_name = _list_models()[0]
+    return sum(1 << bit for bit, level in enumerate(_LEVELS) if not cpu.lacks(features_by_name[level]))
+
+
 def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
     """Return what all known processors with a flag of Linux have; None if there are none."""
     if flag in ARCHITECTURES[machine].baseline_flags:

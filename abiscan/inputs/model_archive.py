@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from abiscan.binary.elf import MAGIC, ElfFile
+from abiscan.binary.elf import ElfFile
+from abiscan.binary.loadable import MAGIC
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import UNPACKING, unreadable_error

@@ -11,8 +11,9 @@ from typing import IO, TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
+from abiscan.binary.elf import SharedObject, SourceLine
 from abiscan.binary.image import is_image
+from abiscan.binary.loadable import MAGIC
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import observed_fs, package_files, variants

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from abiscan.binary.deflate import known_end
-from abiscan.binary.elf import MAGIC
+from abiscan.binary.loadable import MAGIC
 
 WORTHWHILE: Final = 1 << 20
 """The size of a deflated library from which on this takes less than reading all of it."""

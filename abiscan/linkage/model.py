@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
+from abiscan.cpu.processors import Cpu
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
@@ -49,6 +50,7 @@ class Process(Struct, frozen=True, kw_only=True, eq=False):
     :ivar modules: all modules, in load order
     :ivar global_scope: those whose symbols every later object sees
     :ivar names: the modules by the names under which a ``needed`` entry finds them without a search
+    :ivar cpus: the processors that it runs on, empty if unknown
     """
 
     has_python: bool
@@ -56,6 +58,7 @@ class Process(Struct, frozen=True, kw_only=True, eq=False):
     modules: tuple[Module, ...] = ()
     global_scope: tuple[Module, ...] = ()
     names: dict[str, Module] = field(default_factory=dict)
+    cpus: tuple[Cpu, ...] = ()
 
 
 class Absence(enum.Enum):
@@ -207,6 +210,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
     :ivar error: the error that ends the load, None if it succeeds
     :ivar call_error: the error of the first call, in the order of its linkage table, that ends a program which starts
     :ivar resized: the copies of data that are too small
+    :ivar refused: the modules at which ``ld.so`` gives up whatever else is loaded, and its words
     """
 
     closure: Closure
@@ -216,3 +220,4 @@ class Resolution(Struct, frozen=True, kw_only=True):
     error: LoadError | None
     call_error: LoadError | None = None
     resized: tuple[ResizedCopy, ...] = ()
+    refused: tuple[LoadError, ...] = ()

@@ -7,15 +7,18 @@ in one object the first unresolved relocation is the one named.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from abiscan.binary.elf import Reference, SharedObject
+from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
+from abiscan.binary.loadable import CRASH, NOT_OPENABLE, Refusal, failed_assertion
 from abiscan.binary.ownership import (
     is_cxx_library,
     is_cxx_symbol,
@@ -25,6 +28,7 @@ from abiscan.binary.ownership import (
     is_torch_symbol,
 )
 from abiscan.binary.symbols import Definition
+from abiscan.cpu.processors import isa_levels
 from abiscan.linkage.model import (
     Absence,
     Closure,
@@ -46,6 +50,13 @@ _log = logging.getLogger("abiscan.linkage")
 
 _UNDEFINED: Final = "undefined symbol: "
 _LIBPYTHON: Final = "libpython"
+_WITH_ISA_LEVELS: Final = "GLIBC_2.33"  # from which on glibc compares the levels of x86-64
+_WITHOUT_EXECUTABLE_STACKS: Final = "GLIBC_2.41"  # from which on ``dlopen`` makes no stack executable
+_BASELINE: Final = 1
+_ISA_LEVELS: Final = 0xF  # all that exist: baseline, v2, v3, v4
+ISA_LEVEL: Final = "CPU ISA level is lower than required"
+STATIC_TLS: Final = "cannot allocate memory in static TLS block"
+EXECUTABLE_STACK: Final = "cannot enable executable stack as shared object requires: Invalid argument"
 
 
 def resolve_load(process: Process, closure: Closure, resolver: Resolver | None = None) -> Resolution:
@@ -59,14 +70,19 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
     # The scope of a lookup (glibc, _dl_lookup_symbol_x): the global one first, then that of the load itself,
     # breadth-first. Who defines a symbol twice does not matter here, only whether somebody does.
     scope = tuple(dict.fromkeys((*process.global_scope, *closure.modules)))
-    versions = tuple(_missing_versions(process, closure))
+    version_errors = list(_check_versions(process, closure))
+    versions = tuple(missing for _, missing in version_errors if missing is not None)
     undefined: list[UndefinedSymbol] = []
     unchecked: list[Reference] = []
-    absent = frozenset(module.name for module in scope if module.facts is None)
+    # What a refused file has does not matter, and nobody knows what will be there in its place.
+    refused = {module for module in closure.new if _refuse_mapping(process, closure, module)}
+    absent = frozenset(module.name for module in scope if module.facts is None or module in refused)
     has_python = process.has_python
     if process.for_program:  # it has the Python that it is linked with, and no other
         has_python = not any(name.startswith(_LIBPYTHON) for name in absent)
     for module in relocation_order(closure):
+        if module in refused:
+            continue
         nowhere, elsewhere = resolver.split_unresolved(module, scope, absent, has_python=has_python)
         # A program binds calls lazily (RTLD_LAZY), so a function that is missing shows when it is called.
         lazy = _bound_lazily(module) if process.for_program else frozenset()
@@ -74,7 +90,8 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
             UndefinedSymbol(module=module, reference=reference, lazy=reference in lazy) for reference in nowhere
         )
         unchecked += elsewhere
-    error = _first_error(closure, versions, [symbol for symbol in undefined if not symbol.lazy])
+    ends = tuple(_list_ends(process, closure, scope, [symbol for symbol in undefined if not symbol.lazy]))
+    error = _first_error(process, closure, [error for error, _ in version_errors], ends)
     first_call = next((symbol for symbol in undefined if symbol.lazy), None) if error is None else None
     call_error = _symbol_error(first_call) if first_call else None
     if process.for_program:
@@ -88,6 +105,7 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
         error=error,
         call_error=call_error,
         resized=tuple(_find_resized(closure)) if process.for_program else (),
+        refused=tuple(_list_refused(process, closure, version_errors, ends)),
     )
     if _log.isEnabledFor(logging.DEBUG):
         for decision in _describe_decisions(process, scope, resolution):
@@ -223,8 +241,8 @@ def binds_to(reference: Reference, definition: Definition, rivals: Iterable[Defi
     if reference.version is not None:
         # A reference with a version takes a definition without one, unless it is hidden (VERSYM_HIDDEN).
         if definition.version is None:
-            return not definition.hidden
-        return definition.version == reference.version.name
+            return not definition.hidden and not reference.version.hidden
+        return definition.version == reference.version.key
     # A reference without a version takes the base version: 0 is local, 1 global, 2 the first that the library defines.
     # Of later ones, it takes the default, if that is the only candidate.
     if definition.version_index < 3:
@@ -283,6 +301,7 @@ class Resolver:
 
     def __init__(self) -> None:
         self._left: dict[tuple[int, ...], tuple[list[SharedObject], list[Reference]]] = {}
+        self._references: dict[int, tuple[SharedObject, Sequence[Reference]]] = {}
         self._split: dict[tuple[int, _Elsewhere, tuple[NameTable, ...]], tuple[_Groups, _Groups]] = {}
 
     def split_unresolved(
@@ -327,7 +346,9 @@ class Resolver:
         objects = [facts, *providers]
         key = tuple(map(id, objects))
         if key not in self._left:
-            unsatisfied = [reference for reference in facts.references if not reference.weak]
+            if id(facts) not in self._references:
+                self._references[id(facts)] = facts, _references_of(facts)
+            unsatisfied = [reference for reference in self._references[id(facts)][1] if not reference.weak]
             for provider in providers:
                 own = facts.copies if provider is facts else ()  # the original is in a library
                 find = provider.symbols.find
@@ -354,13 +375,27 @@ def _outside(groups: _Groups, masks: tuple[int, ...]) -> list[Reference]:
     return [reference for _, reference in sorted(itertools.chain.from_iterable(left))]
 
 
+def _references_of(facts: SharedObject) -> Sequence[Reference]:
+    """Return what relocating an object looks up in others: also what it defines, and does not find in itself."""
+    lost = list(facts.symbols.find_lost())
+    references = list(facts.references)
+    for symbol in reversed(lost):
+        version = SymbolVersion("", symbol.version) if symbol.version else None
+        references.insert(symbol.place, Reference(symbol.name, version, symbol.weak))
+    return references if lost else facts.references
+
+
 def _binds(reference: Reference, definitions: Sequence[Definition]) -> bool:
     """Tell whether a reference binds to one of the definitions of its name in an object."""
     return any(binds_to(reference, definition, definitions) for definition in definitions)
 
 
-def _missing_versions(process: Process, closure: Closure) -> Iterable[MissingVersion]:
-    """Yield the symbol versions that the new modules need and that their libraries do not define."""
+def _check_versions(process: Process, closure: Closure) -> Iterator[tuple[LoadError, MissingVersion | None]]:
+    """Yield the errors about symbol versions that the new modules need, in the order of ``ld.so``.
+
+    The source is glibc's elf/dl-version.c, ``_dl_check_map_versions``. A version that a library lacks comes with its
+    error.
+    """
     # A need names its library by SONAME (vn_file of Elf64_Verneed, LSB Core, "Symbol Versioning"), which need not be
     # the name of a file.
     by_name = {**process.names}
@@ -368,29 +403,76 @@ def _missing_versions(process: Process, closure: Closure) -> Iterable[MissingVer
         by_name[module.name] = module
         if module.facts and module.facts.soname:
             by_name[module.facts.soname] = module
+    requested = {name for module in closure.modules if module.facts for name in module.facts.needed}
+    old = frozenset(process.modules)
+    # What a library that was not found would load is not known, nor what an unknown interpreter has loaded.
+    has_all = not any(module.facts is None for module in closure.modules)
     for module in closure.new:
-        for version in module.facts.version_needs if module.facts else ():
+        facts = module.facts
+        if facts is None:
+            continue
+        if facts.needs_record is not None:
+            message = f"unsupported version {facts.needs_record} of Verneed record"
+            yield LoadError(object=module.name, message=message), None
+        for version in facts.version_needs:
             provider = by_name.get(version.file)
-            # A library that defines no versions at all satisfies every reference (ld.so only warns).
-            if provider is None or provider.facts is None or provider.facts.version_definitions is None:
-                continue
-            if version.name not in provider.facts.version_definitions and not version.weak:
-                yield MissingVersion(module=module, provider=provider, version=version)
+            # glibc knows a library by the names that it was asked for, not by all that it has.
+            if provider is not None and (provider in old or version.file in requested):
+                yield from _check_version(module, provider, version)
+            elif has_all and (process.has_python or process.for_program or not is_system_library(version.file)):
+                yield _NOT_LOADED, None
+        if not facts.is_versioned and (facts.version_needs or facts.version_definitions is not None):
+            yield _as_error(module, CRASH), None
+        if is_packing_refused(facts):
+            yield LoadError(object=module.name, message=PACKED), None
+
+
+def _check_version(
+    module: Module, provider: Module, version: SymbolVersion
+) -> Iterator[tuple[LoadError, MissingVersion | None]]:
+    """Yield the error about one version that a module needs of a library, if there is one."""
+    definitions = provider.facts.version_definitions if provider.facts else None
+    # A library that defines no versions at all satisfies every reference (ld.so only warns).
+    if provider.facts is None or definitions is None or version.key in definitions:
+        return
+    if provider.facts.definitions_record is not None:
+        message = f"unsupported version {provider.facts.definitions_record} of Verdef record"
+        yield LoadError(object=provider.name, message=message), None
+    elif not version.weak:
+        missing = MissingVersion(module=module, provider=provider, version=version)
+        yield LoadError(object=provider.name, message=version_message(missing)), missing
+
+
+def _as_error(module: Module, refusal: Refusal) -> LoadError:
+    """Return the error of a load that ends at a module."""
+    return LoadError(
+        object=None if refusal.aborts else module.name,
+        message=refusal.message,
+        aborts=refusal.aborts,
+        exact=refusal.exact,
+        signal=refusal.signal,
+    )
+
+
+_NOT_LOADED: Final = LoadError(
+    object=None,
+    message=failed_assertion("dl-version.c", "_dl_check_map_versions", "needed != NULL").message,
+    aborts=True,
+    exact=False,
+)
 
 
 def _first_error(
-    closure: Closure, versions: tuple[MissingVersion, ...], undefined: list[UndefinedSymbol]
+    process: Process, closure: Closure, versions: Sequence[LoadError], ends: Sequence[LoadError]
 ) -> LoadError | None:
-    """Choose the error at which ``ld.so`` stops, in the order of its work: libraries, versions, relocations."""
-    for missing in closure.missing:
-        if missing.stops:
-            return library_error(missing)
-    for version in versions:
-        return LoadError(object=version.provider.name, message=version_message(version))
-    for module in refused_packing(closure):
-        return LoadError(object=module.name, message=PACKED)
-    for symbol in undefined:
-        return _symbol_error(symbol)
+    """Choose the error at which ``ld.so`` stops, in the order of its work: libraries, versions, relocations.
+
+    :param versions: the errors about versions
+    :param ends: those at which relocating ends
+    """
+    errors = itertools.chain(_list_unmapped(process, closure), versions, _lacking_isa(process, closure), ends)
+    if error := next(errors, None):
+        return error
     for missing in closure.missing:
         # Last, since the others come in any case, and this one only if the system has no further CUDA.
         if missing.absence is Absence.OTHER_VERSION:
@@ -405,24 +487,169 @@ def library_error(missing: MissingLibrary) -> LoadError:
     return LoadError(object=missing.path.rpartition("/")[2], message=missing.words)
 
 
+def _list_unmapped(process: Process, closure: Closure) -> Iterator[LoadError]:
+    """Yield the errors of libraries that are missing or refused, in the order of the search for them."""
+    stopping = {(library.needed_by.path, library.name): library for library in closure.missing if library.stops}
+    refused = {module: refusal for module in closure.new if (refusal := _refuse_mapping(process, closure, module))}
+    if root := refused.get(closure.modules[0]):
+        yield _as_error(closure.modules[0], root)
+    # The search goes breadth-first, and what it finds is mapped at once.
+    for module in closure.modules if refused else ():
+        for name in module.facts.needed if module.facts else ():
+            if missing := stopping.pop((module.path, name), None):
+                yield library_error(missing)
+            for library in closure.needed.get(module, ()):
+                if library in refused and name in _names_of(library):
+                    yield _as_error(library, refused[library])
+    yield from map(library_error, stopping.values())
+
+
+def _names_of(module: Module) -> tuple[str | None, ...]:
+    return module.path, module.name, module.facts.soname if module.facts else None
+
+
+def _refuse_mapping(process: Process, closure: Closure, module: Module) -> Refusal | None:
+    """Return how ``ld.so`` gives up when it maps a module; None if it maps it."""
+    facts = module.facts
+    if facts is None or (process.for_program and module is closure.modules[0]):
+        return None
+    # What a program starts with is not opened, and its stack is made as its libraries need it.
+    if process.for_program:
+        return None if facts.refusal and facts.refusal.message == NOT_OPENABLE else facts.refusal
+    if facts.refusal is None and facts.executable_stack and _has_glibc(process, _WITHOUT_EXECUTABLE_STACKS):
+        return Refusal(message=EXECUTABLE_STACK)
+    return facts.refusal
+
+
+def _has_glibc(process: Process, version: str) -> bool:
+    """Whether the C library of a process is known, and has a version."""
+    libc = process.names.get("libc.so.6")
+    return bool(libc and libc.facts and version in (libc.facts.version_definitions or ()))
+
+
+def _lacking_isa(process: Process, closure: Closure) -> Iterator[LoadError]:
+    """Yield the errors of modules that require levels of x86-64 which the processor lacks.
+
+    glibc checks them from 2.33 on, dependencies first (sysdeps/x86/dl-prop.h, ``dl_isa_level_check``).
+    """
+    libc = process.names.get("libc.so.6")
+    if libc and libc.facts and libc.facts.version_definitions and not _has_glibc(process, _WITH_ISA_LEVELS):
+        return
+    if not any(module.facts and module.facts.isa_needed & ~_BASELINE for module in closure.new):
+        return
+    levels = functools.reduce(operator.and_, map(isa_levels, process.cpus), _ISA_LEVELS)
+    for module in relocation_order(closure):
+        if module.facts and module.facts.isa_needed & ~levels:
+            yield LoadError(object=module.name, message=ISA_LEVEL)
+
+
+def _list_ends(
+    process: Process, closure: Closure, scope: Sequence[Module], undefined: Sequence[UndefinedSymbol]
+) -> Iterator[LoadError]:
+    """Yield the errors at which relocating the modules ends, in the order of ``ld.so``."""
+    static_block = None
+    for module in relocation_order(closure):
+        facts = module.facts
+        if facts is None:
+            continue
+        own = [symbol for symbol in undefined if symbol.module is module]
+        # What lies behind a place of the same number is a reference; all else lies before it.
+        ends = [(_place_of(own[0].reference, facts) + 0.5, _symbol_error(own[0]))] if own else []
+        if facts.static_tls and not process.for_program:  # for what it starts with, a program has as much as it needs
+            from abiscan.linkage.static_tls import StaticBlock  # few libraries need it
+
+            static_block = static_block or StaticBlock.of_process(process)
+            for place, reference in facts.static_tls:
+                if own and reference and reference.name == own[0].reference.name:
+                    continue
+                owner = _defines(reference, module, scope)
+                if not static_block.make_room(owner):
+                    error = LoadError(object=owner.name, message=STATIC_TLS)
+                    ends.append((place, error))
+        if facts.stop is not None:
+            ends.append((facts.stop[0], _as_error(module, facts.stop[1])))
+        ends += ((place + 0.5, error) for place, error in _lost_assertions(module, scope))
+        yield from (error for _, error in sorted(ends, key=operator.itemgetter(0)))
+
+
+def _defines(reference: Reference | None, module: Module, scope: Sequence[Module]) -> Module:
+    """Return the module whose definition a reference of a module binds to; the module itself for none."""
+    if reference is None:
+        return module
+    providers = (m for m in scope if m.facts and _binds(reference, m.facts.symbols.find(reference.name)))
+    return next(providers, module)
+
+
+def _lost_assertions(module: Module, scope: Sequence[Module]) -> Iterator[tuple[int, LoadError]]:
+    """Yield the first reference whose version a library is to have, that has the symbol and no versions at all.
+
+    glibc, ``check_match`` in elf/dl-lookup.c, takes that for a library which was replaced by another one, and ends.
+    """
+    facts = module.facts
+    files = {need.file for need in facts.version_needs} if facts else set()
+    bare = [m for m in scope if m.facts and not m.facts.is_versioned and files.intersection(_names_of(m))]
+    for place, reference in enumerate(facts.references if facts and bare else ()):
+        for provider in scope:
+            definitions = provider.facts.symbols.find(reference.name) if provider.facts else ()
+            if definitions and provider in bare and reference.version and reference.version.file in _names_of(provider):
+                yield place, _REPLACED
+                return
+            if _binds(reference, definitions):
+                break
+
+
+_REPLACED: Final = LoadError(
+    object=None,
+    message=failed_assertion(
+        "dl-lookup.c",
+        "check_match",
+        "version->filename == NULL || ! _dl_name_match_p (version->filename, map)",
+    ).message,
+    aborts=True,
+    exact=False,
+)
+
+
+def _place_of(reference: Reference, facts: SharedObject) -> int:
+    """Return how many references of an object are looked up before one."""
+    if reference in facts.references:
+        return facts.references.index(reference)
+    return next(symbol.place for symbol in facts.symbols.find_lost() if symbol.name == reference.name)
+
+
+def _list_refused(
+    process: Process,
+    closure: Closure,
+    versions: Sequence[tuple[LoadError, MissingVersion | None]],
+    ends: Sequence[LoadError],
+) -> Iterator[LoadError]:
+    """Yield the errors that no missing library, version or symbol is to blame for."""
+    for module in closure.new:
+        if refusal := _refuse_mapping(process, closure, module):
+            yield _as_error(module, refusal)
+    yield from (error for error, missing in versions if missing is None and error.message != PACKED)
+    yield from _lacking_isa(process, closure)
+    yield from (error for error in ends if not error.message.startswith(_UNDEFINED))
+
+
 def _symbol_error(symbol: UndefinedSymbol) -> LoadError:
     """Word the error for an undefined symbol, named after the object that needs it."""
     return LoadError(object=symbol.module.name, message=symbol_message(symbol.reference))
 
 
 def refused_packing(closure: Closure) -> Iterator[Module]:
-    """Yield the objects with packed relocations that do not require the version of a glibc that reads them.
+    """Yield the objects with packed relocations that do not require the version of a glibc that reads them."""
+    return (module for module in closure.new if module.facts and is_packing_refused(module.facts))
+
+
+def is_packing_refused(facts: SharedObject) -> bool:
+    """Whether an object has packed relocations, and does not require the version of a glibc that reads them.
 
     glibc from 2.36 on rejects those that need libc and have version needs (``elf/dl-version.c``,
     ``_dl_check_map_versions``); older ones do not read the relocations at all.
     """
-    for module in closure.new:
-        facts = module.facts
-        if facts is None or not facts.has_relr or not facts.version_needs:
-            continue
-        needs_libc = any(name.startswith("libc.so.") for name in facts.needed)
-        if needs_libc and all(need.name != _PACKING for need in facts.version_needs):
-            yield module
+    needs_libc = facts.has_relr and facts.version_needs and any(name.startswith("libc.so.") for name in facts.needed)
+    return bool(needs_libc) and all(need.key != _PACKING for need in facts.version_needs)
 
 
 def version_message(missing: MissingVersion) -> str:

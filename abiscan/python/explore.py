@@ -103,7 +103,9 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
 def _usual_end(runs: list[Run]) -> UsualEnd | None:
     """Return what most runs end in; None if they all end alike, or if most of them succeed."""
     # Users tell errors by their words, not by the line that raises them.
-    ends = [(run.raised.exception, run.raised.message) if isinstance(run.raised, Raised) else run.raised for run in runs]
+    ends = [
+        (run.raised.exception, run.raised.message) if isinstance(run.raised, Raised) else run.raised for run in runs
+    ]
     (end, ways), *others = Counter(ends).most_common()
     raised = runs[ends.index(end)].raised
     return UsualEnd(raised=raised, ways=ways, of=len(runs)) if others and isinstance(raised, Raised) else None

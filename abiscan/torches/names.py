@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from abiscan.binary.symbols import Definition
+from abiscan.binary.symbols import Definition, LostSymbol
 from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table, numbers_in, open_files
 
 BLOCK: Final = 512  # names
@@ -217,6 +217,10 @@ class ColumnSymbols(Struct, frozen=True, kw_only=True):
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Return the names that begin with ``prefix``."""
         return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
+
+    def find_lost(self) -> Iterator[LostSymbol]:
+        """Yield nothing: what torch defines, it finds."""
+        return iter(())
 
 
 def hash_name(name: str, page_bits: int) -> tuple[int, int, int]:

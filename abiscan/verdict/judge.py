@@ -226,7 +226,7 @@ class Judge:
             libraries=Libraries(release.own_libraries, self.files),
             siblings=Libraries(siblings, self.files),
             loader=Loader(self.files, others, release.machine),
-            process=process,
+            process=replace(process, cpus=tuple(cpu for cpu in self._cpus if cpu.machine is release.machine)),
         )
 
     def _loads(self, path: str, release: TorchRelease, loader: Loader, process: Process) -> bool:
@@ -519,7 +519,9 @@ def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> b
     if resolution is None or any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing):
         return True
     loaded = (module.facts for module in resolution.closure.new)
-    return any(needs_torch(facts) for facts in (examined.facts, *loaded) if facts is not None)
+    return examined.facts.refusal is not None or any(
+        needs_torch(facts) for facts in (examined.facts, *loaded) if facts is not None
+    )
 
 
 def _make_verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequence[Gap]) -> Verdict:

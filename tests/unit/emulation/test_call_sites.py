@@ -16,7 +16,8 @@ from typing import Any, cast
 import capstone  # type: ignore[import-untyped]
 import pytest
 
-from abiscan.binary.elf import ElfFile, Machine, Segment, functions_in
+from abiscan.binary.elf import ElfFile, Machine, functions_in
+from abiscan.binary.loadable import Segment
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.arch.code_aarch64 import address_of, branched_to, page_of
 from abiscan.emulation.call_sites import (

@@ -115,7 +115,7 @@ def test_a_symbol_of_the_extension_serves_what_it_needs() -> None:
 
 
 def test_weak_references_may_stay_undefined() -> None:
-    resolution = loaded({"ext": obj(references=["weak f", "weak g@V_1:a"])})
+    resolution = loaded({"ext": obj("a", references=["weak f", "weak g@V_1:a"]), "a": obj(versions=["V_1"])})
     assert (resolution.undefined, resolution.unchecked, resolution.error) == ((), (), None)
 
 
@@ -159,8 +159,20 @@ def test_a_weak_need_of_a_version_may_stay_open() -> None:
 
 
 def test_versions_are_asked_of_a_library_by_its_soname() -> None:
-    resolution = loaded({"ext": obj("a", needs_versions=["V_2:a.1"]), "a": obj(soname="a.1", versions=["V_1"])})
-    assert [missing.provider.name for missing in resolution.missing_versions] == ["a"]
+    objects = {
+        "ext": obj("a", "b", needs_versions=["V_2:a.1"]),
+        "a": obj(soname="a.1", versions=["V_1"]),
+        "b": obj("a.1"),
+    }
+    assert [missing.provider.name for missing in loaded(objects).missing_versions] == ["a"]
+
+
+def test_a_library_is_known_by_the_names_that_it_was_asked_for() -> None:
+    # So it is where a tool replaced DT_NEEDED, and left the name in the version needs.
+    resolution = loaded({"ext": obj("a", needs_versions=["V_1:a.1"]), "a": obj(soname="a.1", versions=["V_1"])})
+    assert resolution.error is not None
+    assert resolution.error.aborts
+    assert resolution.error.message.endswith("_dl_check_map_versions: Assertion `needed != NULL' failed!")
 
 
 def test_versions_are_asked_of_what_is_loaded_even_if_it_is_not_needed() -> None:
