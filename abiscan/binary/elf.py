@@ -358,7 +358,9 @@ class ElfFile:
         self.headers = headers
         words = refuse_header(bytes(self.data[: EHDR.size])) or refuse_mapping(headers, is_fixed=self.is_fixed)
         self.refusal = Refusal(message=words) if words else None
-        self.entries = () if words and not self.segments else tuple(_dynamic_entries(self.tail_at(sections[-1][3])))
+        address = sections[-1][3]
+        is_lost = words is not None and not self.is_in_file(address, _DYN.size)  # of a refused file, that is no matter
+        self.entries = () if is_lost else tuple(_dynamic_entries(self.tail_at(address)))
         self.dynamic = dict(self.entries)
         if self.refusal is None:
             self.refusal = refuse_dynamic(self.dynamic, self._bloom_words)
