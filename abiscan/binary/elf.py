@@ -17,7 +17,6 @@ import hashlib
 import mmap
 import re
 import struct
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -620,11 +619,10 @@ def _dynamic_entries(section: memoryview) -> Iterator[tuple[int, int]]:
 class _Bound(Struct, kw_only=True):
     """What relocating an object does, as far as the object alone tells.
 
-    :ivar numbers: of the relocations that the references come from
+    :ivar references: with the number of the first relocation that each comes from
     """
 
-    references: dict[tuple[str, SymbolVersion | None], Reference]
-    numbers: list[int]
+    references: dict[Reference, int]
     static_tls: list[tuple[int, Reference | None]]
     stop: tuple[int, Refusal] | None = None
 
@@ -643,8 +641,10 @@ class _Reader:
         needs = list(self._version_needs())
         self.version_needs = tuple(need for _, need in needs)
         self.needs_by_index = dict(needs)
+        # A version whose hash is zero is as good as none.
+        own = {index: SymbolVersion("", key) for index, key in self.version_definitions.items()}
+        self.versions_by_index = {index: need for index, need in {**own, **dict(needs)}.items() if need.hash != 0}
         self.hash_table = self._hash_table()
-        self.types: set[int] = set()
         self.relocations, self.outside_table = self._read_relocations()
         self.copied = self._copied_symbols() if file.is_program else frozenset[int]()
 
@@ -660,6 +660,7 @@ class _Reader:
         # The searches below read all data of the file.
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
         bound = self._bind(table, versions)
+        numbers = list(bound.references.values())
         copied = {name: size for index in self.copied for name, size in [self._name_and_size(table, index)]}
         has_versions = bool(self.version_needs) or Tag.VERDEF in file.dynamic
         return SharedObject(
@@ -678,15 +679,15 @@ class _Reader:
                 {**{index: need.key for index, need in self.needs_by_index.items()}, **self.version_definitions},
                 self.strings,
                 self.hash_table or self._sysv_table(),
-                OwnReferences(self.relocations, self.copied, bound.numbers),
+                OwnReferences(self.relocations, self.copied, numbers),
             ),
-            references=tuple(bound.references.values()),
+            references=tuple(bound.references),
             imports=imports,
             # A pybind11 module imports Python symbols, so a CUDA library of a gigabyte need not be searched.
             pybind11_internals=self._pybind11_internals() if uses_python else None,
             pybind11_python=self._pybind11_python() if uses_python else (),
             has_relr=Tag.RELR in file.dynamic,
-            eager=None if file.binds_now else bisect.bisect_left(bound.numbers, self.outside_table),
+            eager=None if file.binds_now else bisect.bisect_left(numbers, self.outside_table),
             copies=copied,
             filtees=tuple(self._list_filtees()),
             skips_default_folders=bool(file.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_NODEFLIB),
@@ -761,7 +762,7 @@ class _Reader:
             return max(count, int.from_bytes(self.file.bytes_at(address, 8)[4:], "little"))
         return count
 
-    def _read_relocations(self) -> tuple[array[int], int]:
+    def _read_relocations(self) -> tuple[list[int], int]:
         """Return what the relocations do to which symbols (``r_info``), in their order, each once.
 
         The number is that of the first ones, which are outside the linkage table.
@@ -774,8 +775,7 @@ class _Reader:
         for words in (self._relocation_words(Tag.RELA, Tag.RELASZ)[3 * relative :], self._linkage_words()):
             infos.update(dict.fromkeys(words[1::3].tolist()))
             counts.append(len(infos))
-            self.types.update(words.cast("B").cast("I")[2::6])
-        return array("Q", infos), counts[0]
+        return list(infos), counts[0]
 
     def _relocation_words(self, address: Tag, size: Tag) -> memoryview:
         """Return a table of relocations: offset, info and addend of each."""
@@ -872,26 +872,22 @@ class _Reader:
         """Return what relocating the object looks up, in order, and where that ends (glibc, ``elf_machine_rela``)."""
         traits, relocations = self.file.machine.traits, self.relocations
         # Relocations of most files are of these types; any others have to be told apart.
-        others = self.types.difference(_ORDINARY[self.file.machine])
+        others = {info & _TYPE for info in relocations}.difference(_ORDINARY[self.file.machine])
         # glibc points to nothing where an object has indexes of versions, and no versions.
         lost_versions = Tag.VERSYM in self.file.dynamic and not (self.needs_by_index or Tag.VERDEF in self.file.dynamic)
         end, stop = self._find_unwritable()
         sections = memoryview(table).cast("H")[3::12]
-        bound = _Bound(references={}, numbers=[], static_tls=[])
-        numbers: Iterable[int] = range(len(relocations))
-        if end == 0:
-            numbers = ()
-        elif not others and not lost_versions:
+        bound = _Bound(references={}, static_tls=[])
+        references, copied = bound.references, self.copied
+        numbers: Iterable[int] = range(len(relocations) if end is None else end)
+        if not others and not lost_versions:
             # What the object defines itself need not be found elsewhere, but for the data that a program copies.
-            copied = self.copied
             numbers = [
                 number
-                for number, info in enumerate(relocations)
-                if sections[info >> 32] == UNDEFINED or info >> 32 in copied
+                for number in numbers
+                if sections[(index := relocations[number] >> 32)] == UNDEFINED or index in copied
             ]
         for number in numbers:
-            if end is not None and number >= end:
-                break
             info = relocations[number]
             index, kind = info >> 32, info & _TYPE
             if kind in traits.plain:
@@ -900,20 +896,18 @@ class _Reader:
                 stop = CRASH
                 break
             reference = self._read_reference(table, versions, index)
-            is_own = sections[index] != UNDEFINED and index not in self.copied
             # Each once, at the place of its first relocation: that is where a load fails.
-            if reference and not is_own and (reference.name, reference.version) not in bound.references:
-                bound.references[reference.name, reference.version] = reference
-                bound.numbers.append(number)
+            if reference and (sections[index] == UNDEFINED or index in copied):
+                references.setdefault(reference, number)
             if kind == traits.static_tls:
-                bound.static_tls.append((len(bound.references), reference))
+                bound.static_tls.append((len(references), reference))
             elif kind in others and kind not in traits.other_lookups:
                 digits = f"{kind:02x}" if kind <= 0xFF else f"{kind:08x}"
                 stop = Refusal(message=f"unexpected reloc type 0x{digits}")
                 break
         else:
             stop = stop or self._refuse_protection()
-        bound.stop = (len(bound.references), stop) if stop else None
+        bound.stop = (len(references), stop) if stop else None
         return bound
 
     def _read_reference(self, table: bytes, versions: Sequence[int], index: int) -> Reference | None:
@@ -923,12 +917,7 @@ class _Reader:
         name_at, info, visibility, _, _, _ = SYMBOL.unpack_from(table, index * SYMBOL.size)
         if info >> 4 == _STB_LOCAL or visibility & 3 in (_STV_INTERNAL, _STV_HIDDEN):
             return None
-        number = versions[index] & ~HIDDEN_VERSION
-        version = self.needs_by_index.get(number)
-        if version is None and number in self.version_definitions:
-            version = SymbolVersion("", self.version_definitions[number])
-        if version is not None and version.hash == 0:  # as if it had none
-            version = None
+        version = self.versions_by_index.get(versions[index] & ~HIDDEN_VERSION)
         return Reference(self._read_name(name_at), version, info >> 4 == _STB_WEAK)
 
     def _find_unwritable(self) -> tuple[int | None, Refusal | None]:

@@ -21,8 +21,9 @@ SYMBOL: Final = struct.Struct("<IBBHQQ")
 UNDEFINED: Final = 0  # SHN_UNDEF
 HIDDEN_VERSION: Final = 0x8000
 _SHN_ABS: Final = 0xFFF1
-_BINDINGS: Final = frozenset((1, 2, 10))  # STB_GLOBAL, STB_WEAK, STB_GNU_UNIQUE
-_TYPES: Final = frozenset((0, 1, 2, 5, 6, 10))  # STT_NOTYPE, OBJECT, FUNC, COMMON, TLS, GNU_IFUNC
+_BINDINGS: Final = (1, 2, 10)  # STB_GLOBAL, STB_WEAK, STB_GNU_UNIQUE
+_TYPES: Final = (0, 1, 2, 5, 6, 10)  # STT_NOTYPE, OBJECT, FUNC, COMMON, TLS, GNU_IFUNC
+_DEFINING: Final = frozenset(binding << 4 | kind for binding in _BINDINGS for kind in _TYPES)  # values of ``st_info``
 _STT_TLS: Final = 6
 _STB_LOCAL, _STB_WEAK = 0, 2
 _UNSEEN: Final = frozenset((1, 2))  # STV_INTERNAL, STV_HIDDEN
@@ -355,26 +356,28 @@ class ElfSymbols(SymbolTable):
 
     def find_lost(self) -> Iterator[LostSymbol]:
         """Yield the symbols of its own that the object refers to, and that its hash table does not lead to."""
-        unpack, table, count = SYMBOL.unpack_from, self._table, len(self._versions)
-        own: list[int] = []
-        lost: set[int] = set()
-        relocated = [info >> 32 for info in self._own.relocations]
-        for index in dict.fromkeys(relocated):
-            if index >= count:  # an object without symbols, at which ld.so ends
-                return
-            symbol = unpack(table, index * SYMBOL.size)
-            # Local symbols, and those that nobody else sees, are not looked up (glibc, ``resolve_map``).
-            if symbol[3] != UNDEFINED and symbol[1] >> 4 != _STB_LOCAL and symbol[2] & 3 not in _UNSEEN:
-                own.append(index)
-                if not _is_definition(symbol):
-                    lost.add(index)
-        lost.update(self._hash_table.find_missing(own, self._name_of))
+        # Column by column, since there are thousands of symbols, and in what a linker wrote nothing is lost.
+        table = memoryview(self._table)
+        kinds, sections, values = table.cast("H")[2::12], table.cast("H")[3::12], table.cast("Q")[1::3]
+        relocated = dict.fromkeys([info >> 32 for info in self._own.relocations])
+        if max(relocated, default=0) >= len(sections):  # an object without symbols, at which ld.so ends
+            return
+        own = [index for index in relocated if sections[index]]
+        # Local symbols, and those that nobody else sees, are not looked up (glibc, ``resolve_map``).
+        unseen = {kind for kind in {kinds[index] for index in own} if _is_unseen(kind)}
+        if unseen:
+            own = [index for index in own if kinds[index] not in unseen]
+        lost = set(self._hash_table.find_missing(own, self._name_of))
+        if not all(map(values.__getitem__, own)) or not {kinds[index] & 0xFF for index in own} <= _DEFINING:
+            unpack = SYMBOL.unpack_from
+            lost.update(index for index in own if not self._read_definition(unpack(table, index * SYMBOL.size), 0))
         for index in filter((lost - self._own.copied).__contains__, own):
+            place = next(number for number, info in enumerate(self._own.relocations) if info >> 32 == index)
             yield LostSymbol(
                 name=self._name_of(index).decode("utf-8", "backslashreplace"),
                 version=self._version_names.get(self._versions[index] & ~HIDDEN_VERSION),
-                weak=table[index * SYMBOL.size + 4] >> 4 == _STB_WEAK,
-                place=bisect.bisect_left(self._own.references, relocated.index(index)),
+                weak=kinds[index] >> 4 & 0xF == _STB_WEAK,
+                place=bisect.bisect_left(self._own.references, place),
             )
 
     def _name_of(self, index: int) -> bytes:
@@ -396,23 +399,22 @@ class ElfSymbols(SymbolTable):
         return definitions
 
     def _read_definition(self, symbol: tuple[int, ...], version: int) -> tuple[Definition, ...]:
-        """Return what a symbol defines, if anything."""
-        if not _is_definition(symbol):
+        """Return what a symbol defines, if anything.
+
+        ``ld.so`` binds (glibc, ``do_lookup_x``) to symbols that are defined, global or weak, with default or protected
+        visibility; a value of zero is valid only for thread-local and absolute symbols. Of the types, ``check_match``
+        takes those of code and data.
+        """
+        _, info, visibility, section, value, size = symbol
+        if section == UNDEFINED or info not in _DEFINING or visibility & 3 in _UNSEEN:
+            return ()
+        kind = info & 0xF
+        if not value and kind != _STT_TLS and section != _SHN_ABS:
             return ()
         index = version & ~HIDDEN_VERSION
-        key = self._version_names.get(index)
-        return (Definition(key, bool(version & HIDDEN_VERSION), index, symbol[1] & 0xF, symbol[5]),)
+        return (Definition(self._version_names.get(index), bool(version & HIDDEN_VERSION), index, kind, size),)
 
 
-def _is_definition(symbol: tuple[int, ...]) -> bool:
-    """Whether ``ld.so`` binds to a symbol.
-
-    It does (glibc, ``do_lookup_x``) to symbols that are defined, global or weak, with default or protected visibility;
-    a value of zero is valid only for thread-local and absolute symbols. Of the types, ``check_match`` takes those of
-    code and data.
-    """
-    _, info, visibility, section, value, _ = symbol
-    if section == UNDEFINED or info >> 4 not in _BINDINGS or visibility & 3 in _UNSEEN:
-        return False
-    kind = info & 0xF
-    return kind in _TYPES and bool(value or kind == _STT_TLS or section == _SHN_ABS)
+def _is_unseen(kind: int) -> bool:
+    """Whether nobody looks a symbol up, by its info and its visibility."""
+    return kind >> 4 & 0xF == _STB_LOCAL or kind >> 8 & 3 in _UNSEEN
