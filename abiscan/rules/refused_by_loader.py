@@ -43,15 +43,16 @@ _FIXES: Final = {
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each check that fails."""
-    for error in linkage.resolution.refused if linkage.resolution else ():
-        place = error.object or f"loading {linkage.name} ends the process"
+    load = linkage.load
+    for error in load.resolution.refused if load.resolution else ():
+        place = error.object or f"loading {load.name} ends the process"
         yield Finding(
             rule=RULE.name,
             effect=Effect.ABORTS if error.aborts else Effect.LOAD_FAILS,
             message=f"{place}: {error.message}",
-            evidence=(Evidence(subject=error.object or linkage.name, object=error.object or linkage.name),),
+            evidence=(Evidence(subject=error.object or load.name, object=error.object or load.name),),
             fix=_FIXES.get(error.message, "it is damaged, or made for another system: install or link it again"),
-            symptom=describe_symptom(linkage),
+            symptom=describe_symptom(load),
         )
 
 
