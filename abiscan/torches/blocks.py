@@ -31,12 +31,17 @@ import sys
 import zlib
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.json import decode
 
 from abiscan.inputs.inflation import decompress
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from typing_extensions import Self
 
 MAGIC: Final = b"ABIBLK\r\n"
 START: Final = struct.Struct("<8sII")
@@ -154,25 +159,24 @@ class Table:
         """Returns a set of columns of older files with the columns of a file, by its number, whose parents are in
         it."""
 
+    @classmethod
+    def of(cls, kind: str) -> Self:
+        """Open the files of a kind.
+
+        :raises OSError: one is missing, or damaged
+        """
+        folder = resources.files("abiscan.torches").joinpath("data", kind)
+        count = sum(entry.name.endswith(".blocks") for entry in folder.iterdir())
+        return cls([_open_file(folder.joinpath(f"{number}.blocks")) for number in range(max(count, 1))])
+
     def _inherit(self, number: int, bits: int) -> int:
         parents = self.files[number].head.parents
         own = (1 << column for column, parent in enumerate(parents) if parent is not None and bits >> parent & 1)
         return bits | sum(own) << self.starts[number]
 
 
-def open_files(kind: str) -> list[BlockFile]:
-    """Open the files of a kind.
-
-    :raises OSError: one is missing, or damaged
-    """
-    folder = resources.files("abiscan.torches").joinpath("data", kind)
-    count = sum(entry.name.endswith(".blocks") for entry in folder.iterdir())
-    return [_open_file(kind, number) for number in range(max(count, 1))]
-
-
-def _open_file(kind: str, number: int) -> BlockFile:
+def _open_file(content: Traversable) -> BlockFile:
     # Mapped: a look-up needs a few blocks of megabytes.
-    content = resources.files("abiscan.torches").joinpath("data", kind, f"{number}.blocks")
     with resources.as_file(content) as path, path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:  # which cannot be mapped
             return BlockFile(b"", str(path))

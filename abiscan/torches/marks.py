@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table, open_files
+from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table
 
 SEPARATOR: Final = "\t"
 Marks = Mapping[str, int]
@@ -29,11 +29,6 @@ class MarkTable(Table):
         self.lines = functools.lru_cache(maxsize=4096)(self._merge_lines)
         """Returns the lines of a key."""
         self._marks = functools.lru_cache(maxsize=1024)(self.marks_of)
-
-    @classmethod
-    def of(cls, kind: str) -> MarkTable:
-        """Open the files of a kind."""
-        return cls(open_files(kind))
 
     def lines_in(self, key: str, column: int) -> tuple[str, ...]:
         """Return the lines of a key in a column."""

@@ -24,7 +24,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from abiscan.binary.symbols import Definition, LostSymbol
-from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table, numbers_in, open_files
+from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table, numbers_in
 
 BLOCK: Final = 512  # names
 BUCKETS: Final = 64  # of a page
@@ -41,11 +41,6 @@ class NameTable(Table):
         self._files = [_NameFile(file, start) for file, start in zip(files, self.starts, strict=False)]
         self.columns_with = functools.cache(self._look_up)
         """The bit set of columns that export a name; 0 if none does."""
-
-    @classmethod
-    def of(cls, kind: str) -> NameTable:
-        """Open the files of a kind."""
-        return cls(open_files(kind))
 
     def starting_with(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the names that begin with ``prefix``, in order, each with its columns."""

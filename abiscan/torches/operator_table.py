@@ -16,7 +16,7 @@ from msgspec.json import decode
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
-from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table, open_files
+from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table
 from abiscan.torches.operator_format import (
     KERNEL_VALUES,
     WHOLE,
@@ -38,11 +38,6 @@ class OperatorTable(Table):
     def __init__(self, files: Sequence[BlockFile]) -> None:
         super().__init__(files)
         self._files = list(map(_OperatorFile, files))
-
-    @classmethod
-    def of(cls, kind: str) -> OperatorTable:
-        """Open the files of a kind."""
-        return cls(open_files(kind))
 
     def operators(self, build: int, names: Collection[str] | None = None) -> Operators:
         """Return the operators of one build.

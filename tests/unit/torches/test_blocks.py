@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abiscan.dispatch.operators import Kernel, Operator, Operators
-from abiscan.torches.blocks import MAGIC, BlockFile, open_files
+from abiscan.torches.blocks import MAGIC, BlockFile, Table
 from abiscan.torches.marks import MarkTable
 from abiscan.torches.names import ColumnNames, NameTable
 from abiscan.torches.operator_table import OperatorTable
@@ -198,7 +198,7 @@ def test_a_look_up_reads_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         return raw(file, number)
 
     monkeypatch.setattr(BlockFile, "raw", reading)
-    table = NameTable(open_files("exports"))
+    table = NameTable.of("exports")
     assert table.columns_with(
         "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
     )
@@ -209,5 +209,5 @@ def test_every_kind_in_the_package_is_whole() -> None:
     kinds = sorted(path.name for path in blocks.DATA.iterdir() if path.is_dir())
     assert len(kinds) >= 10
     for kind in kinds:
-        for file in open_files(kind):
+        for file in Table.of(kind).files:
             assert all(file.raw(number) for number in range(file.block_count))

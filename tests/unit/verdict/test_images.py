@@ -177,10 +177,10 @@ def test_survey(tmp_path: Path) -> None:
     assert any('"fails"' in line and "missing_symbol.so" in line for line in lines)
 
 
-def test_ten_releases_are_embedded_for_each_system() -> None:
+def test_what_is_embedded_for_each_system() -> None:
     for system, machine in ((ImageSystem.WINDOWS, Machine.X86_64), (ImageSystem.MACOS, Machine.AARCH64)):
         found = torch_images.releases(system, machine)
-        assert len(found) == 10
+        assert len(found) >= 10
         for release in found:
             torch = torch_images.of_release(str(release), system, machine)
             c10 = next(name for name in torch.exports if "c10" in name)
