@@ -1,4 +1,4 @@
-"""What registration depends on and no dump of layouts shows, for ``layouts.bin``: read from the headers of a torch.
+"""What registration depends on and no dump of layouts shows, for ``data/layouts``: read from the headers of a torch.
 
 A row looks like that of a class:
 
