@@ -53,7 +53,7 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
         return "torch.ops." + self.name.replace("::", ".")
 
 
-def error_of_target(machine: PythonMachine, id_: str, **values: object) -> PythonError:
+def error_of_target(machine: PythonMachine, id_: str, /, **values: object) -> PythonError:
     """Return an exception of torch, as the target's raises it."""
     release = machine.world.tells(f"how it words {id_}", lambda world: _release_wording(world, id_))
     error = torch_error(id_, release if isinstance(release, tuple) else None, **values)
