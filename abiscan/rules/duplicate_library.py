@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.unknown_torch_data import TorchData
-from abiscan.rules.registration import list_refusals, other_side, place_of, refusal_finding
+from abiscan.rules.registration import list_refusals, name_both, other_side, place_of, refusal_finding
 
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
@@ -34,7 +34,11 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         cause = f"{reaction.object} opens TORCH_LIBRARY({namespace}), which {second} has already opened{same}"
         block = f"TORCH_LIBRARY({namespace}) at {place_of(reaction.outcome.event)}"
         evidence = Evidence(subject=namespace, readable=block, object=reaction.object, instead=reaction.outcome.old)
-        fix = f"load only one of {reaction.conflicts_with} and {reaction.object}" if reaction.conflicts_with else None
+        fix = (
+            f"load only one of {name_both(reaction.conflicts_with, reaction.object)}"
+            if reaction.conflicts_with
+            else None
+        )
         yield refusal_finding(RULE.name, linkage, reaction, cause, [evidence], fix)
 
 

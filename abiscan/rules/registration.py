@@ -137,6 +137,11 @@ def place_of(event: Registration) -> str | None:
     return library.place if library else None
 
 
+def name_both(first: str, second: str) -> str:
+    """Return the names of two libraries in a sentence: two packages may each have one of the same name."""
+    return f"the two {second}" if first == second else f"{first} and {second}"
+
+
 def key_of(load: ExtensionLoad, event: Registration) -> str | None:
     """Return the dispatch key for which a kernel is registered, as the target names it."""
     kernel = event.kernels[0] if isinstance(event, RegisteredOperator) and event.kernels else event

@@ -28,7 +28,7 @@ from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.registrations import Registry
-from abiscan.rules.registration import list_refusals, other_side, refusal_finding
+from abiscan.rules.registration import list_refusals, name_both, other_side, refusal_finding
 
 _CHECKS: Final = ("C4", "C5", "E1", "E2", "E3", "E4", "E5")
 _WHAT: Final = {
@@ -48,7 +48,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     load = linkage.load
     for reaction in list_refusals(load, _CHECKS):
         fix = (
-            f"do not load {reaction.object} and {reaction.conflicts_with} into one process"
+            f"do not load {name_both(reaction.object, reaction.conflicts_with)} into one process"
             if reaction.conflicts_with
             else None
         )

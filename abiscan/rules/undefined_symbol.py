@@ -3,7 +3,7 @@
 **What it finds.** Strong references, of the extension and of the libraries it brings along, that no library in the
 lookup scope defines. There is one finding per cause: the function has different parameters now (the closest export is
 shown, with the differences between « and »); the name is gone; it is in a library of torch that the extension is not
-linked with; it is in no library of torch at all.
+linked with; it came with a newer libstdc++; it is in no library of torch at all.
 
 **Why it fails.** Extensions are loaded with all symbols resolved at once (`RTLD_NOW`), and torch's own libraries are
 loaded with `RTLD_LOCAL`: a symbol is found only in libraries that the extension needs, directly or through others.
@@ -96,14 +96,27 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             list(map(_make_evidence, symbols)),
             f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may already do",
         )
-    if foreign:
-        yield _make_finding(
-            load,
-            f"{load.name} {_count_of(foreign)} that no loaded library defines",
-            foreign,
-            list(map(_make_evidence, foreign)),
-            "link the extension with the library that defines it",
-        )
+    yield from _find_foreign(load, foreign)
+
+
+def _find_foreign(load: ExtensionLoad, foreign: Sequence[UndefinedSymbol]) -> Iterator[Finding]:
+    """Group symbols that are not torch's by the version of libstdc++ that has them."""
+    from abiscan.binary.libstdcxx import gcc_with, version_with  # few extensions lack symbols of nobody
+
+    by_version: dict[str | None, list[UndefinedSymbol]] = {}
+    for symbol in foreign:
+        by_version.setdefault(version_with(symbol.reference.name), []).append(symbol)
+    for version, symbols in by_version.items():
+        cause, fix = "no loaded library defines", "link the extension with the library that defines it"
+        if version is not None:
+            gcc = gcc_with(version)
+            cause = f"came with the libstdc++ of GCC {gcc} ({version})" if gcc else f"came with {version} of libstdc++"
+            fix = (
+                f"use a libstdc++ that has {version}: that of a newer system, or of conda (libstdcxx-ng); authors: "
+                f"build it with {f'a GCC before {gcc}' if gcc else 'an older GCC'}, or link it with -static-libstdc++"
+            )
+        message = f"{load.name} {_count_of(symbols)} that {cause}"
+        yield _make_finding(load, message, symbols, list(map(_make_evidence, symbols)), fix)
 
 
 def _find_unsorted(linkage: Linkage) -> Iterator[Finding]:

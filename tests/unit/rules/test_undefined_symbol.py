@@ -40,3 +40,17 @@ def test_what_no_sibling_defines_is_another_matter() -> None:
     assert "libops.so" in sibling[0]
     assert foreign[0] == "_C.so uses 1 symbol that no loaded library defines"
     assert foreign[1] == ["cublasCreate_v2"]
+
+
+def test_a_symbol_of_a_newer_libstdcxx_names_it() -> None:
+    """``__cxa_call_terminate@@CXXABI_1.3.15``: the libstdc++ of GCC 13 lacks it, that of GCC 14 has it."""
+    ((message, subjects, fix),) = found("__cxa_call_terminate")
+    assert message == "_C.so uses 1 symbol that came with the libstdc++ of GCC 14 (CXXABI_1.3.15)"
+    assert subjects == ["__cxa_call_terminate"]
+    assert fix.startswith("use a libstdc++ that has CXXABI_1.3.15: that of a newer system")
+    assert "authors: build it with a GCC before 14" in fix
+
+
+def test_symbols_of_an_old_libstdcxx_are_of_nobody() -> None:
+    ((message, _, _),) = found("__cxa_throw_bad_array_new_length")
+    assert message == "_C.so uses 1 symbol that no loaded library defines"

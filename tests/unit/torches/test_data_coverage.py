@@ -31,6 +31,7 @@ from tools.release import OUTPUTS
 NOT_OF_TORCH = {
     "counterparts.txt": "written by hand: which function of the stable ABI replaces which of C++",
     "cuda_wheels.txt": "of CUDA (tools/record_cuda_wheels.py)",
+    "libstdcxx.txt": "of GCC (tools/record_libstdcxx.py)",
     "limited_api.txt": "of Python (tools/build_tag_promises.py)",
     "manylinux.txt": "of glibc (tools/build_tag_promises.py)",
 }
