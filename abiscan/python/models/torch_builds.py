@@ -11,7 +11,6 @@ from typing import Final
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
-from abiscan.python.models import torch_compiling
 from abiscan.python.models.namespace import has_cuda
 from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.systems import LINUX, MACOS
@@ -111,6 +110,18 @@ def _no_rocm(machine: PythonMachine) -> object:
     return False if has_cuda(machine) else NotKnown(name, Why.ENVIRONMENT)
 
 
+def _compiling(name: str) -> Native:
+    """Return a function that compiles an extension, which few packages do."""
+
+    def call(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+        from abiscan.python.models import torch_compiling
+
+        function = torch_compiling.load if name == "load" else torch_compiling.load_inline
+        return function(machine, args, kwargs)
+
+    return Native(f"torch.utils.cpp_extension.{name}", call)
+
+
 def _cpp_extension(machine: PythonMachine) -> object:
     """Return ``torch.utils.cpp_extension``: what it says of the system. Where CUDA is, the machine decides."""
     system, folder = machine.files.system, machine.library.surroundings.torch_folder
@@ -121,8 +132,8 @@ def _cpp_extension(machine: PythonMachine) -> object:
         "IS_LINUX": system is LINUX,
         "CUDA_HOME": NotKnown(f"{name}.CUDA_HOME", Why.ENVIRONMENT),
         "ROCM_HOME": NotKnown(f"{name}.ROCM_HOME", Why.ENVIRONMENT),
-        "load": Native(f"{name}.load", torch_compiling.load),
-        "load_inline": Native(f"{name}.load_inline", torch_compiling.load_inline),
+        "load": _compiling("load"),
+        "load_inline": _compiling("load_inline"),
     }
     if folder is not None:
         names |= {"_TORCH_PATH": str(folder), "TORCH_LIB_PATH": str(folder / "lib")}
