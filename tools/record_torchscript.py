@@ -4,8 +4,8 @@
     python -m tools.record_torchscript --all             # every embedded release
 
 ``tools.release`` calls it for the wheel that it has unpacked. TorchScript's operators are registered with the texts of
-their schemas, so these are read from libtorch; nothing is run. Others are read from the wheel for macOS, which is small:
-all wheels of a release have the same operators, and differ by at most a text that is none.
+their schemas, so these are read from libtorch; nothing is run. Others are read from the wheel for macOS, which is
+small: all wheels of a release have the same operators, and differ by at most a text that is none.
 """
 
 from __future__ import annotations

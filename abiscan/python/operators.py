@@ -8,7 +8,7 @@ from abiscan.inputs.version import MinorVersion
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers, World
 from abiscan.python.modelled import Modelled
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD, NO_OVERLOAD, release_of, wording_of
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD, NO_OVERLOAD, OVERLOADS_SINCE, release_of, wording_of
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, torch_error
 
 _OF_TORCH = frozenset({
@@ -32,7 +32,8 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
         if self.is_overload or name.startswith("_") or name in {"overloads", "redispatch", "op", "op_overloads"}:
             return NotKnown(f"{self.display_name()}.{name}")
         overload = f"{self.name}.{name}"
-        if operator_exists(machine, overload) is False:
+        has_overloads = machine.world.tells("its operators have overloads", _has_overloads)
+        if has_overloads is False or operator_exists(machine, overload) is False:
             packet = self.name.replace("::", ".")
             raise Thrown(error_of_target(machine, NO_OVERLOAD, packet=packet, name=name))
         return OperatorValue(overload.removesuffix(DEFAULT_OVERLOAD), is_overload=True)
@@ -59,6 +60,11 @@ def error_of_target(machine: PythonMachine, id_: str, /, **values: object) -> Py
     error = torch_error(id_, release if isinstance(release, tuple) else None, **values)
     error.of_torch = True
     return error
+
+
+def _has_overloads(world: World) -> bool | None:
+    release = release_of(world.torch_version)
+    return None if release is None else release >= OVERLOADS_SINCE
 
 
 def _release_wording(world: World, id_: str) -> MinorVersion | None:
