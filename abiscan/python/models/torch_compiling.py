@@ -33,7 +33,9 @@ def load(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 def load_inline(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Compile texts, and load the library."""
     texts = take_argument(args, kwargs, 2, "cuda_sources")
-    return _compile(machine, args, kwargs, in_cuda=_uses_cuda(kwargs, in_cuda=bool(texts)))
+    return _compile(
+        machine, args, kwargs, in_cuda=_uses_cuda(kwargs, in_cuda=isinstance(texts, (str, list, tuple)) and bool(texts))
+    )
 
 
 def _is_in_cuda(path: str) -> bool:
@@ -59,7 +61,8 @@ def _compile(machine: PythonMachine, args: Args, kwargs: Kwargs, *, in_cuda: boo
         raise Thrown(PythonError(RuntimeError, (TextWithHoles(error, parts=(error, "")),), of_torch=True))
     tools = ["ninja", "a C++ compiler", *(["the compiler of CUDA"] if in_cuda else [])]
     missing = [tool for tool in tools if has_tool(_TOOLS[tool]) is not True]
-    if missing:
+    # Code that goes on without the extension needs none of these.
+    if missing and not (machine.catches(RuntimeError) and machine.catches(OSError)):
         machine.need("compiler", name, f"{name}, which the import compiles, finds {listed(missing)}")
     return NotKnown(f"torch.utils.cpp_extension.load({name})", Why.ENVIRONMENT)
 

@@ -53,6 +53,7 @@ def test_what_it_raises_here(
     [
         (CPP, "2.13.0+cpu", None, None, ["ops, which the import compiles, finds ninja, a C++ compiler"]),
         (CPP, "2.13.0+cpu", None, ("ninja", "c++"), []),
+        (f"{IMPORT}try:\n    load('ops', ['ops.cpp'])\nexcept Exception:\n    pass\n", "2.13.0+cpu", None, None, []),
         (
             CUDA,
             "2.13.0+cu130",
