@@ -32,6 +32,7 @@ class Package:
     :param members: returns the paths of all of its files, relative to ``root``
     :param read: returns the bytes of one of them
     :param installed: whether it is installed; None if it is where its folder is one that Python looks for modules in
+    :param built_by: the file in its source code that compiles an extension of torch, which is not there yet
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class Package:
         members: Callable[[], Iterable[str]],
         read: Callable[[str], bytes],
         installed: bool | None,
+        built_by: str | None = None,
     ) -> None:
+        self.built_by = built_by
         self.name = name
         self.version = version
         self.root = root

@@ -176,8 +176,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if kind is TargetKind.CONDA:
         return _read_conda(path, files, site)
     if kind is TargetKind.SOURCE:
-        fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
-        raise InputError(str(path), "is an archive of source code, in which nothing is compiled yet", fix)
+        return _read_source(path, files, site)
     # By its first bytes, since models have any name: .pt, .pt2, .pth, .bin, none.
     head = DiskFile(path).read_head(len(PICKLE_MAGIC))
     return _read_model(path, files) if begins_like_model(head) else _read_object(path, files)
@@ -298,7 +297,24 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
         raise InputError(str(path), f"contains no shared object, but {plural(len(packages), 'wheel')}", "pass a wheel")
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
     package = package_files.of_folder(path)
+    if package is None and not names:
+        from abiscan.inputs.source_trees import of_project
+
+        package = of_project(path)
     return _read_members(str(path), TargetKind.FOLDER, root, members, files, metadata=None, package=package)
+
+
+def _read_source(path: Path, files: Files, site: str) -> Target:
+    """Read the Python code of a source distribution: nothing in it is built, so there is nothing else to judge."""
+    from abiscan.inputs.source_trees import of_source_archive
+
+    try:
+        package = of_source_archive(path, site)
+        return _read_members(str(path), TargetKind.SOURCE, site, (), files, metadata=None, package=package)
+    except InputError as error:
+        fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
+        problem = "is an archive of source code, in which nothing is compiled yet"
+        raise InputError(str(path), problem, fix) from error
 
 
 def _walk_libraries(path: Path) -> Iterator[str]:
@@ -445,7 +461,7 @@ def _read_members(
     # A wheel's tag names one system, and the images of another one in it are never loaded.
     if metadata is None or is_for_any_system(metadata.wheel):  # others are for one system
         unreadable += _for_other_systems(images)
-    if not objects and not unreadable and (metadata is None or package is None or not _imports_torch(package)):
+    if not objects and not unreadable and (package is None or not _imports_torch(package)):
         refusal = InputError if metadata is None else NoExtensionError  # a package may be pure Python: that is fine
         raise refusal(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
     # By file name and by soname, since ld.so knows a loaded library by both (elf/dl-load.c); the first one counts.

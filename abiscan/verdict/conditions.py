@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -19,9 +18,17 @@ _SOFTWARE: Final = {"FFmpeg": regex(r"lib(av(codec|device|filter|format|util)|sw
 def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tuple[Condition, ...]:
     """Return what the verdict on a package depends on, each once. The import itself does not fail."""
     found: dict[tuple[ConditionKind, str], Condition] = {}
-    for condition in itertools.chain(_external_libraries(facts, libraries), _needs(facts)):
+    for condition in (*_external_libraries(facts, libraries), *_needs(facts), *_yet_to_be_built(facts)):
         found.setdefault((condition.kind, condition.name), condition)
     return tuple(found.values())
+
+
+def _yet_to_be_built(facts: PackageFacts) -> Iterator[Condition]:
+    """Yield the part of source code that is compiled where it is installed, for the torch that is there."""
+    if file := facts.package.built_by:
+        torch = f"torch {facts.process.release_number}" if facts.process.release_number else "this torch"
+        name, why = f"what {file} builds", f"{file} compiles an extension of torch: it will be built here, for {torch}"
+        yield Condition(kind=ConditionKind.COMPILER, name=name, why=why)
 
 
 def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> Iterator[Condition]:

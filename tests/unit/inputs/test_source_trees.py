@@ -1,0 +1,82 @@
+"""Source code of packages: judged by its Python code, and never built."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import abiscan
+from abiscan.errors import InputError
+from abiscan.results.package import PackageResult
+
+INFO: Final = "Metadata-Version: 2.1\nName: norse\nVersion: 1.1.0\nRequires-Dist: torch\n"
+SETUP: Final = "raise SystemExit('setup.py was run')\nfrom torch.utils.cpp_extension import CppExtension\n"
+CODE: Final = {
+    "norse/__init__.py": "import torch\nfrom norse import _tree\n",
+    "norse/_tree.py": "from torch.utils._pytree import register_pytree_node\n",
+    "tests/test_norse.py": "import no_such_package\n",
+}
+"""As norse 1.1.0, which needs torch 2.2 (norse/norse#394)."""
+
+
+def tar(path: Path, files: Mapping[str, str]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in files.items():
+            info = tarfile.TarInfo(f"norse-1.1.0/{name}")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def zipped(path: Path, files: Mapping[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(f"norse-1.1.0/{name}", text)
+    return path
+
+
+def folder(path: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text, "utf-8")
+    return path
+
+
+def judge(target: Path, torch: str) -> PackageResult:
+    (found,) = abiscan.check(target, torch).packages
+    return found
+
+
+@pytest.mark.parametrize("layout", ["", "src/"])
+@pytest.mark.parametrize(
+    ("make", "name"), [(tar, "norse-1.1.0.tar.gz"), (zipped, "norse-1.1.0.zip"), (folder, "norse")]
+)
+def test_the_python_code_is_judged(make: object, name: str, layout: str, tmp_path: Path) -> None:
+    files = {f"{layout}{file}": text for file, text in CODE.items()} | {"PKG-INFO": INFO, "setup.py": SETUP}
+    assert callable(make)
+    target = make(tmp_path / name, files)
+    old, new = judge(target, "2.1.2"), judge(target, "2.2.0")
+    assert (old.name, old.version, old.module) == ("norse", "1.1.0", "norse")
+    assert (old.verdict.value, old.error and old.error.exception) == ("import-fails", "ImportError")
+    assert new.verdict.value == "works"
+    (condition,) = new.conditions
+    assert (condition.kind.value, condition.met) == ("compiler", None)
+    assert condition.why == "setup.py compiles an extension of torch: it will be built here, for torch 2.2.0"
+
+
+def test_a_folder_of_python_code(tmp_path: Path) -> None:
+    target = folder(tmp_path, CODE) / "norse"
+    assert judge(target, "2.1.2").verdict.value == "import-fails"
+    assert (judge(target, "2.2.0").verdict.value, judge(target, "2.2.0").conditions) == ("works", ())
+
+
+def test_an_archive_of_something_else(tmp_path: Path) -> None:
+    target = tar(tmp_path / "norse-1.1.0.tar.gz", {"readme.txt": "", "main.c": ""})
+    with pytest.raises(InputError, match="is an archive of source code"):
+        judge(target, "2.2.0")
