@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from abiscan.errors import InputError
+from abiscan.errors import InputError, NoWheelError
 
 if TYPE_CHECKING:
     from abiscan.binary.elf import Machine
@@ -576,15 +576,36 @@ def _make_source(target: TargetLike, folder: Path, python: str | None, session: 
     from abiscan.inputs.packages import Distribution, FetchedWheel, is_name, require_existing, resolve_target
 
     if isinstance(target, str):
+        environment = _find_environment(python) if is_name(target) else None
         with turn_of(target):
-            return resolve_target(
-                target, folder, _find_environment(python) if is_name(target) else None, session.index.words
-            )
+            try:
+                return resolve_target(target, folder, environment, session.index.words)
+            except NoWheelError as error:
+                return _download_source(error, folder, environment, session)
     if isinstance(target, os.PathLike):
         return require_existing(Path(target))
     if not isinstance(target, Distribution | FetchedWheel):
         raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
     return target
+
+
+def _download_source(error: NoWheelError, folder: Path, python: str | None, session: Session) -> Path:
+    """Return the source distribution of what no wheel is of; raise the error if there is none, either."""
+    from packaging.requirements import Requirement
+    from packaging.version import InvalidVersion, Version
+
+    from abiscan.index.client import Index, System, settings_of_pip
+
+    requirement = Requirement(error.subject)
+    try:
+        (version,) = {Version(clause.version) for clause in requirement.specifier if clause.operator == "=="}
+    except (InvalidVersion, ValueError):
+        raise error from None
+    with contextlib.closing(Index(settings_of_pip(python, session.index), System.of(), folder / "index")) as index:
+        source = index.download_source(requirement.name, version, folder)
+    if source is None:
+        raise error
+    return source
 
 
 def _make_machine(name: str) -> Machine:

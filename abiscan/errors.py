@@ -37,6 +37,10 @@ class NotElfError(InputError):
     """The bytes are not a 64-bit little-endian ELF shared object: another format, too short, or damaged."""
 
 
+class NoWheelError(InputError):
+    """A version of a package that pip finds no wheel of, for this Python and machine."""
+
+
 class NoExtensionError(InputError):
     """A readable target without an extension of torch."""
 

@@ -66,6 +66,7 @@ _MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _OF_VARIANTS: Final = "-variants.json"
 _LARGEST_METADATA: Final = 8 << 20
+_LARGEST_SOURCE: Final = 256 << 20
 _MOST_READ: Final = 2_000
 """The most versions whose metadata one command reads."""
 
@@ -330,6 +331,29 @@ class Index:
         """
         found = _list_packages(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
         return frozenset(Version(package.version) for package in found if package.version is not None)
+
+    def download_source(self, name: str, version: Version, folder: Path) -> Path | None:
+        """Download the source distribution of a version into a folder; None if the indexes have none.
+
+        pip cannot: to know what one requires, it runs its build.
+
+        :raises InputError: it cannot be read, or is not the file that the index describes
+        """
+        found = _list_packages(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
+        links = [package.link for package in found if package.version and Version(package.version) == version]
+        link = next((link for link in links if not link.is_wheel and _is_sound(link)), None)
+        if link is None:
+            return None
+        if link.is_file:
+            return _path_of(link)
+        page = self.web.get(link.url_without_fragment, largest=_LARGEST_SOURCE)
+        stated = sound_hash((link.hash_option or {}).get("sha256", [None])[0])
+        if page.is_error or (stated and hashlib.sha256(page.content).hexdigest() != stated):
+            problem = f"the server answers {page.status_code}" if page.is_error else "its hash differs from the index's"
+            raise InputError(link.filename, f"could not be downloaded: {problem}", "run it again")
+        path = folder / Path(link.filename).name
+        path.write_bytes(page.content)
+        return path
 
     def _choose_wheels(
         self, name: str, version: Version, links: Sequence[Link], *, variants: bool

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from abiscan.errors import InputError
+from abiscan.errors import InputError, NoWheelError
 from abiscan.inputs import interpreter, observed_fs, programs
 from abiscan.inputs.files import check_existence, require_regular
 from abiscan.inputs.image_files import IMAGE_NAME
@@ -324,8 +324,9 @@ def fetch_wheels(
             problem = f"could not download a wheel: {failed}"
             raise InputError(subject, problem, "check the network and the index settings, or run it again")
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
-        fix = f"free some space in {folder}, or set TMPDIR" if _FULL in process.stderr else _NO_WHEEL
-        raise InputError(subject, problem, fix)
+        if _FULL in process.stderr:
+            raise InputError(subject, problem, f"free some space in {folder}, or set TMPDIR")
+        raise NoWheelError(subject, problem, _NO_WHEEL)
     return tuple(fetched)
 
 

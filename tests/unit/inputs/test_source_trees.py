@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import click.testing
 import pytest
 
 import abiscan
+from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.results.package import PackageResult
 
@@ -68,6 +70,15 @@ def test_the_python_code_is_judged(make: object, name: str, layout: str, tmp_pat
     (condition,) = new.conditions
     assert (condition.kind.value, condition.met) == ("compiler", None)
     assert condition.why == "setup.py compiles an extension of torch: it will be built here, for torch 2.2.0"
+
+
+def test_a_version_without_a_wheel_is_judged_by_its_source(tmp_path: Path) -> None:
+    """pip would run its build to download it."""
+    tar(tmp_path / "norse-1.1.0.tar.gz", {**CODE, "PKG-INFO": INFO, "setup.py": SETUP})
+    words = ["check", "norse==1.1.0", "--no-index", "--find-links", str(tmp_path), "--torch", "2.1.2", "-q"]
+    done = click.testing.CliRunner().invoke(main, words)
+    assert done.stdout.startswith("norse 1.1.0 on torch 2.1.2+cu121: import fails - ImportError: ")
+    assert done.exit_code == 1
 
 
 def test_a_folder_of_python_code(tmp_path: Path) -> None:
