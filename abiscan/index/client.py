@@ -332,6 +332,14 @@ class Index:
         found = _list_packages(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
         return frozenset(Version(package.version) for package in found if package.version is not None)
 
+    def source_versions(self, name: str) -> frozenset[Version]:
+        """Return the versions that the indexes have as source code alone: no wheel, for whatever system.
+
+        :raises UnreachableError: an index cannot be read
+        """
+        wheels = _list_packages(self._finder, canonicalize_name(name), allow_yanked=True)
+        return self.versions(name) - {Version(package.version) for package in wheels if package.version is not None}
+
     def download_source(self, name: str, version: Version, folder: Path) -> Path | None:
         """Download the source distribution of a version into a folder; None if the indexes have none.
 

@@ -34,6 +34,7 @@ from abiscan.results.verdict import Verdict
 from abiscan.torches.platforms import platform_of
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.hardware import cpu_question, hardware_of
+from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.pipelines.quick_reject import Glance
@@ -323,10 +324,22 @@ class _Attempt:
         newest = [self._search.candidates[name][0] for name in group]
         if len(group) == 1:
             why = self._representative_reason(self._search.candidates[group[0]])
-            return f"no version of {group[0]} works with {torch}: {why}"
+            return f"no version of {group[0]} works with {torch}: {why}{self._describe_sources(group[0])}"
         conflicts = (self._find_conflict(item, entry) for item in newest for entry in newest if item is not entry)
         why = next(filter(None, conflicts), "each has one by itself")
         return f"no versions of {' and '.join(group)} that work with {torch} go together: {why}"
+
+    def _describe_sources(self, name: str) -> str:
+        """Return which versions the index has as source code alone: they would be built here, so they may work."""
+        sources = [version for version in self._index.source_versions(name) if not version.is_prerelease]
+        if not sources:
+            return ""
+        newest = max(sources)
+        verb = "is" if len(sources) == 1 else "are"
+        return (
+            f"; {plural(len(sources), 'further version')} {verb} source code, to be built for that torch, the newest "
+            f"{newest}: abiscan check {name}=={newest} judges its Python code"
+        )
 
     def _representative_reason(self, candidates: Sequence[Candidate]) -> str:
         """Return the reason of the newest version that was worth a look."""

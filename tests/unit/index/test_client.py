@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from abiscan.errors import InputError
 from abiscan.index.client import Index, Settings, System, settings_of_pip
@@ -105,6 +106,20 @@ def test_what_is_not_there(server: LocalIndex) -> None:
         opened(server).candidates(Requirement("onlysource"))
     with pytest.raises(InputError, match="no version on the index satisfies it"):
         opened(server).candidates(Requirement("demo>=3"))
+
+
+def test_a_source_distribution(server: LocalIndex, tmp_path: Path) -> None:
+    (server.folder / "onlysource-1.0.tar.gz").write_bytes(b"source")
+    index, version = opened(server), Version("1.0")
+    assert index.source_versions("onlysource") == {version}
+    assert index.source_versions("demo") == frozenset()
+    assert index.download_source("onlysource", Version("2.0"), tmp_path) is None
+    path = index.download_source("OnlySource", version, tmp_path)
+    assert path is not None
+    assert (path.name, path.read_bytes()) == ("onlysource-1.0.tar.gz", b"source")
+    server.wrong_hash = True
+    with pytest.raises(InputError, match="its hash differs"):
+        opened(server).download_source("onlysource", version, tmp_path)
 
 
 @pytest.mark.parametrize(

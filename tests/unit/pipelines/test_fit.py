@@ -157,6 +157,12 @@ def test_the_obstacle(server: LocalIndex, tmp_path: Path) -> None:
     fitting = found(server, tmp_path, ["eye>=3"], ["2.7.1"])
     assert fitting.exit_code == 1
     assert str(fitting.obstacle).startswith("no version of eye works with torch 2.7.1+cu126: 3.0: import fails")
+    (server.folder / "eye-4.0.tar.gz").touch()
+    fitting = found(server, tmp_path, ["eye>=3"], ["2.7.1"])
+    assert str(fitting.obstacle).endswith(
+        "; 1 further version is source code, to be built for that torch, the newest 4.0: "
+        "abiscan check eye==4.0 judges its Python code"
+    )
     fitting = found(server, tmp_path, ["eye>=2", "ear<2"], ["2.13.0"])
     assert fitting.obstacle == (
         "no versions of eye and ear that work with torch 2.13.0+cpu go together: ear 1.0 requires eye<2"
