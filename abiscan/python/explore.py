@@ -72,6 +72,7 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
             guarded=attempt.guarded,
             told=attempt.told,
             told_text=attempt.told_text,
+            before_torch=attempt.before_torch,
         )
         for attempt in first.trace.attempts
     )

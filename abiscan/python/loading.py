@@ -8,6 +8,7 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
+from abiscan.python import standard
 from abiscan.python.filesystem import as_text, is_of_torch, path_exists, place_on_disk
 from abiscan.python.later_builtins import built_in
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
@@ -148,6 +149,7 @@ def _not_there(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
 def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     kind = ImportError if loader is LoadedBy.IMPORT else OSError
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
+    attempt.before_torch = _is_before_torch(machine)
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
     # What could not be followed may have loaded any library. The world hears of that before the next load, once.
@@ -176,6 +178,19 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     failure.loads = {number}
     failure.at = attempt.at
     raise Thrown(_wrap_error(machine, file, loader, failure))
+
+
+def _is_before_torch(machine: PythonMachine) -> bool:
+    """Whether nothing can have imported torch so far: neither the code, nor a package of others that it imports."""
+    if "torch" in machine.modules:
+        return False
+    tops = {name.partition(".")[0] for name in machine.modules}
+    if any(not machine.library.is_own(top) and standard.has_module(top, Answer.UNKNOWN) is False for top in tops):
+        return False
+    # Bodies that were passed over may have imported it.
+    running = {frame.file for frame in machine.frames}
+    done = (file for file in machine.trace.imported if file not in running)
+    return not any(b"torch" in machine.files.read(file) for file in done)
 
 
 def load_unseen(machine: PythonMachine, file: str) -> None:

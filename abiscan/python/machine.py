@@ -70,6 +70,7 @@ class Attempt(Struct, kw_only=True):
     :ivar told: how users learned of the failure, once an exception that tells of it was caught for good; None before
     :ivar told_text: the words in which they did, None if those are not known
     :ivar guarded: whether the code would have survived a failure
+    :ivar before_torch: whether nothing has imported torch before
     """
 
     path: str | None
@@ -79,6 +80,7 @@ class Attempt(Struct, kw_only=True):
     told: Told | None = None
     told_text: str | None = None
     guarded: bool = False
+    before_torch: bool = False
 
 
 class Decision(Struct, kw_only=True):

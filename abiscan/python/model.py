@@ -183,6 +183,7 @@ class Load(Struct, frozen=True, kw_only=True):
     :ivar guarded: whether the package catches what a load raises there
     :ivar told: how users learn of a failure that the package catches; None if there is none, or it is not caught
     :ivar told_text: in which words they do; None if those are not known
+    :ivar before_torch: whether nothing in the package has imported torch before
     """
 
     path: str | None
@@ -192,6 +193,7 @@ class Load(Struct, frozen=True, kw_only=True):
     guarded: bool = False
     told: Told | None = None
     told_text: str | None = None
+    before_torch: bool = False
 
 
 class Registers(enum.Enum):

@@ -8,7 +8,7 @@ from typing import Final
 
 from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect
-from abiscan.python.model import Told
+from abiscan.python.model import HowLoaded, Told
 from abiscan.regex import regex
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import StyledLine
@@ -59,6 +59,10 @@ def list_lines(report: Report, package: PackageResult, verbosity: int) -> Iterat
         return
     beginning = [format_headline(package, verbose=verbose), *_explain_verdict(package, verbose=verbose)]
     yield from beginning
+    for _, result in report.files(package):
+        if result.before_torch and verbose:
+            notice = f"{result.path} before import torch: ImportError: {result.before_torch}"
+            yield StyledLine(f"  = {clean(notice)}")
     # Sorted by what the import fails with, so that the first one shown is the one that users see.
     causes = group_causes(report, package, unused=verbose)
     if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
@@ -115,6 +119,7 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         yield StyledLine(f"  = built for torch {clean(built_for)}")
     if package.verdict is not PackageVerdict.IMPORT_FAILS:
         yield from _list_missing(package, verbose=verbose)
+        yield from _list_better(package)
     for condition in package.unmet:
         yield StyledLine(f"  = condition: {clean(condition.why)}")
     for module in package.modules:
@@ -127,6 +132,15 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         yield from (
             StyledLine(f"  = unknown: {clean(reason)}", style="yellow") for reason in reasons[: 2 * _LIBRARIES_SHOWN]
         )
+
+
+def _list_better(package: PackageResult) -> Iterator[StyledLine]:
+    """Yield why the package works although a library that it uses fails by itself."""
+    for library in package.libraries:
+        if library.loads_in_package:
+            where = f" ({library.loaded_at})" if library.loaded_at else ""
+            within = "within a library that needs it" if library.how is HowLoaded.NEEDED else "as the package loads it"
+            yield StyledLine(f"  = {clean(library.path)} fails by itself, and loads {within}{clean(where)}")
 
 
 def _list_missing(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:

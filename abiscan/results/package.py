@@ -109,6 +109,11 @@ class UsedLibrary(UsedLibraryJson, frozen=True, kw_only=True):
         return self.told is not None or (self.how is HowLoaded.ON_DEMAND and self.verdict is Verdict.FAILS)
 
     @property
+    def loads_in_package(self) -> bool:
+        """Whether it fails by itself, and not in the process of the package, where others are loaded before it."""
+        return self.used is True and self.verdict is Verdict.FAILS and not self.is_missing and self.error is None
+
+    @property
     def ends_process(self) -> bool:
         """Whether the process ends once the package loads it, after it was imported."""
         return self.aborts and self.told is None and self.is_missing
@@ -244,7 +249,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         lacking = self.error.of_module if self.error else None
         # A module of the package's own that is missing is a fault of the package or of this torch.
         own = {library.path.partition("/")[0].partition(".")[0] for library in self.libraries}
-        return lacking is not None and lacking not in own | {"torch", (self.module or "").partition(".")[0]}
+        own |= {name.partition(".")[0] for name in (self.module or "", *(module.name for module in self.modules))}
+        return lacking is not None and lacking not in own | {"torch"}
 
     @property
     def failing_module(self) -> str:
@@ -334,7 +340,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         parts = [
             *([f"if {_are_there(files)}"] if files else []),
             *([f"where {listed(software)} {'is' if len(software) == 1 else 'are'} installed"] if software else []),
-            *(f"if {condition.name} is there ({condition.why})" for condition in others),
+            *(f"if {_phrase(condition)}" for condition in others),
         ]
         return f", {', and '.join(parts)}"
 
@@ -384,6 +390,13 @@ _TOLD = {
     Told.PRINT: "with a printed line",
     Told.NOTHING: "silently",
 }
+
+
+def _phrase(condition: Condition) -> str:
+    # Torch itself is there in any case: what is open is when.
+    if condition.kind is ConditionKind.REQUIREMENT and condition.name == "torch":
+        return "torch is imported first"
+    return f"{condition.name} is there"
 
 
 def _are_there(names: Sequence[str]) -> str:

@@ -18,9 +18,24 @@ _SOFTWARE: Final = {"FFmpeg": regex(r"lib(av(codec|device|filter|format|util)|sw
 def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tuple[Condition, ...]:
     """Return what the verdict on a package depends on, each once. The import itself does not fail."""
     found: dict[tuple[ConditionKind, str], Condition] = {}
-    for condition in (*_external_libraries(facts, libraries), *_needs(facts), *_yet_to_be_built(facts)):
+    for condition in (
+        *_external_libraries(facts, libraries),
+        *_loads_before_torch(facts),
+        *_needs(facts),
+        *_yet_to_be_built(facts),
+    ):
         found.setdefault((condition.kind, condition.name), condition)
     return tuple(found.values())
+
+
+def _loads_before_torch(facts: PackageFacts) -> Iterator[Condition]:
+    """Yield that torch is to be imported first, where the package loads a library that needs it before it does so."""
+    for load in facts.outcome.loads if facts.outcome else ():
+        if not load.before_torch or load.raised is not None or load.path is None:
+            continue
+        if words := facts.process.lacking_torch(load.path):
+            why = f"{load.at} loads {load.path} before torch is imported, which fails by itself: {words}"
+            yield Condition(kind=ConditionKind.REQUIREMENT, name="torch", why=why)
 
 
 def _yet_to_be_built(facts: PackageFacts) -> Iterator[Condition]:

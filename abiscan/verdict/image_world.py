@@ -104,6 +104,9 @@ class ImageWorld:
         self._loaded |= {path} | along
         return LoadAttempt(path=path, words=None)
 
+    def lacking_torch(self, path: str) -> None:
+        """Say nothing of a process without torch: where it finds libraries is not known."""
+
     def has(self, path: str) -> bool:
         """Whether a library of the package is in the process."""
         return path in self._loaded

@@ -407,7 +407,11 @@ class Judge:
         at_top = examined.target.kind is TargetKind.LIBRARY or posixpath.dirname(location) == examined.target.root
         if not at_top or not load.facts.python_modules or load.error is not None or load.resolution is None:
             return None
-        here, machine = self.torch.here, load.release.machine
+        return self.lacking_torch(location, load.release.machine)
+
+    def lacking_torch(self, location: str, machine: Machine) -> str | None:
+        """Return what loading a library says in a process without torch; None if it finds those of torch."""
+        here = self.torch.here
         environment = system.environment_folders() if here else ()
         search = SearchPath(environment=environment, native=here, host=_this_host(machine) if here else None)
         closure = Loader(self.files, search, machine).open(Process(has_python=False), location)

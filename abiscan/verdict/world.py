@@ -151,6 +151,10 @@ class PackageWorld:
         assumed = any(attempt.assumed for attempt in self.attempts.values())
         return self._loads.missing_requirements if assumed else ()
 
+    def lacking_torch(self, path: str) -> str | None:
+        """Return what loading a library says in a process without torch; None if it finds those of torch."""
+        return self._loads.lacking_torch(path)
+
     def has(self, path: str) -> bool:
         """Whether a library of the package is in the process."""
         return self._loads.location(path) in self._moment.process.names
@@ -189,6 +193,10 @@ class _Loads:
         site = posixpath.dirname(self._judge.torch.package)
         is_installed = self._package.root == site if self._package.installed is None else self._package.installed
         return () if is_installed else self._package.missing_requirements(site)
+
+    def lacking_torch(self, path: str) -> str | None:
+        """Return what loading a library says in a process without torch; None if it finds those of torch."""
+        return self._judge.lacking_torch(self.location(path), self._setting.release.machine)
 
     def location(self, path: str) -> str:
         """Return where a library of the package is installed."""

@@ -221,6 +221,8 @@ def test_a_part_that_fails_alone_is_judged_within_what_needs_it(torch: Path, whe
     assert verdicts == {"pkg/_C.so": "loads", "pkg/lib/libother.so": "loads", "pkg/lib/libpart.so": "fails"}
     assert [package.verdict.value for package in report.packages] == ["works"]
     assert report.exit_code(abiscan.Effect.CORRUPTS, strict=False) == 0
+    reason = "  = pkg/lib/libpart.so fails by itself, and loads within a library that needs it\n"
+    assert reason in run("check", wheel, "--torch", torch).stdout
 
 
 def test_a_library_that_this_machine_lacks_is_unknown(torch: Path, wheels: Path) -> None:
