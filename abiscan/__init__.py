@@ -42,7 +42,16 @@ if TYPE_CHECKING:
     from abiscan.results.model import ModelOperator, ModelResult, OperatorState
     from abiscan.results.model_operators import ModelOperators, NeededOperator
     from abiscan.results.operators import ExtensionOperators
-    from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibrary
+    from abiscan.results.package import (
+        ConditionKind,
+        ImportFailure,
+        ModuleResult,
+        MostLikely,
+        PackageResult,
+        PackageVerdict,
+        UsedLibrary,
+        VerdictCondition,
+    )
     from abiscan.results.stable import StableReport
     from abiscan.results.survey import SurveyCause, SurveyEntry, SurveySummary
     from abiscan.results.torch_operators import TorchOperators
@@ -58,6 +67,7 @@ __all__ = [
     "ApiHistory",
     "BackendReport",
     "Comparison",
+    "ConditionKind",
     "Confidence",
     "Coverage",
     "Diagnosis",
@@ -77,6 +87,7 @@ __all__ = [
     "ModelOperators",
     "ModelResult",
     "ModuleResult",
+    "MostLikely",
     "NeededOperator",
     "OperatorState",
     "PackageResult",
@@ -97,6 +108,7 @@ __all__ = [
     "TorchOperators",
     "UsedLibrary",
     "Verdict",
+    "VerdictCondition",
     "VersionRow",
     "VersionTable",
     "api_history",
@@ -132,7 +144,16 @@ _MODULES = {
     "abiscan.results.model": ("ModelOperator", "ModelResult", "OperatorState"),
     "abiscan.results.model_operators": ("ModelOperators", "NeededOperator"),
     "abiscan.results.operators": ("ExtensionOperators",),
-    "abiscan.results.package": ("ImportFailure", "ModuleResult", "PackageResult", "PackageVerdict", "UsedLibrary"),
+    "abiscan.results.package": (
+        "ConditionKind",
+        "ImportFailure",
+        "ModuleResult",
+        "MostLikely",
+        "PackageResult",
+        "PackageVerdict",
+        "UsedLibrary",
+        "VerdictCondition",
+    ),
     "abiscan.results.torch_operators": ("TorchOperators",),
     "abiscan.results.stable": ("StableReport",),
     "abiscan.results.survey": ("SurveyCause", "SurveyEntry", "SurveySummary"),

@@ -14,13 +14,13 @@ from abiscan.results.document import JsonObject
 from abiscan.results.fields import Distinct, RuleName, Sha256, Text
 from abiscan.results.model import ModelOperatorJson
 from abiscan.results.package import (
-    Condition,
     ImportFailure,
     ModuleResult,
     MostLikely,
     PackageResult,
     PackageVerdict,
     UsedLibraryJson,
+    VerdictCondition,
 )
 from abiscan.results.rule_page import page_of
 from abiscan.results.unchecked import Unchecked
@@ -201,7 +201,7 @@ class PackageResultJson(JsonObject, frozen=True, kw_only=True):
     missing_operators: Distinct
     lacking: Sequence[str]
     not_installed: Sequence[str]
-    conditions: Sequence[Condition]
+    conditions: Sequence[VerdictCondition]
     undecided: Sequence[str]
     most_likely: MostLikely | None
     gaps: Sequence[str]

@@ -156,7 +156,7 @@ class ConditionKind(enum.Enum):
     FILE = "file"
 
 
-class Condition(Struct, frozen=True, kw_only=True):
+class VerdictCondition(Struct, frozen=True, kw_only=True):
     """What a verdict depends on.
 
     :ivar name: of the library, the package or whatever else has to be there
@@ -229,7 +229,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     lacking: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     not_installed: tuple[str, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[VerdictCondition, ...] = ()
     undecided: tuple[str, ...] = ()
     most_likely: MostLikely | None = None
     gaps: tuple[str, ...] = ()
@@ -261,7 +261,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         return failing[0] if failing and self.module not in failing else ""
 
     @property
-    def unmet(self) -> tuple[Condition, ...]:
+    def unmet(self) -> tuple[VerdictCondition, ...]:
         """The conditions that are not met, or not known to be."""
         return tuple(condition for condition in self.conditions if condition.met is not True)
 
@@ -392,7 +392,7 @@ _TOLD = {
 }
 
 
-def _phrase(condition: Condition) -> str:
+def _phrase(condition: VerdictCondition) -> str:
     # Torch itself is there in any case: what is open is when.
     if condition.kind is ConditionKind.REQUIREMENT and condition.name == "torch":
         return "torch is imported first"

@@ -7,7 +7,7 @@ from typing import Final
 
 from abiscan.python.model import HowLoaded
 from abiscan.regex import regex
-from abiscan.results.package import Condition, ConditionKind, UsedLibrary
+from abiscan.results.package import ConditionKind, UsedLibrary, VerdictCondition
 from abiscan.verdict.package_reading import PackageFacts
 from abiscan.words import listed
 
@@ -15,9 +15,9 @@ _SOFTWARE: Final = {"FFmpeg": regex(r"lib(av(codec|device|filter|format|util)|sw
 """What several libraries belong to that users install as one, by its name."""
 
 
-def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tuple[Condition, ...]:
+def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tuple[VerdictCondition, ...]:
     """Return what the verdict on a package depends on, each once. The import itself does not fail."""
-    found: dict[tuple[ConditionKind, str], Condition] = {}
+    found: dict[tuple[ConditionKind, str], VerdictCondition] = {}
     for condition in (
         *_external_libraries(facts, libraries),
         *_loads_before_torch(facts),
@@ -28,25 +28,25 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
     return tuple(found.values())
 
 
-def _loads_before_torch(facts: PackageFacts) -> Iterator[Condition]:
+def _loads_before_torch(facts: PackageFacts) -> Iterator[VerdictCondition]:
     """Yield that torch is to be imported first, where the package loads a library that needs it before it does so."""
     for load in facts.outcome.loads if facts.outcome else ():
         if not load.before_torch or load.raised is not None or load.path is None:
             continue
         if words := facts.process.lacking_torch(load.path):
             why = f"{load.at} loads {load.path} before torch is imported, which fails by itself: {words}"
-            yield Condition(kind=ConditionKind.REQUIREMENT, name="torch", why=why)
+            yield VerdictCondition(kind=ConditionKind.REQUIREMENT, name="torch", why=why)
 
 
-def _yet_to_be_built(facts: PackageFacts) -> Iterator[Condition]:
+def _yet_to_be_built(facts: PackageFacts) -> Iterator[VerdictCondition]:
     """Yield the part of source code that is compiled where it is installed, for the torch that is there."""
     if file := facts.package.built_by:
         torch = f"torch {facts.process.release_number}" if facts.process.release_number else "this torch"
         name, why = f"what {file} builds", f"{file} compiles an extension of torch: it will be built here, for {torch}"
-        yield Condition(kind=ConditionKind.COMPILER, name=name, why=why)
+        yield VerdictCondition(kind=ConditionKind.COMPILER, name=name, why=why)
 
 
-def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> Iterator[Condition]:
+def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> Iterator[VerdictCondition]:
     """Yield the libraries that are taken to be there because nothing says that they are not.
 
     Without them, the load of a library of the package would fail, and with it the import, or a part of the package.
@@ -58,18 +58,18 @@ def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -
         # On this machine, only what it lacks is in doubt, and only where a requirement may yet bring it.
         names = attempt.lacking if facts.here else attempt.needs
         for name in names:
-            yield Condition(
+            yield VerdictCondition(
                 kind=ConditionKind.LIBRARY,
                 name=_software(name),
                 why=_why(library, name, facts.process.missing_requirements),
             )
 
 
-def _needs(facts: PackageFacts) -> Iterator[Condition]:
+def _needs(facts: PackageFacts) -> Iterator[VerdictCondition]:
     """Yield what the Python code takes to be there."""
     for outcome in (facts.outcome, *facts.others):
         for need in outcome.needs if outcome else ():
-            yield Condition(kind=ConditionKind(need.kind), name=need.name, why=f"{need.why} ({need.at})")
+            yield VerdictCondition(kind=ConditionKind(need.kind), name=need.name, why=f"{need.why} ({need.at})")
 
 
 def _why(library: UsedLibrary, name: str, requirements: Iterable[str]) -> str:
