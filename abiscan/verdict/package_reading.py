@@ -166,7 +166,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     def _is_for_users(self, outcome: ImportOutcome) -> bool:
         """Whether a module beside the main one is imported by users; submodules are parts of it."""
         installed = outcome in self.reading.further or outcome.module in self.modules
-        return installed and not any(_NOT_FOR_USERS.match(part) for part in outcome.module.split("."))
+        return installed and not _is_apart(outcome.module)
 
     def _lacking_alone(self) -> tuple[str, ...]:
         world = self.world.fresh()
@@ -396,8 +396,14 @@ def further_modules(modules: Sequence[str], sources: PackageSources, system: Pyt
     files = SourceFiles(sources, system)
     known = {*modules, *(name.rpartition(".")[0] for name in modules)}
     others = [name for name in files.installed_modules() if name not in known]
-    parts = (part for name in others for part in ([name] if _NOT_FOR_USERS.match(name) else _parts_of(name, files)))
-    return tuple(part for part in parts if part not in known)
+    parts = (part for name in others for part in ([name] if _is_apart(name) else _parts_of(name, files)))
+    # Those that count first: there is a limit to what is read.
+    return tuple(sorted((part for part in parts if part not in known), key=_is_apart))
+
+
+def _is_apart(module: str) -> bool:
+    """Whether a module is not for users, by its name."""
+    return any(_NOT_FOR_USERS.match(part) for part in module.split("."))
 
 
 def _says_nothing(sources: PackageCode, reading: Reading) -> bool:
