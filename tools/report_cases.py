@@ -9,7 +9,7 @@ an error that says why there is no answer are counted apart. Anything else is wr
 
     python -m tools.report_cases                              # all reports: downloads 2 GB, takes minutes
     python -m tools.report_cases pytorch/text#2272            # some of them
-    python -m tools.report_cases --cases FOLDER               # also what lies in FOLDER: cases made small
+    python -m tools.report_cases --cases FOLDER               # what lies in FOLDER instead: cases made small
     python -m tools.report_cases --record result.json         # writes the answers, too
 
 ``tests/oracle/small_cases.jsonl`` says what is true of the cases of such a folder: the arguments of each, to be run
@@ -193,7 +193,7 @@ def main() -> int:
     """Print what is not right, and the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", nargs="*", metavar="REPOSITORY#NUMBER", help="only these reports")
-    parser.add_argument("--cases", type=Path, metavar="FOLDER", help="also the cases that are there, made small")
+    parser.add_argument("--cases", type=Path, metavar="FOLDER", help="the cases that lie there, made small, instead")
     parser.add_argument("--record", type=Path, metavar="FILE", help="also write the answers, one line each")
     arguments = parser.parse_args()
     corpus = Path(os.environ.get("ABISCAN_CORPUS") or tempfile.mkdtemp(prefix="reports-"))
@@ -215,10 +215,12 @@ def main() -> int:
 
 def _answers(chosen: Sequence[str], corpus: Path, cases: Path | None) -> Iterator[tuple[str, Truth, Answer]]:
     for report in read(REPORTS, Report):
-        if not chosen or report.report in chosen:
+        if report.report in chosen or not (chosen or cases):
             yield report.name, report, ask_report(report, corpus)
     if cases is not None:
         for case in read(SMALL_CASES, SmallCase):
+            if not (cases / case.case).is_dir():
+                raise SystemExit(f"{cases / case.case}: there is no such folder")
             yield case.name, case, ask_small(case, cases.resolve())
 
 

@@ -57,6 +57,7 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
     """Make members of the names in a class that derives from ``enum.Enum``; return them, and none for other classes."""
     base = next((item for item in cls.ancestry() if isinstance(item, EnumBase)), None)
     if base is None:
+        _forget_members(cls)
         return []
     # What counts as a member: any public name whose value is no function, and none of a base's members.
     mixed = base.kind or cls.host()
@@ -72,6 +73,15 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
             made.append(member)
             earlier.append(value)
     return [item for item in made if isinstance(item, Member)]
+
+
+def _forget_members(cls: Class) -> None:
+    """Make the members of an enumeration of another package not known: that decides what they are."""
+    foreign = next((item for item in cls.ancestry() if isinstance(item, NotKnown)), None)
+    if foreign is not None and foreign.name.endswith(("Enum", "Flag")):
+        for name, value in cls.names.items():
+            if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped)):
+                cls.names[name] = NotKnown(f"{cls.name}.{name}", foreign.why)
 
 
 def _generate_value(machine: PythonMachine, cls: Class, base: EnumBase, name: str, earlier: list[object]) -> object:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
 import pytest
 
 from tests.unit.python.packages import reading_of
@@ -61,3 +64,28 @@ def test_members(claim: str) -> None:
     # The claim is decided, not passed over.
     (outcome,) = reading_of({"p/__init__.py": code.replace("if not (", "if (")}).imports
     assert outcome.raised is not None
+
+
+OF_ANOTHER_PACKAGE = """\
+from words import LowercaseStrEnum
+
+class Axis(LowercaseStrEnum):
+    BATCH = "batch"
+    ANY = "..."
+
+    @classmethod
+    def names(cls, *axes):
+        return " ".join(axis.value for axis in axes)
+
+AXES = Axis.names(Axis.BATCH, Axis.ANY)
+AXES.split(), Axis.ANY.name.lower()
+"""
+
+
+def test_an_enumeration_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = types.ModuleType("words")
+    exec("from enum import Enum\nclass LowercaseStrEnum(str, Enum): ...", words.__dict__)
+    monkeypatch.setitem(sys.modules, "words", words)
+    exec(compile(OF_ANOTHER_PACKAGE, "real", "exec"), {"__name__": "real"})
+    (outcome,) = reading_of({"p/__init__.py": OF_ANOTHER_PACKAGE}).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
