@@ -27,16 +27,22 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return an overload, or something else of it."""
+        if (
+            not (self.is_overload or hasattr(print, name))
+            and machine.world.tells("its operators have overloads", _has_overloads) is False
+        ):
+            raise Thrown(self._error_of_overload(machine, name))
         if name in {"__name__", "_name", "_qualified_op_name"}:
             return self.name.partition("::")[2] if name == "__name__" else self.name
         if self.is_overload or name.startswith("_") or name in {"overloads", "redispatch", "op", "op_overloads"}:
             return NotKnown(f"{self.display_name()}.{name}")
         overload = f"{self.name}.{name}"
-        has_overloads = machine.world.tells("its operators have overloads", _has_overloads)
-        if has_overloads is False or operator_exists(machine, overload) is False:
-            packet = self.name.replace("::", ".")
-            raise Thrown(error_of_target(machine, NO_OVERLOAD, packet=packet, name=name))
+        if operator_exists(machine, overload) is False:
+            raise Thrown(self._error_of_overload(machine, name))
         return OperatorValue(overload.removesuffix(DEFAULT_OVERLOAD), is_overload=True)
+
+    def _error_of_overload(self, machine: PythonMachine, name: str) -> PythonError:
+        return error_of_target(machine, NO_OVERLOAD, packet=self.name.replace("::", "."), name=name)
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Return its result, if that does not depend on arguments."""

@@ -45,7 +45,7 @@ NO_NINJA: Final = "no ninja"
 NO_CUDA_HOME: Final = "no CUDA_HOME"
 """What compiling code for CUDA raises where there is no compiler of CUDA."""
 
-OVERLOADS_SINCE: Final[MinorVersion] = (1, 11)
+OVERLOADS_SINCE: Final[MinorVersion] = (1, 12)
 """The release since which an operator has overloads in Python; before, it is a function alone."""
 
 WORDINGS: Final = (
@@ -54,7 +54,7 @@ WORDINGS: Final = (
     Wording(NO_OPERATOR, (1, 12), AttributeError, "'_OpNamespace' object has no attribute '{name}'"),
     Wording(NO_OPERATOR, (1, 13), AttributeError, "'_OpNamespace' '{namespace}' object has no attribute '{name}'"),
     Wording(NO_OVERLOAD, (1, 3), AttributeError, "'builtin_function_or_method' object has no attribute '{name}'"),
-    Wording(NO_OVERLOAD, (1, 11), AttributeError, "The underlying op of '{packet}' has no overload name '{name}'"),
+    Wording(NO_OVERLOAD, (1, 12), AttributeError, "The underlying op of '{packet}' has no overload name '{name}'"),
     Wording(NO_OPERATOR_FOR_META, (2, 0), RuntimeError, "operator {namespace}::{name} does not exist"),
     Wording(
         NO_BACKEND,

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.python.model import Raised
 from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR, NOT_LOADED, says, wording_of
 from abiscan.python.values import torch_error
+from tests.unit.python.packages import FakeWorld, reading_of
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,16 @@ def test_an_error_is_that_of_the_newest_release() -> None:
     error = torch_error(NO_OPERATOR, namespace="ns", name="f")
     assert error.cls is AttributeError
     assert error.args == ("'_OpNamespace' 'ns' object has no attribute 'f'",)
+
+
+@pytest.mark.parametrize("name", ["default", "out", "overloads"])
+@pytest.mark.parametrize("torch", ["1.11.0+cu102", "1.12.0+cu102"])
+def test_an_operator_was_a_built_in_function(name: str, torch: str) -> None:
+    source = f"import torch\ntorch.ops.aten.mm\ntorch.ops.aten.mm.__name__\ntorch.ops.aten.mm.{name}\n"
+    world = FakeWorld(torch_version=torch, operators=frozenset({"aten::mm", "aten::mm.out"}))
+    raised = reading_of({"p/__init__.py": source}, world).imports[0].raised
+
+    # torch/_ops.py of 1.11 returns the function itself; pybind11 makes a PyCFunction.
+    says = f"'{type(print).__name__}' object has no attribute '{name}'" if torch.startswith("1.11") else None
+    assert raised is None or isinstance(raised, Raised)
+    assert (raised and raised.message) == says
