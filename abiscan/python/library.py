@@ -478,10 +478,10 @@ class PythonCode(Struct, dict=True):
         return self._may_set[name]
 
     def may_make_module(self, name: str) -> bool:
-        """Whether code of the package may put a module of that name into ``sys.modules``: it has the name as a text."""
-        quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
+        """Whether code of the package may put a module of that name into ``sys.modules``: its last part is a text."""
+        written = re.compile(rb"""["'.]%s["']""" % re.escape(name.rpartition(".")[2].encode()))
         sources = (self.source(path) for path in self.sources)
-        return any(b"modules" in source and any(text in source for text in quoted) for source in sources)
+        return any(b"sys.modules" in source and written.search(source) for source in sources)
 
     def may_set_computed(self, cls: str) -> bool:
         """Whether code of the package may set attributes of a class of torch by names that it computes."""

@@ -176,6 +176,8 @@ CASES: Final = {
     "module_of_a_name_that_is_set_on_something": "class A: ...\na = A()\na.nope = 1\nimport torch.nope",
     "module_that_code_makes": "import sys, types\nm = types.ModuleType('torch.nope')\nm.x = 1\n"
     "sys.modules['torch.nope'] = m\nfrom torch.nope import x",
+    "module_that_code_makes_by_its_last_name": "import sys, types\nfor name in ['nope']:\n"
+    "    sys.modules['torch.' + name] = types.ModuleType(name)\nimport torch.nope",
     "module_that_is_gone": "import torch._six",
     "module_that_moved": "from torch.onnx._globals import GLOBALS",
     "overload": "import torch\ntorch.ops.aten.add.Nope",
