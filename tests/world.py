@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion, ThreadVariables
-from abiscan.binary.loadable import Refusal
+from abiscan.binary.loadable import LoaderRefusal
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import BaseTable, CxxClass, Slot
@@ -179,7 +179,7 @@ def shared_object(
         pybind11_python=tuple(pybind11_python),
         eager=eager,
         copies=copies or {},
-        refusal=Refusal(message=refusal) if refusal else None,
+        refusal=LoaderRefusal(message=refusal) if refusal else None,
         isa_needed=isa_needed,
         thread_variables=ThreadVariables(size=static_tls, alignment=16, lead=0) if static_tls else None,
         static_tls=((len(found), None),) if static_tls else (),

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.inputs import package_files
-from abiscan.verdict.package_reading import PackageCode, modules_of
+from abiscan.verdict.package_reading import CodeFiles, modules_of
 
 _IMPORT: Final = """
 import importlib, json, sys, traceback
@@ -110,7 +110,7 @@ def _module_of(folder: Path) -> str:
     if package is None:
         raise SystemExit(f"{folder} has no package or several: install one package in it")
     # The distribution may have no module of its own name: then it is that of the folder.
-    return next(iter(modules_of(package.name, PackageCode(package))), package.name.replace("-", "_"))
+    return next(iter(modules_of(package.name, CodeFiles(package))), package.name.replace("-", "_"))
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -43,7 +43,7 @@ from abiscan.binary.loadable import (
     PT_NOTE,
     PT_PHDR,
     PT_TLS,
-    Refusal,
+    LoaderRefusal,
     Segment,
     failed_assertion,
     overlay_segments,
@@ -265,7 +265,7 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     copies: Mapping[str, int] = field(default_factory=dict)
     filtees: tuple[Filtee, ...] = ()
     skips_default_folders: bool = False
-    refusal: Refusal | None = None
+    refusal: LoaderRefusal | None = None
     needs_record: int | None = None
     definitions_record: int | None = None
     is_versioned: bool = True
@@ -273,7 +273,7 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     executable_stack: bool = False
     thread_variables: ThreadVariables | None = None
     static_tls: tuple[tuple[int, Reference | None], ...] = ()
-    stop: tuple[int, Refusal] | None = None
+    stop: tuple[int, LoaderRefusal] | None = None
 
     @property
     def python_modules(self) -> tuple[str, ...]:
@@ -356,7 +356,7 @@ class ElfFile:
             raise NotElfError(subject, "not a shared object: it has no dynamic section", "pass the linked .so")
         self.headers = headers
         words = refuse_header(bytes(self.data[: EHDR.size])) or refuse_mapping(headers, is_fixed=self.is_fixed)
-        self.refusal = Refusal(message=words) if words else None
+        self.refusal = LoaderRefusal(message=words) if words else None
         address = sections[-1][3]
         is_lost = words is not None and not self.is_in_file(address, _DYN.size)  # of a refused file, that is no matter
         self.entries = () if is_lost else tuple(_dynamic_entries(self.tail_at(address)))
@@ -559,7 +559,7 @@ class ElfFile:
             return _refused_object(self.machine, self.refusal)
 
 
-def _refused_object(machine: Machine, refusal: Refusal) -> SharedObject:
+def _refused_object(machine: Machine, refusal: LoaderRefusal) -> SharedObject:
     """Return what is known of an object that ``ld.so`` does not map, and whose tables cannot be read."""
     return SharedObject(
         machine=machine,
@@ -624,7 +624,7 @@ class _Bound(Struct, kw_only=True):
 
     references: dict[Reference, int]
     static_tls: list[tuple[int, Reference | None]]
-    stop: tuple[int, Refusal] | None = None
+    stop: tuple[int, LoaderRefusal] | None = None
 
 
 class _Reader:
@@ -903,7 +903,7 @@ class _Reader:
                 bound.static_tls.append((len(references), reference))
             elif kind in others and kind not in traits.other_lookups:
                 digits = f"{kind:02x}" if kind <= 0xFF else f"{kind:08x}"
-                stop = Refusal(message=f"unexpected reloc type 0x{digits}")
+                stop = LoaderRefusal(message=f"unexpected reloc type 0x{digits}")
                 break
         else:
             stop = stop or self._refuse_protection()
@@ -920,7 +920,7 @@ class _Reader:
         version = self.versions_by_index.get(versions[index] & ~HIDDEN_VERSION)
         return Reference(self._read_name(name_at), version, info >> 4 == _STB_WEAK)
 
-    def _find_unwritable(self) -> tuple[int | None, Refusal | None]:
+    def _find_unwritable(self) -> tuple[int | None, LoaderRefusal | None]:
         """Return how many of the relocations are done before one ends the process, and how; None for all of them."""
         file = self.file
         if refusal := refuse_relocating(file.dynamic):
@@ -971,7 +971,7 @@ class _Reader:
             else:
                 place += 8 * 63
 
-    def _refuse_protection(self) -> Refusal | None:
+    def _refuse_protection(self) -> LoaderRefusal | None:
         """Return the words for data that cannot be protected once it is relocated: they lie outside of the object."""
         part = next((header for header in reversed(self.file.headers) if header[0] == PT_GNU_RELRO), None)
         if part is None or not part[6] or not self.file.segments:
@@ -981,7 +981,7 @@ class _Reader:
         if start == end or first.address & -PAGE <= start < end <= last.address + last.size + PAGE - 1 & -PAGE:
             return None
         words = "cannot apply additional memory protection after relocation: Cannot allocate memory"
-        return Refusal(message=words)
+        return LoaderRefusal(message=words)
 
     def _thread_variables(self) -> ThreadVariables | None:
         block = next((header for header in reversed(self.file.headers) if header[0] == PT_TLS and header[6]), None)

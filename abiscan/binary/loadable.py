@@ -48,7 +48,7 @@ NOT_OPENABLE: Final = "shared object cannot be dlopen()ed"
 NOT_ALIGNED: Final = "ELF load command address/offset not page-aligned"
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class LoaderRefusal(Struct, frozen=True, kw_only=True):
     """How ``ld.so`` gives up, at one file.
 
     :ivar message: its words, after the path of the file
@@ -63,15 +63,15 @@ class Refusal(Struct, frozen=True, kw_only=True):
     signal: int | None = None
 
 
-CRASH: Final = Refusal(message="Segmentation fault", aborts=True, signal=_SIGSEGV)
+CRASH: Final = LoaderRefusal(message="Segmentation fault", aborts=True, signal=_SIGSEGV)
 """``ld.so`` follows a pointer that is not there, and Linux ends the process."""
 
 
-def failed_assertion(file: str, function: str, condition: str) -> Refusal:
+def failed_assertion(file: str, function: str, condition: str) -> LoaderRefusal:
     """Return the end of a process at an assertion of ``ld.so`` (glibc, ``__assert_fail`` in ``elf/dl-minimal.c``)."""
     # The line differs from version to version, and with it all that a comparison of words could hold on to.
     message = f"Inconsistency detected by ld.so: {file}: ?: {function}: Assertion `{condition}' failed!"
-    return Refusal(message=message, aborts=True, exact=False)
+    return LoaderRefusal(message=message, aborts=True, exact=False)
 
 
 class Segment(Struct, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ def refuse_mapping(headers: Iterable[tuple[int, ...]], *, is_fixed: bool) -> str
     return None
 
 
-def refuse_dynamic(dynamic: Mapping[int, int], bloom_words: Callable[[], int]) -> Refusal | None:
+def refuse_dynamic(dynamic: Mapping[int, int], bloom_words: Callable[[], int]) -> LoaderRefusal | None:
     """Return how ``ld.so`` gives up at the entries of a dynamic section; None if it accepts them.
 
     :param bloom_words: returns the number of words of the Bloom filter of DT_GNU_HASH
@@ -164,15 +164,15 @@ def refuse_dynamic(dynamic: Mapping[int, int], bloom_words: Callable[[], int]) -
             return CRASH if entry_size is None else _wrong_entry(name, f"sizeof (ElfW({kind}))")
     flags = dynamic.get(_DT_FLAGS_1, 0)
     if flags & _DF_1_PIE:
-        return Refusal(message="cannot dynamically load position-independent executable")
+        return LoaderRefusal(message="cannot dynamically load position-independent executable")
     if flags & _DF_1_NOOPEN:
-        return Refusal(message=NOT_OPENABLE)
+        return LoaderRefusal(message=NOT_OPENABLE)
     if _DT_GNU_HASH in dynamic and (words := bloom_words()) & words - 1:
         return failed_assertion("dl-setup_hash.c", "_dl_setup_hash", "(bitmask_nwords & (bitmask_nwords - 1)) == 0")
     return None
 
 
-def refuse_relocating(dynamic: Container[int]) -> Refusal | None:
+def refuse_relocating(dynamic: Container[int]) -> LoaderRefusal | None:
     """Return how ``ld.so`` ends where an entry is not there that the tables of relocations need; None if all are."""
     wanted = ((_DT_RELR, (_DT_RELRSZ,)), (_DT_RELA, (_DT_RELASZ,)), (_DT_PLTREL, (_DT_JMPREL, _DT_PLTRELSZ)))
     if _DT_SYMTAB not in dynamic or any(tag in dynamic and any(t not in dynamic for t in tags) for tag, tags in wanted):
@@ -180,7 +180,7 @@ def refuse_relocating(dynamic: Container[int]) -> Refusal | None:
     return None
 
 
-def _wrong_entry(tag: str, expected: str) -> Refusal:
+def _wrong_entry(tag: str, expected: str) -> LoaderRefusal:
     condition = f"info[{tag}]->d_un.d_val == {expected}"
     return failed_assertion("get-dynamic-info.h", "elf_get_dynamic_info", condition)
 

@@ -117,7 +117,7 @@ def version_key(name: str, stored_hash: int) -> str:
     return name if sysv_hash(name.encode("utf-8", "surrogatepass")) == stored_hash else f"{name}#{stored_hash:08x}"
 
 
-class Lookup(Protocol):
+class SymbolLookup(Protocol):
     """A hash table: which symbols may have a given name."""
 
     def symbols(self, name: bytes) -> Iterator[int]:
@@ -319,7 +319,7 @@ class ElfSymbols(SymbolTable):
         versions: Sequence[int],
         version_names: Mapping[int, str],
         strings: bytes,
-        hash_table: Lookup,
+        hash_table: SymbolLookup,
         own: OwnReferences,
     ) -> None:
         self._table, self._versions, self._version_names = table, versions, version_names

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
-from abiscan.binary.loadable import CRASH, NOT_OPENABLE, Refusal, failed_assertion
+from abiscan.binary.loadable import CRASH, NOT_OPENABLE, LoaderRefusal, failed_assertion
 from abiscan.binary.ownership import (
     is_cxx_library,
     is_cxx_symbol,
@@ -443,7 +443,7 @@ def _check_version(
         yield LoadError(object=provider.name, message=version_message(missing)), missing
 
 
-def _as_error(module: Module, refusal: Refusal) -> LoadError:
+def _as_error(module: Module, refusal: LoaderRefusal) -> LoadError:
     """Return the error of a load that ends at a module."""
     return LoadError(
         object=None if refusal.aborts else module.name,
@@ -508,7 +508,7 @@ def _names_of(module: Module) -> tuple[str | None, ...]:
     return module.path, module.name, module.facts.soname if module.facts else None
 
 
-def _refuse_mapping(process: Process, closure: Closure, module: Module) -> Refusal | None:
+def _refuse_mapping(process: Process, closure: Closure, module: Module) -> LoaderRefusal | None:
     """Return how ``ld.so`` gives up when it maps a module; None if it maps it."""
     facts = module.facts
     if facts is None or (process.for_program and module is closure.modules[0]):
@@ -517,7 +517,7 @@ def _refuse_mapping(process: Process, closure: Closure, module: Module) -> Refus
     if process.for_program:
         return None if facts.refusal and facts.refusal.message == NOT_OPENABLE else facts.refusal
     if facts.refusal is None and facts.executable_stack and _has_glibc(process, _WITHOUT_EXECUTABLE_STACKS):
-        return Refusal(message=EXECUTABLE_STACK)
+        return LoaderRefusal(message=EXECUTABLE_STACK)
     return facts.refusal
 
 

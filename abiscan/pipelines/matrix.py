@@ -178,7 +178,9 @@ def judge_on_all(bench: TorchSet, source: Source, *, explained: bool, jobs: int 
     examined = bench.target(source)
     _require_torch(examined.target)
 
-    has_verdict = examined.target.package is not None or examined.target.is_model
+    # Where a torch is not known on the system of an image, there is no verdict either.
+    is_package = examined.target.package is not None and not examined.target.images
+    has_verdict = is_package or examined.target.is_model
 
     def judge_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
         branche = []

@@ -38,7 +38,7 @@ from abiscan.python.systems import LINUX
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
-from abiscan.verdict.package_reading import PackageCode, main_import, modules_of, surroundings_of
+from abiscan.verdict.package_reading import CodeFiles, main_import, modules_of, surroundings_of
 from abiscan.verdict.world import torch_versions
 
 _SMALL: Final = 1 << 20
@@ -86,7 +86,7 @@ def reject_quickly(
     }
     if package is None or not members:
         return Glance(reason=None)
-    sources, surroundings = PackageCode(package), surroundings_of(torch, package)
+    sources, surroundings = CodeFiles(package), surroundings_of(torch, package)
     version, cuda = torch_versions(torch, release.build, files)
     modules = tuple(modules_of(package.name, sources))
     lacking = _Lacking(members, Libraries(release.own_libraries, files), machine)

@@ -58,7 +58,7 @@ _NOT_FOR_USERS: Final = regex(
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 
 
-class PackageCode(Struct, frozen=True):
+class CodeFiles(Struct, frozen=True):
     """The files of a package, for those who read its code.
 
     :ivar needed: returns the libraries that one of its libraries needs
@@ -184,7 +184,7 @@ class PackageReading:
     def __init__(self, target: ExaminedTarget, package: Package, files: Files) -> None:
         self._package = package
         images = {path_in(package, image.location): image for image in target.target.images}
-        self._sources = PackageCode(package, functools.partial(_list_needed, package, files, images))
+        self._sources = CodeFiles(package, functools.partial(_list_needed, package, files, images))
         self._has_code = any(path.endswith(".py") for path in package.members)
         self._system = system_of(target.target)
         read_on = self._system.python(target.target)
@@ -406,7 +406,7 @@ def _is_apart(module: str) -> bool:
     return any(_NOT_FOR_USERS.match(part) for part in module.split("."))
 
 
-def _says_nothing(sources: PackageCode, reading: Reading) -> bool:
+def _says_nothing(sources: CodeFiles, reading: Reading) -> bool:
     """Whether all of the code was followed, and has nothing to do with the libraries."""
     # Only if the whole import was followed, without a load or a gap, is silence about the libraries an answer.
     uses = reading.uses.values()
@@ -419,7 +419,7 @@ def _says_nothing(sources: PackageCode, reading: Reading) -> bool:
     )
 
 
-def _names_any(sources: PackageCode, libraries: Sequence[str]) -> bool:
+def _names_any(sources: CodeFiles, libraries: Sequence[str]) -> bool:
     """Whether the code has a word for loading a library, or the name of one of these."""
     names = {re.escape(posixpath.basename(path).partition(".")[0]) for path in libraries}
     word = re.compile(rf"(?<!torch\.)\b(load_library|import_module|{'|'.join(sorted(names))})\b".encode())

@@ -61,11 +61,11 @@ class Described(Document, frozen=True, kw_only=True):
     """
 
     plain: str | None
-    part: Part
+    part: DescribedPart
     always: int = 1
 
 
-class Part(JsonObject, frozen=True, kw_only=True):
+class DescribedPart(JsonObject, frozen=True, kw_only=True):
     """A part of it."""
 
     name: str = field(name="class")
@@ -77,10 +77,10 @@ def test_a_field_of_a_type_is_one_of_its_schema(monkeypatch: pytest.MonkeyPatch)
     made = schemas.schema("some")
     assert made["required"] == ["version", "tool", "plain", "part", "always"]  # what has a default is written, too
     assert made["properties"]["plain"]["description"] == "what it is, null if it is `nothing`"
-    part = made["$defs"]["Part"]
+    part = made["$defs"]["DescribedPart"]
     assert part["required"] == ["class"]
     assert part["properties"]["since"] == {"type": "string"}  # left out, and so never null
-    text = Described(plain=None, part=Part(name="a")).to_json()
+    text = Described(plain=None, part=DescribedPart(name="a")).to_json()
     jsonschema.validate(json.loads(text), made, cls=jsonschema.Draft202012Validator)
     assert list(json.loads(text)) == made["required"]
 
