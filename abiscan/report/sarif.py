@@ -143,7 +143,7 @@ def _of_package(entry: ReportEntry, package: PackageResult, indices: dict[str, i
     if package.verdict is not PackageVerdict.WORKS or package.unmet:
         conditions = [f"condition: {condition.why}" for condition in package.unmet]
         lines = [f"{package.subject}: {package.summary}", *([entry.cause] if entry.cause else []), *conditions]
-        mild = "warning" if package.verdict in (PackageVerdict.UNKNOWN, PackageVerdict.CORRUPTS) else "note"
+        mild = "note" if package.verdict in (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT) else "warning"
         yield {
             "ruleId": _OF_PACKAGES["id"],
             "ruleIndex": len(indices),

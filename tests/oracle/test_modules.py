@@ -102,3 +102,28 @@ def test_an_abort_when_a_part_is_used_first(tmp_path: Path) -> None:
     words = [sys.executable, "-c", "import pkg; print('imported', flush=True); pkg.use()"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode < 0) == ("imported\n", True)
+
+
+@pytest.mark.parametrize("first", ["", "import json\n", "from . import helper\n", "import torch\n"])
+def test_a_library_that_is_loaded_before_torch_is_imported(first: str, tmp_path: Path) -> None:
+    sample = (SAMPLES / "loads" / "loads.so").read_bytes()
+    load = "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), '_C.so'))\n"
+    files = {"pkg/__init__.py": first + load + "import torch\n", "pkg/helper.py": "from torch import Tensor\n"}
+    wheel = package_wheel(tmp_path, "pkg", {}, files=files, metadata={"Requires-Dist": "torch"})
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("pkg/_C.so", sample)
+        archive.extractall(tmp_path)
+    torch = interpreter.installed_torch()
+    assert torch is not None
+    (found,) = abiscan.check(wheel, torch).packages
+    done = subprocess.run(
+        [sys.executable, "-c", "import pkg"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        assert found.summary == "works, if torch is imported first"
+        (condition,) = found.conditions
+        assert done.stderr.splitlines()[-1].removeprefix("OSError: ") in condition.why
+    else:
+        assert (found.summary, found.conditions) == ("works", ())
+    done = subprocess.run([sys.executable, "-c", "import torch, pkg"], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0

@@ -653,3 +653,22 @@ def test_the_matrix_judges_what_a_check_judges(wheels: Path) -> None:
 def test_python_code_alone_is_called_so(wheels: Path) -> None:
     wheel = package_wheel(wheels, "pkg", {}, files={"pkg/__init__.py": "import torch\n"}, tag="py3-none-any")
     assert abiscan.check(wheel, "2.13.0").packages[0].summary == "works: its Python code imports"
+
+
+def test_libraries_of_ffmpeg_are_one_condition(wheels: Path) -> None:
+    """As in torchcodec, which tries one build for each version of FFmpeg."""
+    needy = extension(needed=("libtorch_cpu.so", "libavutil.so.59", "libavcodec.so.61"))
+    guarded = GUARDED.replace("import warnings, torch", "import torch, warnings")
+    found = result("2.9.1", wheels, {"pkg/_C.so": needy}, {"pkg/__init__.py": guarded})
+    assert found.summary == "works, where FFmpeg is installed"
+    (condition,) = found.conditions
+    assert condition.why == "pkg/_C.so needs libavutil.so.59 (a failure is caught)"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "markdown", "github"])
+def test_a_condition_is_in_every_format(form: str, wheels: Path) -> None:
+    needy = extension(needed=("libtorch_cpu.so", "libvendor.so.1"))
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": needy}, files={"pkg/__init__.py": LOAD})
+    done = run("check", wheel, "--torch", "2.9.1", "--format", form)
+    assert done.exit_code == 0
+    assert "libvendor.so.1" in done.stdout.replace("\\", "")
