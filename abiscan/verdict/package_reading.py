@@ -141,9 +141,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
         outcome = main
         if outcome is not None and self.target.target.is_python and not compared:
             outcome = _sure(outcome, self.surroundings)
-        # Nobody may ever have imported the others, which have no libraries in them.
-        further = [item if compared else _sure(item, self.surroundings) for item in self.reading.further]
-        others = [item for item in self.reading.imports if item is not main]
+        others = [item for item in (*self.reading.imports, *self.reading.further) if item is not main]
+        apart = [item for item in others if not self._counts(item)]
         # The reading took place in many worlds. The loads of the outcome are repeated in one, for what it then knows of
         # them.
         process = self.world.fresh()
@@ -156,17 +155,26 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             target=self.target,
             reading=self.reading,
             outcome=outcome,
-            others=tuple(item for item in (*others, *further) if self._is_for_users(item)),
-            apart=tuple(item for item in (*others, *further) if not self._is_for_users(item)),
+            others=tuple(filter(self._counts, others)),
+            apart=tuple(self._sure_of_further(item) for item in apart),
             process=process,
             here=self.here,
             lacking_alone=self._lacking_alone,
         )
 
-    def _is_for_users(self, outcome: ImportOutcome) -> bool:
-        """Whether a module beside the main one is imported by users; submodules are parts of it."""
-        installed = outcome in self.reading.further or outcome.module in self.modules
-        return installed and not _is_apart(outcome.module)
+    def _counts(self, outcome: ImportOutcome) -> bool:
+        """Whether the import of a module beside the main one is part of the verdict; submodules are parts of that one.
+
+        Nobody may ever have imported one that has no libraries without what it needs beside torch.
+        """
+        if _is_apart(outcome.module):
+            return False
+        if outcome in self.reading.further:
+            return not isinstance(outcome.raised, Raised) or fails_for_torch(outcome)
+        return outcome.module in self.modules
+
+    def _sure_of_further(self, outcome: ImportOutcome) -> ImportOutcome:
+        return _sure(outcome, self.surroundings) if outcome in self.reading.further else outcome
 
     def _lacking_alone(self) -> tuple[str, ...]:
         world = self.world.fresh()
