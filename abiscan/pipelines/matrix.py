@@ -178,9 +178,8 @@ def judge_on_all(bench: TorchSet, source: Source, *, explained: bool, jobs: int 
     examined = bench.target(source)
     _require_torch(examined.target)
 
-    # Where a torch is not known on the system of an image, there is no verdict either.
-    is_package = examined.target.package is not None and not examined.target.images
-    has_verdict = is_package or examined.target.is_model
+    # What has libraries for torch has no verdict where no build of torch is for their machine.
+    has_verdict = examined.target.is_model or not examined.target.uses_torch
 
     def judge_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
         branche = []
