@@ -127,3 +127,19 @@ def test_a_library_that_is_loaded_before_torch_is_imported(first: str, tmp_path:
         assert (found.summary, found.conditions) == ("works", ())
     words = [sys.executable, "-c", "import torch, pkg"]
     assert subprocess.run(words, cwd=tmp_path, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "code", ["import no_such_package\n", "raise SystemExit\n", "raise ValueError('not installed')\n"]
+)
+def test_what_another_module_needs_beside_torch(code: str, tmp_path: Path) -> None:
+    """As open_clip_train of open_clip_torch, whose packages are those of an extra."""
+    files = {"pkg/__init__.py": "import torch\n", "pkg_train/__init__.py": code}
+    wheel = package_wheel(tmp_path, "pkg", {}, files=files, metadata={"Requires-Dist": "torch"}, tag="py3-none-any")
+    torch = interpreter.installed_torch()
+    assert torch is not None
+    (found,) = abiscan.check(wheel, torch).packages
+    assert found.verdict is PackageVerdict.WORKS
+    main, second = found.modules
+    assert (main.verdict, second.name) == (PackageVerdict.WORKS, "pkg_train")
+    assert second.verdict is not PackageVerdict.WORKS
