@@ -31,9 +31,22 @@ _Result = TypeVar("_Result")
 @cpu_option
 @index_options
 @report_options("text", "json", "json1")
+@click.option(
+    "--import",
+    "proved",
+    is_flag=True,
+    help="Import each module for real, in a process of its own, and compare. This runs code of the environment.",
+)
 @quiet_option("Print nothing if there are no problems.")
 def doctor(
-    *, python: str | None, cpus: tuple[str, ...], index: IndexOptions, form: str, output: Path | None, quiet: bool
+    *,
+    python: str | None,
+    cpus: tuple[str, ...],
+    index: IndexOptions,
+    form: str,
+    output: Path | None,
+    proved: bool,
+    quiet: bool,
 ) -> None:
     """Check that everything installed works with the installed torch.
 
@@ -47,6 +60,7 @@ def doctor(
       abiscan doctor --python ~/venv/bin/python
       abiscan doctor --format json
       abiscan doctor --cpu x86-64-v2
+      abiscan doctor --import
 
     \b
     Exit codes:
@@ -85,11 +99,16 @@ def doctor(
         from abiscan.hooks.doctor import WayOut, conclude_diagnosis
 
         diagnosis = conclude_diagnosis(examination, match or WayOut(), chosen.python, python)
+        if proved:
+            from abiscan.hooks.trials import try_imports
+
+            with show_progress("importing") as progress:
+                diagnosis = try_imports(diagnosis, chosen.python, progress)
 
     def write_text(stream: TextIO) -> None:
         from abiscan.report import doctor_text
 
-        if diagnosis.ailments or not quiet:
+        if diagnosis.ailments or diagnosis.exit_code or not quiet:
             doctor_text.render_diagnosis(diagnosis, make_table_console(stream))
 
     def write_json1(stream: TextIO) -> None:

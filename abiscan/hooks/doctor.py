@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import posixpath
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,7 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.ownership import is_torch_library
+from abiscan.cache.result_cache import answer_by_content
 from abiscan.environments.examination import ExaminedDistribution, examine, list_users
 from abiscan.environments.judgement import (
     Fitness,
@@ -35,12 +38,12 @@ from abiscan.findings import Effect
 from abiscan.gpu.devices import Hardware
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
-from abiscan.inputs import observed_fs, system
+from abiscan.inputs import observed_fs, result_codec, system
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.kinds import is_wheel_name
-from abiscan.inputs.packages import Distribution, is_library
+from abiscan.inputs.packages import Distribution, is_library, path_of_url
 from abiscan.inputs.session import Session
 from abiscan.inputs.torch_build import build_of
 from abiscan.regex import regex
@@ -62,6 +65,7 @@ from abiscan.words import first_line
 _COPY: Final = regex(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
+_SECONDS_KEPT: Final = 900
 _NO_TORCH: Final = "torch itself cannot be imported"
 
 
@@ -231,29 +235,47 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     suspects = [*(item.row.distribution for item in asked), *examination.without_gpu]
     if not suspects or torch is None:
         return WayOut()
-    # What asks an index takes longer to import than an environment takes to look at.
-    from abiscan.index.client import settings_of_pip
 
-    if session.index.no_index and not settings_of_pip(python, session.index).find_links:
-        return WayOut()  # pip would look for nothing, nine times
-    from abiscan.hooks.install import Inspector
-    from abiscan.hooks.remedies import find_remedies
+    def search() -> WayOut:
+        # What asks an index takes longer to import than an environment takes to look at.
+        from abiscan.index.client import settings_of_pip
 
-    observed_fs.look_once()  # another day, the index has other versions
-    pip = Pip(python, named=named)
-    known = {str(item): Known(name=item.name, version=item.version) for item in suspects}
-    try:
+        if session.index.no_index and not settings_of_pip(python, session.index).find_links:
+            return WayOut()  # pip would look for nothing, nine times
+        from abiscan.hooks.install import Inspector
+        from abiscan.hooks.remedies import find_remedies
+
+        pip = Pip(python, named=named)
+        known = {str(item): Known(name=item.name, version=item.version) for item in suspects}
         reasons = explain_strangers(known.values(), python, session.index.words, session)
         stays = {name: reasons[package] for name, package in known.items() if package in reasons}
         broken = [item.problem for item in asked]
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), session.index.words, session)
             remedies = tuple(find_remedies(broken, stays.keys(), torch, pip, inspector, session))
+        return WayOut(remedies=remedies, stays=stays)
+
+    observed_fs.look_once()  # another day, the index has other versions
+    content = hashlib.sha256(result_codec.encode_result(examination).encode("utf-8", "surrogateescape")).hexdigest()
+    try:
+        return answer_by_content(session.folder, content, ["way out", python, named, *_index_state(session)], search)
     except UnreachableError as error:
         return WayOut(unreachable=f"{error.subject}: {error.problem}")
     except InputError:  # there is no pip to ask
         return WayOut()
-    return WayOut(remedies=remedies, stays=stays)
+
+
+def _index_state(session: Session) -> Iterator[object]:
+    """Yield what tells whether an index is still what it was: its settings, what is in folders of wheels, and the time,
+    for what a server has may have changed after a quarter of an hour.
+    """
+    variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    yield from (session.index.words, sorted(variables.items()), time.time() // _SECONDS_KEPT)
+    for link in (*session.index.find_links, *variables.get("PIP_FIND_LINKS", "").split()):
+        folder = path_of_url(link) if "://" in link else link
+        for name in observed_fs.list_names(folder):
+            status = observed_fs.stat_file(posixpath.join(folder, name))
+            yield name, status and (status.st_size, status.st_mtime_ns)
 
 
 def conclude_diagnosis(examination: Examination, result: WayOut, python: str | None, named: str | None) -> Diagnosis:

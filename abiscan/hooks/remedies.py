@@ -7,6 +7,7 @@ another torch. Each proposal is planned by pip, and the environment that it lead
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from packaging.utils import canonicalize_name
 
@@ -17,10 +18,14 @@ from abiscan.hooks.changes import list_changes
 from abiscan.hooks.install import Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
-from abiscan.hooks.solution import Solution, Task, solve
+from abiscan.hooks.solution import PYTORCH_INDEX, Solution, Task, solve
 from abiscan.inputs.session import Session
+from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
+
+_WITH_BUILDS: Final = frozenset({"torchaudio", "torchcodec", "torchtext", "torchvision"})
+"""The packages that have a build for CPUs of each version, where PyTorch itself publishes them."""
 
 
 def find_remedies(
@@ -46,6 +51,10 @@ def find_remedies(
             rest.append(problem)
     # Versions that work together, with the torch that is there; what has none of its own takes nothing from the others.
     for same_torch in (True, False):
+        if not same_torch:
+            builds = {problem.name: _build_elsewhere(problem, torch, pip) for problem in rest}
+            yield from filter(None, builds.values())
+            rest = [problem for problem in rest if builds[problem.name] is None]
         for group in [rest] if len(rest) == 1 else [rest, *([problem] for problem in rest)]:
             if not group or any(problem not in rest for problem in group):
                 continue
@@ -86,6 +95,24 @@ def _by_requirements(problem: Problem, pip: Pip, inspector: Inspector, session: 
                 changes=changes,
                 bytes=_sum_sizes(changes),
             )
+
+
+def _build_elsewhere(problem: Problem, torch: str, pip: Pip) -> Remedy | None:
+    """Return the installation of the same version, built for the kind of torch that is there, if that is known to be on
+    an index of PyTorch's own: the public index has only the build with CUDA. It need not be one that can be read here.
+    """
+    name, kind = canonicalize_name(problem.name), torch.partition("+")[2]
+    fits = problem.judgement.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
+    if name not in _WITH_BUILDS or kind != "cpu" or not fits:
+        return None
+    pin = f"{name}=={number_of(problem.version)}+{kind}"
+    return Remedy(
+        remedies=(name,),
+        command=pip.format_command(["install", "--no-deps", pin, "--index-url", f"{PYTORCH_INDEX}/{kind}"]),
+        advice=f"{pin} is on PyTorch's own index, which could not be read here",
+        changes=(PackageChange(name=name, before=problem.version, after=pin.partition("==")[2], requested=True),),
+        examined=False,
+    )
 
 
 def _of_solution(solution: Solution, names: Sequence[str], pip: Pip) -> Remedy:

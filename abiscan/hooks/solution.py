@@ -42,7 +42,7 @@ from abiscan.words import listed
 _MAX_PROPOSALS: Final = 8
 # A package of hundreds of megabytes is not worth a search: users wait for one line.
 _MAX_BYTES: Final = 600 << 20
-_PYTORCH_INDEX: Final = "https://download.pytorch.org/whl"
+PYTORCH_INDEX: Final = "https://download.pytorch.org/whl"
 
 
 class Solution(Struct, frozen=True, kw_only=True):
@@ -278,7 +278,7 @@ class _Search:
         The public index has only one build of each release.
         """
         kind = self.task.torch.partition("+")[2]
-        option = ["--index-url", f"{_PYTORCH_INDEX}/{kind}"]
+        option = ["--index-url", f"{PYTORCH_INDEX}/{kind}"]
         names = self.task.names if kind else ()
         has = (self._installer.list_versions(name, [*words, *option]) for name in names)
         return option if any(version.endswith(f"+{kind}") for versions in has for version in versions) else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from packaging.utils import canonicalize_name
@@ -29,6 +29,7 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     unmet = (*diagnosis.torch.unmet, *(line for item in diagnosis.distributions for line in item.unmet))
     _render_lines("requirements", unmet, console)
     _render_ailments([item for item in diagnosis.ailments if not item.effect], console)
+    _render_lines("imported", _list_trials(diagnosis), console)
     for finding in diagnosis.process:
         console.print(Text(f"\n{clean(finding.message)}"), soft_wrap=True)
         console.print(Text(f"  {clean(finding.fix)}"), soft_wrap=True)
@@ -56,6 +57,21 @@ def _render_ailments(ailments: Sequence[Ailment], console: Console) -> None:
             table.add_row("", Text(f"{', '.join(following)} {verb} for the same reason"))
     console.print()
     console.print(table)
+
+
+def _list_trials(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what became of the imports that were tried, and what to report where that was not predicted."""
+    for state in diagnosis.distributions:
+        for module in state.modules:
+            if module.imported is None:
+                continue
+            came = "works" if module.imported.works else "fails" if module.imported.works is False else "unknown"
+            error = f": {module.imported.error}" if module.imported.error else ""
+            yield f"{module.name}: {came}{error}"
+            if module.differs:
+                predicted = module.error or module.verdict.value
+                yield f"  was predicted otherwise ({predicted}): please report what this writes, which has no names but"
+                yield f"  those of packages and their files: abiscan --trace FILE check {state.name}"
 
 
 def _name_of(ailment: Ailment) -> str:

@@ -81,6 +81,13 @@ class ModuleState(Struct, frozen=True, kw_only=True):
     error: Text | None = None
     imported: ImportTrial | None = None
 
+    @property
+    def differs(self) -> bool:
+        """Whether its import came to something else than was predicted."""
+        if self.imported is None or self.imported.works is None or self.verdict is PackageVerdict.UNKNOWN:
+            return False
+        return self.imported.works is (self.verdict is PackageVerdict.IMPORT_FAILS)
+
 
 class ImportTrial(Struct, frozen=True, kw_only=True):
     """What really became of an import.
@@ -318,7 +325,9 @@ class Diagnosis(Document, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """0: no problems; 1: a problem; 3: something could not be checked, but no problem was found."""
         # Only what could not be checked has no effect.
-        if self.torch.imports is False or any(ailment.effect for ailment in self.ailments):
+        modules = [module for item in self.distributions for module in item.modules]
+        failed = any(module.imported is not None and module.imported.works is False for module in modules)
+        if failed or self.torch.imports is False or any(ailment.effect for ailment in self.ailments):
             return 1
         return 3 if self.ailments else 0
 

@@ -45,6 +45,9 @@ def site(tmp_path: Path) -> Path:
             link(path, site / "torch" / path.name) if path.is_file() else (site / "torch" / path.name).symlink_to(path)
     for path in (package / "lib").iterdir():
         link(path, site / "torch" / "lib" / path.name) if path.is_file() else None
+    # What torch's own modules import later.
+    for name in ("torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"):
+        (site / name).symlink_to(package.parent / name)
     link(Path(typing.origin), site / "typing_extensions.py")
     install(site, "typing-extensions", {}, version="4.15.0", requires="")
     install(site, "torch", {}, version=str(live_torch.build()), requires="typing-extensions>=4.10.0")
@@ -92,3 +95,23 @@ def test_a_torch_that_works_is_known_to(tmp_path: Path) -> None:
     python = tmp_path / "environment" / "bin" / "python"
     done = run("doctor", "--no-index", "--python", str(python), "--format", "json")
     assert (done.code, json.loads(done.out)["torch"]["imports"]) == (0, True)
+
+
+def test_imports_are_tried_only_if_somebody_asks(site: Path, tmp_path: Path) -> None:
+    python, mark = tmp_path / "environment" / "bin" / "python", tmp_path / "imported"
+    codes = {
+        "good": f"import torch\nopen({str(mark)!r}, 'w').close()\n",
+        "bad": "import torch\ntorch.nope\n",
+        "ends": "import torch, os\nos.kill(os.getpid(), 9)\n",
+    }
+    for name, code in codes.items():
+        install(site, name, {}, requires="torch", files={f"{name}/__init__.py": code})
+    words = ("doctor", "--no-index", "--python", str(python))
+    assert (run(*words).code, mark.exists()) == (1, False)
+    done = run(*words, "--import", "--format", "json")
+    trials = {item["name"]: item["modules"][0]["imported"] for item in json.loads(done.out)["distributions"]}
+    assert (done.code, mark.exists()) == (1, True), trials
+    assert trials["good"] == {"works": True, "error": None}
+    assert trials["bad"] == {"works": False, "error": "AttributeError: module 'torch' has no attribute 'nope'"}
+    assert trials["ends"] == {"works": False, "error": "the process died of SIGKILL"}
+    assert "  good: works\n" in run(*words, "--import").out
