@@ -173,18 +173,31 @@ def _list_required(environment: WholeEnvironment, distribution: Distribution) ->
 
 def _with_causes(rows: Sequence[ExaminedDistribution], environment: WholeEnvironment) -> Iterator[ExaminedDistribution]:
     """Yield rows, those that fail for another row with its name."""
-    failing = {row.name for row in rows if row.fitness is Fitness.FAILS}
-    direct: dict[str, str] = {}
-    for row in rows:
-        error = row.error
-        if error is not None and error.of_package is not None:
-            providers = (canonicalize_name(item.name) for item in environment.providers(error.of_package))
-            causes = [name for name in providers if name in failing and name != row.name]
-            if causes:
-                direct[row.name] = causes[0]
+    failing = {row.name: row for row in rows if row.fitness is Fitness.FAILS}
+    direct = {name: cause for name, row in failing.items() if (cause := _find_cause(row, failing, environment))}
     for row in rows:
         cause = _find_root(row.name, direct)
         yield msgspec.structs.replace(row, cause=cause) if cause else row
+
+
+def _find_cause(
+    row: ExaminedDistribution, failing: Mapping[str, ExaminedDistribution], environment: WholeEnvironment
+) -> str | None:
+    """Return the row that one fails for: it imports that, or something of that which raises the same."""
+    error = row.error
+    if error is None:
+        return None
+    if error.of_package is not None:
+        names: list[str] = [canonicalize_name(item.name) for item in environment.providers(error.of_package)]
+    else:
+        required = _list_required(environment, row.distribution)
+        same = (error.exception, error.message)
+        names = [
+            name
+            for name, item in failing.items()
+            if name in required and item.error and (item.error.exception, item.error.message) == same
+        ]
+    return next((name for name in names if name in failing and name != row.name), None)
 
 
 def _find_root(name: str, direct: Mapping[str, str]) -> str | None:

@@ -288,3 +288,43 @@ printf 'Would install 1 package\\n + pkg==%s\\n' "$v" >&2
     assert lines[0] == f"abiscan: environment {Path(python).parent.parent} (chosen by uv)"
     assert lines[2] == "abiscan: install pkg==1.0: the newest that works with the torch 9.9.0 you have"
     assert lines[3] == f"abiscan: this works: abiscan uv pip install --python {python} --no-deps pkg==1.0"
+
+
+def test_what_is_required_and_missing_is_installed_first(python: str, index: Path, environment: Path) -> None:
+    """Each cause has its own way out, and one that has none takes nothing from the other."""
+    site = site_of(environment)
+    asks = {"asks/__init__.py": "import torch\nfrom helper import tool\n"}
+    install(site, "asks", {}, requires="helper>=1", files=asks)
+    install(site, "above", {}, requires="asks", files={"above/__init__.py": "import torch\nimport asks\n"})
+    install(site, "bad", {"bad/_C.so": extension(undefined=GONE)}, requires="")
+    package_wheel(index, "bad", {"bad/_C.so": extension(undefined=GONE)})
+    package_wheel(index, "asks", {}, files=asks, metadata={"Requires-Dist": "helper>=1"})
+    package_wheel(index, "helper", {}, files={"helper/__init__.py": ""}, version="1.0")
+    diagnosis = json.loads(abiscan("doctor", "--python", python, "--format", "json").stdout)
+    # That the import fails without it is certain; that it works with it is not so of a helper without its tool.
+    assert {item["subject"]: item["because_of"] for item in diagnosis["ailments"]} == {
+        "asks==1.0": None,
+        "above==1.0": "asks",
+        "bad==1.0": None,
+    }
+    assert diagnosis["way_out"] == []
+    package_wheel(index, "helper", {}, files={"helper/__init__.py": "tool = 1\n"}, version="2.0")
+    diagnosis = json.loads(abiscan("doctor", "--python", python, "--format", "json").stdout)
+    (remedy,) = diagnosis["way_out"]
+    assert remedy["for"] == ["asks"]
+    assert shlex.split(remedy["command"])[4:] == ["install", "helper>=1"]
+    assert [(change["name"], change["after"]) for change in remedy["changes"]] == [("helper", "2.0")]
+    typed(command(remedy["command"]))
+    after = json.loads(abiscan("doctor", "--python", python, "--format", "json").stdout)
+    assert [item["subject"] for item in after["ailments"]] == ["bad==1.0"]
+
+
+def test_a_build_for_cpus_on_an_index_that_cannot_be_read(python: str, index: Path, environment: Path) -> None:
+    vision = extension(needed=("libtorch_cpu.so", "libtorch_cuda.so"))
+    install(site_of(environment), "torchvision", {"torchvision/_C.so": vision}, version="0.9", requires="torch")
+    package_wheel(index, "torchvision", {"torchvision/_C.so": vision}, version="0.9")
+    diagnosis = json.loads(abiscan("doctor", "--python", python, "--format", "json").stdout)
+    (remedy,) = diagnosis["way_out"]
+    words = ["--no-deps", "torchvision==0.9+cpu", "--index-url", "https://download.pytorch.org/whl/cpu"]
+    assert (shlex.split(remedy["command"])[5:], remedy["examined"]) == (words, False)
+    assert [ailment["commands"] for ailment in diagnosis["ailments"]] == [[remedy["command"]]]
