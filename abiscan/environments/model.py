@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import posixpath
+import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,11 +21,16 @@ from abiscan.inputs import interpreter, observed_fs, packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.requirement import parse_applying
-from abiscan.inputs.sources import imports_torch, requires_torch
+from abiscan.inputs.sources import requires_torch
+from abiscan.regex import regex
 from abiscan.torches.torch import TorchOf
 from abiscan.verdict.systems import own_system
 
 _INFO: Final = (".dist-info", ".egg-info")
+_IMPORTS_TORCH: Final = regex(rb"^(?:from|import)[ \t]+torch\b", re.MULTILINE)
+"""What no condition and no handler is around: code that does without torch imports it elsewhere."""
+_DEPTH: Final = 2
+_MOST_SOURCES: Final = 1_000
 
 
 class Unmet(Struct, frozen=True, kw_only=True):
@@ -130,19 +137,23 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
         return (
             any(map(requires_torch, distribution.requires))
             or own_system().uses_torch(distribution, files)
-            or any(map(imports_torch, self._first_sources(distribution)))
+            or any(_IMPORTS_TORCH.search(source) for source in _list_sources(distribution))
         )
-
-    def _first_sources(self, distribution: Distribution) -> Iterator[bytes]:
-        """Yield the code that an import of a distribution runs first."""
-        for module in modules_of(distribution):
-            path = Path(distribution.source or distribution.site, module, "__init__.py")
-            if observed_fs.is_file(path):
-                yield observed_fs.read_file(path)
 
     def providers(self, module: str) -> Sequence[Distribution]:
         """Return the distributions that have a top-level module."""
         return [item for item in self.distributions if module in modules_of(item)]
+
+
+def _list_sources(distribution: Distribution) -> Iterator[bytes]:
+    """Yield the code of the modules of a distribution, and of the packages directly in them: what is further down is
+    hardly what it is about, as the adapters for torch that some packages bring along.
+    """
+    root = distribution.source or distribution.site
+    paths = (path for path in packages.files_of(distribution) if path.endswith(".py") and path.count("/") <= _DEPTH)
+    for path in itertools.islice(paths, _MOST_SOURCES):
+        with contextlib.suppress(OSError):  # a listed file may be deleted
+            yield observed_fs.read_file(posixpath.join(root, path))
 
 
 def modules_of(distribution: Distribution) -> tuple[str, ...]:

@@ -352,11 +352,6 @@ def requires_torch(line: str) -> bool:
     return _REQUIRES_TORCH.match(line) is not None
 
 
-def imports_torch(source: bytes) -> bool:
-    """Return whether the Python code in a file imports torch, wherever it does."""
-    return b"torch" in source and _IMPORTS_TORCH.search(source) is not None
-
-
 def _may_need_torch(source: ElfSource | None) -> bool:
     """Return whether a file may be linked with torch; most of an environment's libraries are not."""
     try:
@@ -491,7 +486,7 @@ def _imports_torch(package: Package) -> bool:
     # The metadata do not tell: torch may be among the extras, or be required in words that cannot be parsed, or not be
     # mentioned at all since users are to choose its build themselves.
     sources = (package.read(path) for path in package.members if path.endswith(".py"))
-    return any(map(imports_torch, sources))
+    return any(b"torch" in source and _IMPORTS_TORCH.search(source) is not None for source in sources)
 
 
 def _no_extension(name: str) -> NoExtensionError:
