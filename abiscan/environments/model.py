@@ -18,10 +18,11 @@ from packaging.version import InvalidVersion
 
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter, observed_fs, packages
-from abiscan.inputs.files import Files
-from abiscan.inputs.packages import Distribution
+from abiscan.inputs.files import Files, Wheel
+from abiscan.inputs.image_files import IMAGE_NAME
+from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.requirement import parse_applying
-from abiscan.inputs.sources import requires_torch
+from abiscan.inputs.sources import may_need_torch, requires_torch
 from abiscan.regex import regex
 from abiscan.torches.torch import TorchOf
 from abiscan.verdict.systems import own_system
@@ -143,6 +144,23 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
     def providers(self, module: str) -> Sequence[Distribution]:
         """Return the distributions that have a top-level module."""
         return [item for item in self.distributions if module in modules_of(item)]
+
+
+def wheel_uses_torch(wheel: FetchedWheel) -> bool:
+    """Whether a wheel has an extension of torch, or code that imports it at once.
+
+    :raises InputError: it cannot be read
+    """
+    archive = Wheel(wheel.path)
+    names = list(archive.list_members())
+    # Of libraries for other systems than Linux, the name is enough.
+    if any(IMAGE_NAME.search(name) for name in names):
+        return True
+    if any(packages.SHARED_OBJECT.search(name) and may_need_torch(archive.find_member(name)) for name in names):
+        return True
+    sources = (name for name in names if name.endswith(".py") and name.count("/") <= _DEPTH)
+    texts = map(archive.read_content, itertools.islice(sources, _MOST_SOURCES))
+    return any(_IMPORTS_TORCH.search(text) for text in texts)
 
 
 def _list_sources(distribution: Distribution) -> Iterator[bytes]:

@@ -15,8 +15,8 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.environments.examination import list_users
-from abiscan.environments.judgement import Fitness, Judgement, Problem, is_python_alone, judge_package, may_fail
-from abiscan.environments.model import WholeEnvironment
+from abiscan.environments.judgement import Fitness, Judgement, Problem, judge_package, may_fail
+from abiscan.environments.model import WholeEnvironment, wheel_uses_torch
 from abiscan.errors import InputError
 from abiscan.hooks.neighbours import Neighbourhood, requirements_in
 from abiscan.hooks.pins import Pins
@@ -161,6 +161,7 @@ class Inspector:
             broken = {canonicalize_name(problem.name) for problem in problems}
             others = (*around.find_lacking(notes), *around.find_broken(notes))
             problems += [problem for problem in others if canonicalize_name(problem.name) not in broken]
+            problems += self._of_requested(wheels, requested, around, notes) if not problems else ()
         return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes), files=files)
 
     def list_installed(self, python: str | None) -> tuple[Distribution, ...]:
@@ -281,6 +282,21 @@ class Inspector:
             elif judgement is not None and judgement.fitness is Fitness.UNKNOWN:
                 notes.append(f"{planned} could not be checked completely: {judgement.error}")
 
+    def _of_requested(
+        self,
+        wheels: Mapping[Planned, FetchedWheel],
+        requested: Collection[str],
+        around: Neighbourhood,
+        notes: list[str],
+    ) -> Iterator[Problem]:
+        """Yield what is to be mended, would be replaced, and cannot be imported beside what is there."""
+        for planned, wheel in wheels.items():
+            name = canonicalize_name(planned.name)
+            judgement = around.judge_requested(name, notes) if name in requested else None
+            # It fails now: that nothing is known of it then is no reason to install it.
+            if judgement is not None and judgement.fitness is not Fitness.WORKS:
+                yield Problem(name=planned.name, version=planned.version, source=wheel, judgement=judgement)
+
     def _of_installed(
         self,
         plan: Plan,
@@ -298,14 +314,15 @@ class Inspector:
             if plan.find_planned(name) is not None or not (changes or name in requested):
                 continue
             self._session.progress(f"checking {distribution}")
+            # What is to be mended is looked at as it will be, with everything of the plan installed.
+            mended = name in requested and not changes
             try:
-                # What is to be mended is looked at as it will be, with everything of the plan installed.
-                mended = name in requested and not changes
                 judgement = around.judge_requested(name, notes) if mended else self._judge_source(distribution, choice)
             except InputError as error:
                 notes.append(f"the installed {distribution} is not checked: {error.problem}")
                 continue
-            if judgement is None or judgement.fitness is not Fitness.FAILS:
+            doubtful = mended and judgement is not None and judgement.fitness is Fitness.UNKNOWN
+            if judgement is None or (judgement.fitness is not Fitness.FAILS and not doubtful):
                 continue
             problem = Problem(
                 name=distribution.name, version=distribution.version, source=distribution, judgement=judgement
@@ -367,11 +384,11 @@ def _list_suspects(plan: Plan) -> list[Planned]:
 
 
 def _may_concern_torch(planned: Planned, wheel: FetchedWheel, notes: list[str]) -> bool:
-    """Whether a wheel has libraries in it, or requires torch; not if it cannot be read, which is noted."""
+    """Whether a wheel uses torch, or requires it; not if it cannot be read, which is noted."""
     try:
         with turn_of(str(planned)):
             # uv does not say what a package requires.
-            return not is_python_alone(wheel) or any(map(_names_torch, planned.requires or requirements_in(wheel)))
+            return any(map(_names_torch, planned.requires or requirements_in(wheel))) or wheel_uses_torch(wheel)
     except InputError as error:
         notes.append(f"{planned} is not checked: {error.problem}")
         return False

@@ -19,7 +19,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
+from abiscan.environments.examination import list_users
 from abiscan.environments.judgement import Fitness, Judgement, Problem, judge_package
+from abiscan.environments.model import WholeEnvironment
 from abiscan.errors import InputError, StoppedError
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, package_files, packages
@@ -67,11 +69,11 @@ class Neighbourhood:
         return bool(self._changes or self._lacking)
 
     def judge_requested(self, name: str, notes: list[str]) -> Judgement | None:
-        """Return what becomes of a package that stays, once everything of the plan is installed."""
-        distribution = packages.find_installed(name, self._search_path)
+        """Return what becomes of a package once everything of the plan is installed."""
+        self._unpack(self._files)
+        distribution = packages.find_installed(name, (str(self._folder), *self._search_path))
         if distribution is None:
             return None
-        self._unpack(self._files)
         # It does not work now, so whatever its import raises then counts, certain or not.
         return self._judge(distribution, notes, over=True)
 
@@ -82,11 +84,10 @@ class Neighbourhood:
         words = "|".join(re.escape(module) for modules in self._changes.values() for module in modules)
         beside = listed(map(str, self._changes))
         imports = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:[\w., \t]+,[ \t]*)?(?:{words})\b".encode(), re.MULTILINE)
-        for distribution in packages.list_installed(self._search_path):
+        environment = WholeEnvironment.installed(self._plan.python)
+        for distribution in list_users(environment, self._session.files()):
             name = canonicalize_name(distribution.name)
-            if name == "torch" or self._plan.find_planned(name) or name in self._plan.removed:
-                continue
-            if not _mentions(distribution, imports):
+            if self._plan.find_planned(name) or name in self._plan.removed or not _mentions(distribution, imports):
                 continue
             self._session.progress(f"checking {distribution}")
             self._unpack(self._changes)

@@ -335,7 +335,7 @@ def _walk_libraries(path: Path) -> Iterator[str]:
 def uses_torch(distribution: Distribution, files: Files) -> bool:
     """Return whether an installed package has an extension of torch for Linux."""
     # A search for two names in the file's bytes decides for most libraries, and costs less than reading ELF.
-    objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.find_source(path)))
+    objects = (files.object_at(path) for path in distribution.objects if may_need_torch(files.find_source(path)))
     return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
@@ -352,7 +352,7 @@ def requires_torch(line: str) -> bool:
     return _REQUIRES_TORCH.match(line) is not None
 
 
-def _may_need_torch(source: ElfSource | None) -> bool:
+def may_need_torch(source: ElfSource | None) -> bool:
     """Return whether a file may be linked with torch; most of an environment's libraries are not."""
     try:
         return source is not None and source.open_elf().may_need_torch()
