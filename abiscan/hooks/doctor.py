@@ -31,6 +31,7 @@ from abiscan.environments.judgement import (
     worst_finding,
 )
 from abiscan.environments.model import WholeEnvironment, origin_of
+from abiscan.environments.process import examine_process
 from abiscan.environments.torch_itself import examine_torch, needed_by_torch
 from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine as examine_target
@@ -178,6 +179,7 @@ def examine_environment(
             ),
             torch=state,
             distributions=tuple(map(_state_of, rows)),
+            process=tuple(examine_process(environment, torch, files)),
             ailments=tuple(ailments),
         ),
         broken=tuple(broken),

@@ -32,6 +32,8 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     _render_lines("imported", _list_trials(diagnosis), console)
     for finding in diagnosis.process:
         console.print(Text(f"\n{clean(finding.message)}"), soft_wrap=True)
+        if finding.says is not None:
+            console.print(Text(f"  {clean(finding.says)}"), soft_wrap=True)
         console.print(Text(f"  {clean(finding.fix)}"), soft_wrap=True)
     _render_commands(diagnosis, console)
     _render_unsolved(diagnosis, console)

@@ -327,7 +327,8 @@ class Diagnosis(Document, frozen=True, kw_only=True):
         # Only what could not be checked has no effect.
         modules = [module for item in self.distributions for module in item.modules]
         failed = any(module.imported is not None and module.imported.works is False for module in modules)
-        if failed or self.torch.imports is False or any(ailment.effect for ailment in self.ailments):
+        harmful = any(finding.effect is not Effect.NOTE for finding in self.process)
+        if failed or harmful or self.torch.imports is False or any(ailment.effect for ailment in self.ailments):
             return 1
         return 3 if self.ailments else 0
 
