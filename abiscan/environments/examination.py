@@ -12,7 +12,14 @@ from packaging.utils import canonicalize_name
 
 from abiscan.cache.result_cache import answer
 from abiscan.environments.judgement import Fitness, Judgement, judge_package
-from abiscan.environments.model import Unmet, WholeEnvironment
+from abiscan.environments.model import (
+    Unmet,
+    WholeEnvironment,
+    defers_imports,
+    imports_at_once,
+    mentions_import,
+    modules_of,
+)
 from abiscan.errors import InputError
 from abiscan.inputs import branches, observed_fs
 from abiscan.inputs.isolation import turn_of
@@ -119,7 +126,7 @@ def examine(
             if row.fitness is not Fitness.FAILS and names & _list_required(environment, row.distribution)
         ]
         if not again:
-            return list(_with_causes(list(rows.values()), environment))
+            return list(_with_doubts(list(_with_causes(list(rows.values()), environment)), environment))
         rows |= {row.name: row for row in _judge_all(environment, again, errors, session)}
 
 
@@ -198,6 +205,33 @@ def _find_cause(
             if name in required and item.error and (item.error.exception, item.error.message) == same
         ]
     return next((name for name in names if name in failing and name != row.name), None)
+
+
+def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnvironment) -> Iterator[ExaminedDistribution]:
+    """Yield rows; those are unknown that take names from a package which imports something that fails for some names.
+
+    The reading does not follow which module of another package a name comes from: transformers imports torchvision for
+    half of its names, when they are asked for.
+    """
+    # What fails for itself comes first: it is the reason of the others.
+    causes_first = sorted(rows, key=lambda row: row.cause is not None)
+    failing = [module for row in causes_first if row.fitness is Fitness.FAILS for module in row.modules]
+    lazy: dict[str, tuple[str, str]] = {}
+    for item in environment.distributions if failing else ():
+        for module in modules_of(item) if defers_imports(item) else ():
+            broken = next((name for name in failing if name != module and mentions_import(item, name)), None)
+            if broken is not None and module not in failing:
+                lazy[module] = item.name, broken
+    for row in rows:
+        taken = row.fitness is Fitness.WORKS and next(
+            (module for module in lazy if module not in row.modules and imports_at_once(row.distribution, module)), None
+        )
+        if not taken:
+            yield row
+            continue
+        name, broken = lazy[taken]
+        problem = f"it takes names from {name}, which imports {broken} for some of them, and that fails"
+        yield msgspec.structs.replace(row, judgement=None, problem=problem)
 
 
 def _find_root(name: str, direct: Mapping[str, str]) -> str | None:

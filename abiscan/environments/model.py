@@ -30,8 +30,9 @@ from abiscan.verdict.systems import own_system
 _INFO: Final = (".dist-info", ".egg-info")
 _IMPORTS_TORCH: Final = regex(rb"^(?:from|import)[ \t]+torch\b", re.MULTILINE)
 """What no condition and no handler is around: code that does without torch imports it elsewhere."""
+_DEFERS: Final = regex(rb"^(?:def __getattr__\(|[ \t]*sys\.modules\[__name__\] = _LazyModule)", re.MULTILINE)
 _DEPTH: Final = 2
-_MOST_SOURCES: Final = 1_000
+_MOST_SOURCES: Final = 5_000
 
 
 class Unmet(Struct, frozen=True, kw_only=True):
@@ -163,12 +164,29 @@ def wheel_uses_torch(wheel: FetchedWheel) -> bool:
     return any(_IMPORTS_TORCH.search(text) for text in texts)
 
 
-def _list_sources(distribution: Distribution) -> Iterator[bytes]:
+def defers_imports(distribution: Distribution) -> bool:
+    """Whether a distribution has a module that imports others when one of their names is asked for (PEP 562)."""
+    return any(_DEFERS.search(source) for source in _list_sources(distribution, depth=1))
+
+
+def mentions_import(distribution: Distribution, module: str) -> bool:
+    """Whether code of a distribution imports a module, wherever it does."""
+    word = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(module)}\b".encode(), re.MULTILINE)
+    return any(word.search(source) for source in _list_sources(distribution, depth=100))
+
+
+def imports_at_once(distribution: Distribution, module: str) -> bool:
+    """Whether code of a distribution takes names from a module, under no condition and with no handler."""
+    word = re.compile(rf"^from[ \t]+{re.escape(module)}\b".encode(), re.MULTILINE)
+    return any(word.search(source) for source in _list_sources(distribution))
+
+
+def _list_sources(distribution: Distribution, depth: int = _DEPTH) -> Iterator[bytes]:
     """Yield the code of the modules of a distribution, and of the packages directly in them: what is further down is
     hardly what it is about, as the adapters for torch that some packages bring along.
     """
     root = distribution.source or distribution.site
-    paths = (path for path in packages.files_of(distribution) if path.endswith(".py") and path.count("/") <= _DEPTH)
+    paths = (path for path in packages.files_of(distribution) if path.endswith(".py") and path.count("/") <= depth)
     for path in itertools.islice(paths, _MOST_SOURCES):
         with contextlib.suppress(OSError):  # a listed file may be deleted
             yield observed_fs.read_file(posixpath.join(root, path))

@@ -124,3 +124,24 @@ def test_modules_and_origins(site: Path) -> None:
     two = environment.find("two")
     assert two is not None
     assert (modules_of(two), origin_of(two)) == (("two_c", "two_a", "two_b", "two_b_data"), "conda")
+
+
+def test_names_of_a_package_that_imports_what_fails_are_in_doubt(site: Path) -> None:
+    """As peft takes names from transformers, which imports torchvision for some of them."""
+    vision = {"vision/__init__.py": "from . import _C"}
+    install(site, "vision", {"vision/_C.so": extension(undefined=GONE)}, files=vision)
+    lazy = {
+        "lazy/__init__.py": "def __getattr__(name):\n    from . import images\n    return images.Model\n",
+        "lazy/images.py": "import torch\nif True:\n    import vision\nclass Model: pass\n",
+    }
+    install(site, "lazy", {}, requires="torch", files=lazy)
+    install(site, "takes", {}, requires="lazy", files={"takes/__init__.py": "import torch\nfrom lazy import Model\n"})
+    install(site, "has", {}, requires="lazy", files={"has/__init__.py": "import torch\nimport lazy\n"})
+    rows = rows_of(site)
+    assert {name: row.fitness for name, row in rows.items()} == {
+        "vision": Fitness.FAILS,
+        "lazy": Fitness.WORKS,
+        "takes": Fitness.UNKNOWN,
+        "has": Fitness.WORKS,
+    }
+    assert rows["takes"].problem == "it takes names from lazy, which imports vision for some of them, and that fails"
