@@ -71,7 +71,7 @@ class Neighbourhood:
     def judge_requested(self, name: str, notes: list[str]) -> Judgement | None:
         """Return what becomes of a package once everything of the plan is installed."""
         self._unpack(self._files)
-        distribution = packages.find_installed(name, (str(self._folder), *self._search_path))
+        distribution = self._before.planned(str(self._folder), self._plan.removed).find(name)
         if distribution is None:
             return None
         # It does not work now, so whatever its import raises then counts, certain or not.
@@ -84,8 +84,7 @@ class Neighbourhood:
         words = "|".join(re.escape(module) for modules in self._changes.values() for module in modules)
         beside = listed(map(str, self._changes))
         imports = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:[\w., \t]+,[ \t]*)?(?:{words})\b".encode(), re.MULTILINE)
-        environment = WholeEnvironment.installed(self._plan.python)
-        for distribution in list_users(environment, self._session.files()):
+        for distribution in list_users(self._before, self._session.files()):
             name = canonicalize_name(distribution.name)
             if self._plan.find_planned(name) or name in self._plan.removed or not _mentions(distribution, imports):
                 continue
@@ -129,6 +128,11 @@ class Neighbourhood:
                 )
             else:
                 notes.append(f"{planned} requires {missing}, which will not be there")
+
+    @functools.cached_property
+    def _before(self) -> WholeEnvironment:
+        """The environment as it is."""
+        return WholeEnvironment.installed(self._plan.python)
 
     @functools.cached_property
     def _changes(self) -> dict[Planned, frozenset[str]]:
