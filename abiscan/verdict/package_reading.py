@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_MODULE: Final = regex(r"No module named '((\w+)(?:\.\w+)*)'(?:; .*)?")
-"""What Python says of a package that is not installed."""
+"""What Python says of a module that is not installed."""
 _NOT_FOR_USERS: Final = regex(
     r"_|(tests?|testing|bench(es|marks?|marking)?|examples?|samples?|demos?|docs?|scripts?|tools?|utils|ci|build|setup"
     r"|conf|sphinx|noxfile|tasks|versioneer|packaging)$|(test|bench|build)_|.*(_tests?|_benchmarks?|__mypyc)$|conftest"
