@@ -256,11 +256,13 @@ class ProcessEnd(Struct, frozen=True, kw_only=True):
     :ivar cause: how: "throws std::runtime_error, which nothing catches"
     :ivar text: what ``what()`` says, or else what is printed
     :ivar symbol: the function where it happens, as far as it has a name
+    :ivar signal: the number of the signal that it gets, None where it calls what ends it
     """
 
     cause: str
     text: str
     symbol: str | None
+    signal: int | None = None
     phase: Phase
     order: int
 
@@ -372,6 +374,11 @@ class Registrations(Struct, frozen=True, kw_only=True, dict=True):
         # What was compiled with it needs at least that.
         recorded = (*(kernel.abi_version for kernel in self.kernels), *(lookup.abi_version for lookup in self.lookups))
         return version_of(max(filter(None, recorded), default=0))
+
+    @property
+    def may_end_load(self) -> bool:
+        """Whether the process ends while the object is loaded, or may end for all that is known."""
+        return bool(self.ends) or any(gap.decides for gap in self.gaps)
 
     def dispatched_in(self, phase: Phase) -> Iterator[Registration]:
         """Yield what comes to the dispatcher in a phase, in order, as far as it could be read."""

@@ -99,7 +99,8 @@ _ORDINARY: Final = {
     machine: frozenset(machine.traits.lookups) - {machine.traits.static_tls} for machine in MACHINES.values()
 }
 _MOST_CHECKED: Final = 100_000  # relocations, in words of eight bytes: nobody crafts larger tables
-_STB_LOCAL, _STB_WEAK = 0, 2
+_STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
+_STT_GNU_IFUNC: Final = 10
 _STV_INTERNAL, _STV_HIDDEN = 1, 2
 _DF_TEXTREL, _DF_BIND_NOW = 4, 8
 _DF_1_NOW, _DF_1_NODEFLIB, _DF_1_PIE = 1, 0x800, 0x0800_0000
@@ -143,6 +144,8 @@ class Tag(enum.IntEnum):
     INIT_ARRAYSZ = 27
     RUNPATH = 29
     FLAGS = 30
+    PREINIT_ARRAY = 32
+    PREINIT_ARRAYSZ = 33
     RELRSZ = 35
     RELR = 36
     GNU_HASH = 0x6FFF_FEF5
@@ -244,6 +247,7 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     :ivar static_tls: the references, None for one to the object itself, whose thread-local variables must lie in the
         static block, each with the number of references before it
     :ivar stop: where relocating it ends, whatever else is loaded: how many references come before, and how it ends
+    :ivar initialises: whether code of it runs while it is loaded, other than what every compiler adds
     """
 
     machine: Machine
@@ -274,6 +278,7 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     thread_variables: ThreadVariables | None = None
     static_tls: tuple[tuple[int, Reference | None], ...] = ()
     stop: tuple[int, LoaderRefusal] | None = None
+    initialises: bool = False
 
     @property
     def python_modules(self) -> tuple[str, ...]:
@@ -700,6 +705,7 @@ class _Reader:
             thread_variables=self._thread_variables(),
             static_tls=tuple(bound.static_tls),
             stop=bound.stop,
+            initialises=self._initialises(table),
         )
 
     def _read_name(self, offset: int) -> str:
@@ -1004,6 +1010,36 @@ class _Reader:
                     if needed is not None:
                         return needed
         return 0
+
+    def _initialises(self, table: bytes) -> bool:
+        """Whether code of the object runs while it is loaded: initialisers, or functions that choose others (IFUNC)."""
+        dynamic, traits = self.file.dynamic, self.file.machine.traits
+        entries, init = dynamic.get(Tag.INIT_ARRAYSZ, 0) // 8, dynamic.get(Tag.INIT)
+        # Of nearly all libraries, this is all that there is to know.
+        if entries > 1 or Tag.PREINIT_ARRAY in dynamic or (entries and not init):
+            return True
+        if init and not self._has_code(traits.crti, init):
+            return True
+        if entries and not self._has_code(traits.frame_dummy, self._relocated_word(dynamic.get(Tag.INIT_ARRAY, 0))):
+            return True
+        kinds = bytes(memoryview(table)[4::24])
+        infos = [binding << 4 | _STT_GNU_IFUNC for binding in (_STB_GLOBAL, _STB_WEAK)]
+        choosing = any(info in kinds for info in infos)
+        return any(
+            info & _TYPE == traits.irelative or (choosing and kinds[info >> 32] in infos) for info in self.relocations
+        )
+
+    def _has_code(self, pattern: bytes, address: int) -> bool:
+        """Whether code that matches a pattern lies at an address."""
+        return self.file.is_in_file(address, 1) and bool(re.match(pattern, self.file.tail_at(address), re.DOTALL))
+
+    def _relocated_word(self, place: int) -> int:
+        """Return the word at a place once it is relocated, without the base."""
+        table = bytes(self.file.table(Tag.RELA, Tag.RELASZ))
+        relocation = table.find(place.to_bytes(8, "little"))
+        if relocation >= 0 and relocation % _RELA_SIZE == 0:
+            return int.from_bytes(table[relocation + 16 : relocation + 24], "little")
+        return int.from_bytes(self.file.bytes_at(place, 8), "little") if self.file.is_in_file(place, 8) else 0
 
     def _pybind11_internals(self) -> str | None:
         position = next(self.file.find_in_data(_PYBIND11_INTERNALS_PREFIX), None)

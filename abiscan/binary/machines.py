@@ -42,6 +42,9 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
     :ivar loader: the path of ``ld.so``
     :ivar cache: what marks its libraries in ``/etc/ld.so.cache`` (``_DL_CACHE_DEFAULT_ID``)
     :ivar folders: what the subfolders of search folders begin with that glibc searches up to 2.36, besides ``tls``
+    :ivar irelative: the one whose place a function of the object fills (``STT_GNU_IFUNC``)
+    :ivar crti: a regular expression for ``_init`` of glibc's crti.S, which does nothing
+    :ivar frame_dummy: one for how ``frame_dummy`` of GCC's crtstuff.c begins, which does nothing either
     :ivar word: the size of every instruction, in bytes; None if they differ
     """
 
@@ -59,6 +62,9 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
     loader: str
     cache: int
     folders: tuple[str, ...]
+    irelative: int
+    crti: bytes
+    frame_dummy: bytes
     word: int | None
 
 
@@ -79,6 +85,13 @@ _TRAITS: Final = {
         loader="/lib64/ld-linux-x86-64.so.2",
         cache=0x0303,
         folders=("xeon_phi", "haswell", "avx512_1", "x86_64"),
+        irelative=37,
+        # endbr64, sub rsp, a call of __gmon_start__ where it is defined, add rsp, ret
+        crti=rb"(?:\xf3\x0f\x1e\xfa)?\x48\x83\xec\x08\x48\x8b\x05....\x48\x85\xc0\x74(?:\x02\xff\xd0|\x05\xe8....)"
+        rb"\x48\x83\xc4\x08\xc3",
+        # endbr64, a jump to register_tm_clones; up to GCC 6, a look at __JCR_LIST__ first
+        frame_dummy=rb"(?:\xf3\x0f\x1e\xfa)?(?:\x55\x48\x89\xe5\x5d)?"
+        rb"(?:\xe9|\xeb|\x48\x83\x3d....\x00\x74|\x48\x8d\x3d....\x48\x83\x3f\x00)",
         word=None,
     ),
     Machine.AARCH64: MachineTraits(
@@ -97,6 +110,11 @@ _TRAITS: Final = {
         loader="/lib/ld-linux-aarch64.so.1",
         cache=0x0A03,
         folders=("aarch64", "atomics"),
+        irelative=1032,
+        # paciasp, stp, mov, bl call_weak_fn, ldp, autiasp, ret
+        crti=rb"(?:[\x1f\x5f\x3f][\x23\x24]\x03\xd5)?\xfd\x7b\xbf\xa9\xfd\x03\x00\x91...[\x94-\x97]\xfd\x7b\xc1\xa8"
+        rb"(?:\xbf\x23\x03\xd5)?\xc0\x03\x5f\xd6",
+        frame_dummy=rb"(?:[\x1f\x5f]\x24\x03\xd5)?...[\x14-\x17]",  # bti, b register_tm_clones
         word=4,
     ),
 }

@@ -55,8 +55,12 @@ _SLICE: Final = 2_000_000  # of instructions, a tenth of a second: Python sees a
 _MOST_STEPPED_OVER: Final = 50_000  # instructions: in Python, each takes as long as thousands of others
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
+OUT_OF_INSTRUCTIONS: Final = "instruction budget exhausted"
+SIGILL, SIGTRAP, SIGFPE, SIGSEGV = 4, 5, 8, 11  # on Linux, whatever this machine runs
+_NULL_END: Final = 0x1_0000  # below it, Linux maps nothing (vm.mmap_min_addr)
+_SIGNALS: Final[dict[int, int]] = {Stopped.WRITE_FORBIDDEN: SIGSEGV, Stopped.DIVISION: SIGFPE}
 _REASONS: Final[dict[int, str]] = {
-    Stopped.LIMIT: "instruction budget exhausted",
+    Stopped.LIMIT: OUT_OF_INSTRUCTIONS,
     Stopped.SYSTEM_CALL: "a system call",
     Stopped.READ_FORBIDDEN: "read of protected memory at {:#x}",
     Stopped.WRITE_FORBIDDEN: "write to read-only memory at {:#x}",
@@ -70,10 +74,12 @@ class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulate
     """The function that was started cannot go on. ``address`` is where, in the emulated address space.
 
     ``called`` is the imported function that was called there, if it is to blame; None where the code itself is.
+    ``signal`` is the one that a real process gets there, None if unknown.
     """
 
-    def __init__(self, reason: str, address: int, called: str | None = None) -> None:
+    def __init__(self, reason: str, address: int, called: str | None = None, *, signal: int | None = None) -> None:
         super().__init__(reason)
+        self.signal = signal
         self.reason = reason
         self.address = address
         self.called = called
@@ -442,7 +448,8 @@ class Emulator:
         elif stopped == Stopped.LIMIT and vm.icount < self._last_instruction:
             vm.icount_limit = min(vm.icount + _SLICE, self._last_instruction)
         else:
-            raise Stop(_REASONS[stopped].format(vm.address) if stopped in _REASONS else vm.other, vm.pc)
+            number = _SIGNALS.get(stopped) or self.arch.signal_of(self._code_at(vm.pc))
+            raise Stop(_REASONS[stopped].format(vm.address) if stopped in _REASONS else vm.other, vm.pc, signal=number)
         return False
 
     def _follow(self) -> bool:
@@ -499,7 +506,7 @@ class Emulator:
             raise Stop(f"limit of {_MOST_STEPPED_OVER:,} instructions that the processor does not know", pc)
         text = self.arch.step_over(self.vm, self, self._code_at(pc))
         if text is not None:
-            raise Stop(f"unknown instruction: {text}", pc)
+            raise Stop(f"unknown instruction: {text}", pc, signal=self.arch.signal_of(self._code_at(pc)))
 
     def stop_at(self, address: int) -> None:
         """Stop when the code gets to an address that a function returns to."""
@@ -585,14 +592,16 @@ class Emulator:
         pages = (pc & _PAGE_MASK, (pc + _CODE_WINDOW - 1) & _PAGE_MASK)
         here = (pc, self.vm.icount)
         if not self._map_one_of(pages) and here == self._last_fault:
-            raise Stop(f"jump to {pc:#x}, which is not code", pc)
+            raise Stop(f"jump to {pc:#x}, which is not code", pc, signal=SIGSEGV)
         self._last_fault = here
 
     def _access(self, address: int) -> None:
         """Map the page of ``address``, or the next one when an access straddles the two."""
         pages = (address & _PAGE_MASK, (address + 63) & _PAGE_MASK)
         if not self._map_one_of(pages):
-            raise Stop(f"access to unmapped memory at {address:#x}", self.vm.pc)
+            # Elsewhere may be what a real process has, and this one lacks.
+            number = SIGSEGV if address < _NULL_END else None
+            raise Stop(f"access to unmapped memory at {address:#x}", self.vm.pc, signal=number)
 
     def _map_one_of(self, pages: tuple[int, ...]) -> bool:
         for page in dict.fromkeys(pages):

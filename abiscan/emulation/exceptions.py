@@ -65,10 +65,9 @@ class Unwinding(Exception):  # noqa: N818 - not an error: the emulated code goes
 class ProcessTermination(Stop):
     """The code ends the process. ``text`` is what is printed."""
 
-    def __init__(self, reason: str, address: int, text: str, *, signal: str = "SIGABRT") -> None:
-        super().__init__(reason, address)
+    def __init__(self, reason: str, address: int, text: str, *, signal: int | None = None) -> None:
+        super().__init__(reason, address, signal=signal)
         self.text = text
-        self.signal = signal
 
 
 class _Frame(NamedTuple):

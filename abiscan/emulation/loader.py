@@ -542,10 +542,32 @@ class Image:
         return min(most, len(range(dynamic[Tag.SYMTAB], dynamic[Tag.STRTAB], _SYMBOL.size)))
 
     def initialisers(self) -> list[int]:
-        """Return DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
+        """Return what runs while the object is loaded, as emulated addresses, in that order.
+
+        It is DT_PREINIT_ARRAY, of the object that is opened, DT_INIT, and DT_INIT_ARRAY (glibc, ``_dl_init``).
+        """
         dynamic = self.file.dynamic
-        functions = [self.base + dynamic[Tag.INIT]] if dynamic.get(Tag.INIT) else []
-        address, size = dynamic.get(Tag.INIT_ARRAY, 0), min(dynamic.get(Tag.INIT_ARRAYSZ, 0), _LONGEST_ARRAY)
+        init = [self.base + dynamic[Tag.INIT]] if dynamic.get(Tag.INIT) else []
+        before = self._functions_in(Tag.PREINIT_ARRAY, Tag.PREINIT_ARRAYSZ) if Tag.PREINIT_ARRAY in dynamic else []
+        return [*before, *init, *self._functions_in(Tag.INIT_ARRAY, Tag.INIT_ARRAYSZ)]
+
+    def choosing(self) -> list[int]:
+        """Return the functions that choose others while the object is relocated (``STT_GNU_IFUNC``), in that order."""
+        functions: dict[int, None] = {}
+        for table in self._tables:
+            for info, addend in zip(table[1::3].tolist(), table[2::3].tolist(), strict=True):
+                if info & 0xFFFF_FFFF == self._arch.irelative:
+                    functions[(self.base + addend) & _WORD] = None
+                elif info >> 32:
+                    symbol = self.symbol(info >> 32)
+                    if symbol.defined and symbol.type == _STT_GNU_IFUNC:
+                        functions[self.base + symbol.value] = None
+        return list(functions)
+
+    def _functions_in(self, address_tag: Tag, size_tag: Tag) -> list[int]:
+        """Return the entries of a table of functions."""
+        dynamic, functions = self.file.dynamic, list[int]()
+        address, size = dynamic.get(address_tag, 0), min(dynamic.get(size_tag, 0), _LONGEST_ARRAY)
         pages: dict[int, bytes] = {}
         # The file has zeros here, or addends: the addresses are those that relocations put there, so the pages are
         # read.

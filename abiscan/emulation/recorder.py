@@ -232,9 +232,10 @@ class Recorder:
             return
         self._keep([record for record in self.in_order if library not in (record.order, _library_of(record))])
 
-    def end(self, cause: str, text: str, symbol: str | None) -> None:
+    def end(self, cause: str, text: str, symbol: str | None, signal: int | None = None) -> None:
         """Record that the process ends."""
-        self.in_order.append(ProcessEnd(cause=cause, text=text, symbol=symbol, phase=self.phase, order=self._next()))
+        end = ProcessEnd(cause=cause, text=text, symbol=symbol, signal=signal, phase=self.phase, order=self._next())
+        self.in_order.append(end)
 
     def drop(self, count: int) -> None:
         """Forget what has been recorded since ``count`` had this value."""

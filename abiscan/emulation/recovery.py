@@ -38,7 +38,7 @@ from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.doubles.wide_characters import WIDE_CHARACTERS
-from abiscan.emulation.emulator import Stop
+from abiscan.emulation.emulator import OUT_OF_INSTRUCTIONS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, Stop
 from abiscan.emulation.environment import asks_machine, is_as_in_torch
 from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.loader import Image
@@ -91,6 +91,16 @@ _MOST_OPERATORS_ON_CALL: Final = 1_000  # of one function: no library has as man
 _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
 # A "?" for a type, and not one behind it: see TypeObjects.text.
+_BY_ITSELF: Final = frozenset(
+    {"__cxa_atexit", "__cxa_finalize", "calloc", "free", "malloc", "memcpy", "memmove", "memset", "strcmp", "strlen"}
+)
+"""What code may call whose end by a signal is certain."""
+_SIGNALS: Final = {
+    SIGILL: "Illegal instruction",
+    SIGTRAP: "Trace/breakpoint trap",
+    SIGFPE: "Floating point exception",
+    SIGSEGV: "Segmentation fault",
+}
 _UNKNOWN_TYPE: Final = regex(r"(?<![\w\])])\?")
 _TEXT: Final = regex(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.
@@ -374,7 +384,12 @@ class Recovery:
         return [site for site in sites if function_called(site.target)]
 
     def initialise(self) -> None:
-        """Run the static initialisers."""
+        """Run the static initialisers, and before them what chooses functions while the object is relocated."""
+        for address in self.process.image.choosing():
+            ended = self.attempt(address, (), _INSTRUCTIONS_ON_CALL)
+            # What is chosen is found out where it is called: here, only the end of the process matters.
+            if isinstance(ended, Stop) and self.ends_process(ended):
+                self.record_end(ended, address)
         for address in self.process.image.initialisers():
             self.in_load.add(self.own(address))
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
@@ -510,15 +525,36 @@ class Recovery:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
-            ends = isinstance(result, ProcessTermination) and self.recorder.phase is Phase.STATIC_INIT
-            # Only an end that depends on nothing but the code is one that users will see; any other one stays a gap.
-            if isinstance(result, ProcessTermination) and self.is_as_in_torch() and self.is_everywhere_so():
-                ends = False
-                symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
-                self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol)
-            self.report_stop(result, address, ends=ends)
+            if self.ends_process(result):
+                self.record_end(result, address)
+            else:
+                self.report_stop(result, address)
             return None
         return result
+
+    def ends_process(self, result: Stop) -> bool:
+        """Whether a function ends the process, or never returns.
+
+        A signal says so only of code by itself: what functions of other libraries return may be wrong here.
+        """
+        if isinstance(result, ProcessTermination):
+            return True
+        has_end = result.signal is not None or result.reason == OUT_OF_INSTRUCTIONS
+        return has_end and self.recorder.phase is Phase.STATIC_INIT and _BY_ITSELF.issuperset(self.process.called)
+
+    def record_end(self, result: Stop, started: int) -> None:
+        """Record that a function ends the process, with a gap."""
+        ends = self.recorder.phase is Phase.STATIC_INIT
+        # Only an end that depends on nothing but the code is one that users will see; any other one stays a gap.
+        if result.reason != OUT_OF_INSTRUCTIONS and self.is_as_in_torch() and self.is_everywhere_so():
+            ends = False
+            symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
+            if isinstance(result, ProcessTermination):
+                self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol, result.signal)
+            elif result.signal is not None:
+                cause = f"gets the signal {result.signal}: {result.reason}"
+                self.recorder.end(cause, _SIGNALS[result.signal], symbol, result.signal)
+        self.report_stop(result, started, ends=ends)
 
     def is_as_in_torch(self) -> bool:
         """Whether all answers that a static initialiser got from torch are those of a real one."""

@@ -244,13 +244,17 @@ class Replayer(Struct, kw_only=True):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue
             source = self.files.find_source(module.path)
-            if source is None or not registers_anything(module.facts.imports):
+            registers = registers_anything(module.facts.imports)
+            if source is None or not (registers or (module.facts.initialises and examined.target.brings(module.path))):
                 continue
             identity = _identity_of(source, module.path)
+            registrations = examined.owner.registrations_of_library(identity, source, module.facts, built_for)
+            if not registers and not registrations.may_end_load:
+                continue
             yield Registrant(
                 name=module.name,
                 identity=identity,
-                registrations=examined.owner.registrations_of_library(identity, source, module.facts, built_for),
+                registrations=registrations,
                 phases=(Phase.STATIC_INIT,),
                 catches=False,
             )

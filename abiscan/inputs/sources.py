@@ -96,6 +96,12 @@ class Target(Struct, frozen=True, kw_only=True):
     libraries: Mapping[str, Extension] = field(default_factory=dict)
     images: tuple[ImageFile, ...] = ()
 
+    def brings(self, path: str) -> bool:
+        """Whether a library is the target's own: one that it has, or that lies next to it."""
+        return (
+            path in self.libraries or path in self.siblings.values() or any(e.location == path for e in self.extensions)
+        )
+
     def list_linked(self, extension: Extension) -> Iterator[Extension]:
         """Yield the libraries of the package that an extension needs, in the order in which ``ld.so`` searches them."""
         # Breadth first, as ld.so maps and searches them (ld.so(8)).

@@ -11,6 +11,7 @@ from abiscan.linkage.illegal_instruction import IllegalInstruction
 from abiscan.linkage.model import NO_SUCH_FILE, LoadError, Resolution
 from abiscan.linkage.python_import import import_error, is_passed_over
 from abiscan.linkage.registering import Reaction, Registering
+from abiscan.registrations import ProcessEnd
 
 
 def first_error(
@@ -57,4 +58,6 @@ def _error_of_failure(failure: Reaction, unworded: Collection[str]) -> LoadError
     message = failure.outcome.message
     assert message is not None
     exact = message.exact and message.id not in unworded
-    return LoadError(object=None, message=message.text, aborts=failure.aborts, exact=exact)
+    event = failure.outcome.event
+    signal = event.signal if isinstance(event, ProcessEnd) else None
+    return LoadError(object=None, message=message.text, aborts=failure.aborts, exact=exact, signal=signal)

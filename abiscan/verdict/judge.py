@@ -422,10 +422,15 @@ class Judge:
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None
     ) -> Registering | None:
         """Return how torch reacts to the registrations of an extension and its libraries; None if there are none."""
-        facts = (module.facts for module in resolution.closure.new)
-        if not any(registers_anything(shared_object.imports) for shared_object in facts if shared_object is not None):
+        loaded = {module: module.facts for module in resolution.closure.new if module.facts is not None}
+        if any(registers_anything(facts.imports) for facts in loaded.values()):
+            return (replayer or self.replayer()).replay(examined, resolution, release)
+        if not any(facts.initialises and examined.target.brings(module.path) for module, facts in loaded.items()):
             return None
-        return (replayer or self.replayer()).replay(examined, resolution, release)
+        # Code that registers nothing matters where it ends the process.
+        registering = (replayer or self.replayer()).replay(examined, resolution, release)
+        registered = (registering.own, *registering.bundled.values())
+        return registering if any(registrations.may_end_load for registrations in registered) else None
 
     def replayer(self, *, together: bool = False) -> Replayer:
         """Return a replayer for this torch into which nothing is loaded yet."""

@@ -128,6 +128,9 @@ class Arch(Protocol):
     def parts_of(self, register: str) -> tuple[str, ...]:
         """Return the parts of one of ``arguments``."""
 
+    def signal_of(self, code: bytes) -> int | None:
+        """Return the number of the signal that an instruction is there for on Linux; None for all others."""
+
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks, the first of ``code``.
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_BEFORE_CALL: Final = 12  # instructions
 _BRANCHES, _BRANCH = 0x1C00_0000, 0x1400_0000
+_BRK: Final = 0xD420_0000
 _SYSTEM: Final = 0xD5  # instructions like nop, in the same group
 _SETS_X8: Final = (  # mask and bits of mov, add, sub, ldr (Arm ARM, C4.1)
     *((0xFFE0_FFFF, 0xAA00_03E8), (0xFF80_001F, 0x9100_0008), (0xFF80_001F, 0xD100_0008), (0xFFC0_001F, 0xF940_0008)),
@@ -182,6 +183,13 @@ class Aarch64:
             for number, top in enumerate(code[3::4])
             if top in AARCH64_TOPS and features_of(Machine.AARCH64, code[4 * number : 4 * number + 4])
         ]
+
+    def signal_of(self, code: bytes) -> int | None:
+        """Return the signal of ``brk`` and ``udf``."""
+        word = int.from_bytes(code[:4], "little")
+        if word & 0xFFE0_001F == _BRK:
+            return 5  # SIGTRAP
+        return 4 if word <= 0xFFFF else None  # SIGILL
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks or does wrongly; return its encoding if it is unknown here."""

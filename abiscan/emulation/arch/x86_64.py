@@ -179,6 +179,10 @@ class X8664:
         """Find the instructions of SSE3 and newer."""
         return extensions(code)
 
+    def signal_of(self, code: bytes) -> int | None:
+        """Return the signal of ``ud2``, ``int3`` and ``hlt``."""
+        return next((number for instruction, number in _SIGNALS if code.startswith(instruction)), None)
+
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute one instruction for vectors or of the x87, or ``cpuid``, which reports no features here."""
         if code.startswith(_CPUID):
@@ -191,6 +195,8 @@ class X8664:
         return _vector_unit().execute(vm, memory, code)
 
 
+# Instructions that are there for the signal that they raise on Linux.
+_SIGNALS: Final = ((b"\x0f\x0b", 4), (b"\xcc", 5), (b"\xf4", 11))  # ud2: SIGILL, int3: SIGTRAP, hlt: SIGSEGV
 _CPUID: Final = b"\x0f\xa2"
 _CPUID_CODE: Final = regex(_CPUID)
 _CPUID_NAME: Final = "cpuid"

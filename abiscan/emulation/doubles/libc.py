@@ -574,6 +574,9 @@ def _emulate_directory(call: Call) -> int:
 
 # Ends
 
+# What SIGCHLD, SIGCONT, SIGURG and SIGWINCH do by default, and those that stop a process (signal(7)); 0 is no signal.
+_WITHOUT_END: Final = frozenset((0, 17, 18, 19, 20, 21, 22, 23, 28))
+
 
 @LIBC.named(
     "abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail"
@@ -584,6 +587,15 @@ def _emulate_end(call: Call) -> int:
         condition, file, function = (call.machine.text(call.argument(at)).decode(*_TEXT) for at in (0, 1, 3))
         text = f"{file}:{call.argument(2) & 0xFFFF_FFFF}: {function}: Assertion `{condition}' failed."
     raise ProcessTermination(f"the code calls {call.name}", call.return_address, text)
+
+
+@LIBC.named("raise")
+def _emulate_raise(call: Call) -> int:
+    number = call.argument(0) & 0xFFFF_FFFF
+    handled = {"signal", "sigaction", "bsd_signal", "sysv_signal", "__sysv_signal"}.intersection(call.process.called)
+    if number in _WITHOUT_END or handled:
+        return 0
+    raise ProcessTermination("the code calls raise", call.return_address, "", signal=number)
 
 
 @LIBC.named("div", "ldiv", "lldiv")
