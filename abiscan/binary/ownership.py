@@ -66,6 +66,10 @@ _GPU_LIBRARY: Final = regex(
     r"|rocrand|rocsolver|rocsparse|roctx64)\.so\.([0-9.]+)"
 )
 
+_GPU_VENDOR: Final = regex(
+    r"lib(?:cu(?:blas|da|dnn|fft|file|pti|rand|solver|sparse)|hip|MIOpen|n(?:ccl|pp|v(?:Jit|Tools|jpeg|rtc))|rccl|roc(?:blas|fft|rand|solver|sparse|tx))"
+    r"\w*[-.]([0-9a-f]{8}\.)?so\b.*"
+)
 _CUDA_RUNTIME: Final = regex(r"libcudart(?:-[0-9a-f]+)?\.so\.([0-9.]+)")
 
 
@@ -149,6 +153,12 @@ def gpu_library(name: str) -> GpuLibrary | None:
     """
     match = _GPU_LIBRARY.fullmatch(name)
     return GpuLibrary(stem=match[1], version=match[2]) if match else None
+
+
+@_remembered
+def is_of_gpu_vendor(name: str) -> bool:
+    """Whether a library is NVIDIA's or AMD's own, or a copy of one that a wheel has renamed."""
+    return _GPU_VENDOR.fullmatch(name) is not None
 
 
 @_remembered

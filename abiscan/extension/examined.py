@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.ownership import is_of_gpu_vendor
 from abiscan.binary.registration_api import registers_anything
 from abiscan.extension.built_for import BuiltFor, infer_built_for
 from abiscan.inputs import branches, isolation
@@ -16,6 +17,7 @@ from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Source, Target, name_of, read_target
 from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.model import Module
 from abiscan.torches import embedded
 
 if TYPE_CHECKING:
@@ -40,6 +42,16 @@ def examine(source: Source, session: Session, *, python: bool = False) -> Examin
     if not (python and target.is_python):
         target.require_extensions()
     return ExaminedTarget(target, folder=session.folder)
+
+
+def is_own_code(target: Target, module: Module) -> bool:
+    """Whether code of a target itself runs while a module is loaded: not that of CUDA, and of the system."""
+    return (
+        module.facts is not None
+        and module.facts.initialises
+        and target.brings(module.path)
+        and not is_of_gpu_vendor(module.name)
+    )
 
 
 class ExaminedTarget:

@@ -24,7 +24,7 @@ from abiscan.dispatch.outcomes import Outcome, OutcomeKind
 from abiscan.dispatch.registries import entry_key
 from abiscan.dispatch.state import State
 from abiscan.extension.backend import brought_backend
-from abiscan.extension.examined import ExaminedExtension
+from abiscan.extension.examined import ExaminedExtension, is_own_code
 from abiscan.inputs.files import DiskFile, ElfSource, Files
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import MinorVersion
@@ -245,7 +245,7 @@ class Replayer(Struct, kw_only=True):
                 continue
             source = self.files.find_source(module.path)
             registers = registers_anything(module.facts.imports)
-            if source is None or not (registers or (module.facts.initialises and examined.target.brings(module.path))):
+            if source is None or not (registers or is_own_code(examined.target, module)):
                 continue
             identity = _identity_of(source, module.path)
             registrations = examined.owner.registrations_of_library(identity, source, module.facts, built_for)

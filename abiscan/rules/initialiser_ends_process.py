@@ -1,14 +1,17 @@
 """A static initialiser of the extension ends the process.
 
-**What it finds.** An exception that nothing catches, or a call of `std::terminate`, in the code that runs while the
-extension is loaded.
+**What it finds.** An exception that nothing catches, a call of `abort`, `exit` or `std::terminate`, a trap, or access
+to memory that is not there, in code that runs while the extension, or a library that it brings along, is loaded:
+initialisers, and the functions that choose others as `ld.so` relocates (`ifunc`).
 
 **Why it fails.** Static initialisers run inside `dlopen`, which catches no exception: the process ends.
 
 **Fix.** Correct the initialiser, or report it to the extension's maintainers: it does so on every torch.
 
 **Limits.** Only what the initialiser does on every machine: after it has asked for a file, a variable or a device, the
-end of the process is a gap, since it may not come to it elsewhere.
+end of the process is a gap, since it may not come to it elsewhere. So is an initialiser that runs for very long. Only
+code that depends on no other library is predicted to get a signal, and no code of NVIDIA's, AMD's or the system's
+libraries is run.
 
 **Example.** `throws std::runtime_error, which nothing catches … no such mode`.
 """

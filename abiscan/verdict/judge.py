@@ -18,7 +18,7 @@ from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.cpu.torches import torch_needs
 from abiscan.extension.drift import find_drifts
-from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
+from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, is_own_code
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gaps import Gap
 from abiscan.gpu.devices import Hardware
@@ -422,12 +422,12 @@ class Judge:
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None
     ) -> Registering | None:
         """Return how torch reacts to the registrations of an extension and its libraries; None if there are none."""
-        loaded = {module: module.facts for module in resolution.closure.new if module.facts is not None}
-        if any(registers_anything(facts.imports) for facts in loaded.values()):
+        loaded = (module.facts for module in resolution.closure.new)
+        if any(registers_anything(facts.imports) for facts in loaded if facts is not None):
             return (replayer or self.replayer()).replay(examined, resolution, release)
-        if not any(facts.initialises and examined.target.brings(module.path) for module, facts in loaded.items()):
-            return None
         # Code that registers nothing matters where it ends the process.
+        if not any(is_own_code(examined.target, module) for module in resolution.closure.new):
+            return None
         registering = (replayer or self.replayer()).replay(examined, resolution, release)
         registered = (registering.own, *registering.bundled.values())
         return registering if any(registrations.may_end_load for registrations in registered) else None

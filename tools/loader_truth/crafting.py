@@ -17,6 +17,7 @@ PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS, PT_STACK, PT_RELRO = 1, 2, 4, 7, 0x6474E55
 TAGS: Final = {
     "NEEDED": 1, "PLTRELSZ": 2, "HASH": 4, "STRTAB": 5, "SYMTAB": 6, "RELA": 7, "RELASZ": 8, "RELAENT": 9, "STRSZ": 10,
     "SONAME": 14, "SYMBOLIC": 16, "PLTREL": 20, "DEBUG": 21, "TEXTREL": 22, "JMPREL": 23, "BIND_NOW": 24,
+    "INIT_ARRAY": 25, "INIT_ARRAYSZ": 27, "PREINIT_ARRAY": 32, "PREINIT_ARRAYSZ": 33,
     "RUNPATH": 29, "FLAGS": 30, "RELRSZ": 35, "RELR": 36, "RELRENT": 37, "GNU_HASH": 0x6FFFFEF5, "VERSYM": 0x6FFFFFF0,
     "RELACOUNT": 0x6FFFFFF9, "FLAGS_1": 0x6FFFFFFB, "VERDEF": 0x6FFFFFFC, "VERDEFNUM": 0x6FFFFFFD,
     "VERNEED": 0x6FFFFFFE, "VERNEEDNUM": 0x6FFFFFFF,
@@ -52,6 +53,25 @@ char *x_address(void) { return x_tls; }
 void x_print(char *s) { printf("%zu", strlen(s)); }
 #endif
 """
+_BEGIN: Final = "__attribute__((constructor)) static void begin(void) { %s }"
+_CHOOSE: Final = """
+static int one(void) { return 1; }
+static void *choose(void) { %s return one; }
+int chosen(void) __attribute__((ifunc("choose")));
+int call_chosen(void) { return chosen(); }
+"""
+_INITIALISERS: Final = (
+    *(_BEGIN % end for end in ("__builtin_trap();", '__asm__("int3");')),
+    "int seen; " + _BEGIN % "seen = 7;",
+    "void (*volatile nothing)(void); " + _BEGIN % "nothing();",
+    "void (*volatile nothing)(void); " + _BEGIN % "if (nothing) nothing();",
+    "const int three = 3; " + _BEGIN % "*(volatile int *)&three = 1;",
+    "int *volatile null; " + _BEGIN % "*null = 1;",
+    "volatile int zero; int result; " + _BEGIN % '__asm__ volatile("idivl %0" : : "m"(zero) : "eax", "edx");',
+    "volatile int sum; " + _BEGIN % "for (int i = 0; i < 1000; i++) sum += i;",
+    *(_CHOOSE % end for end in ("", "__builtin_trap();", "*(volatile int *)0 = 1;")),
+    _CHOOSE.replace("int chosen", '__attribute__((visibility("hidden"))) int chosen') % "__builtin_trap();",
+)
 _VERSIONS: Final = (
     "V1 { global: dep_f; dep_data; dep_tls; dep_address; }; V2 { global: dep_g; dep_weak; dep_pointer; } V1;"
 )
@@ -456,6 +476,14 @@ def _relr(image: Image, rng: random.Random) -> str:
     return f"DT_RELR: {kind}"
 
 
+def _initialiser(image: Image, rng: random.Random) -> str:
+    if rng.random() < 0.2 and image.entries("INIT_ARRAY"):  # which ld never writes into a library
+        image.put("Q", image.entries("INIT_ARRAY")[0], TAGS["PREINIT_ARRAY"])
+        image.put("Q", image.entries("INIT_ARRAYSZ")[0], TAGS["PREINIT_ARRAYSZ"])
+        return "DT_PREINIT_ARRAY"
+    return "nothing"
+
+
 MUTATIONS: Final[dict[str, Mutation]] = {
     "header": _header,
     "flag": _flag,
@@ -470,6 +498,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     "reloc": _relocation,
     "property": _property,
     "relr": _relr,
+    "initialiser": _initialiser,
     "plain": lambda _image, _rng: "nothing",
 }
 
@@ -485,6 +514,8 @@ def craft(seed: int, count: int, folder: Path) -> list[Case]:
         place.mkdir(parents=True, exist_ok=True)
         steps = _compile(place, rng, kind)
         library = rng.choice(("x.so", "x.so", "libdep.so"))
+        if kind == "initialiser":
+            library = "x.so"
         if kind in ("hash", "symbol", "version"):
             library = rng.choice(("x.so", "libdep.so"))
         try:
@@ -522,11 +553,17 @@ def _compile(place: Path, rng: random.Random, kind: str) -> list[str]:
         script = place / "v.map"
         script.write_text(_VERSIONS)
         dep.append(f"-Wl,--version-script={script}")
-    _run(["gcc", "-x", "c", "-", *dep, "-o", str(place / "libdep.so")], _DEP)
+    code = {"dep": "", "x": ""}
+    if kind == "initialiser":
+        code[rng.choice(("dep", "x", "x"))] = rng.choice(_INITIALISERS)
+    _run(["gcc", "-x", "c", "-", *dep, "-o", str(place / "libdep.so")], _DEP + code["dep"])
     _run(["gcc", "-x", "c", "-", *common, "-L", str(place), "-ldep", "-Wl,-rpath,$ORIGIN", *own,
-          "-o", str(place / "x.so")], _X)  # fmt: skip
+          "-o", str(place / "x.so")], _X + code["x"])  # fmt: skip
     (place / "v.map").unlink(missing_ok=True)
-    return [" ".join([*common, *own]) + (" versions" if len(dep) > len(common) + 1 else "")]
+    return [
+        " ".join([*common, *own]) + (" versions" if len(dep) > len(common) + 1 else ""),
+        *filter(None, code.values()),
+    ]
 
 
 def _run(command: Sequence[str], source: str) -> None:

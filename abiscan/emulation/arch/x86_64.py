@@ -180,7 +180,7 @@ class X8664:
         return extensions(code)
 
     def signal_of(self, code: bytes) -> int | None:
-        """Return the signal of ``ud2``, ``int3`` and ``hlt``."""
+        """Return the signal of ``ud2`` and ``int3``."""
         return next((number for instruction, number in _SIGNALS if code.startswith(instruction)), None)
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
@@ -196,7 +196,7 @@ class X8664:
 
 
 # Instructions that are there for the signal that they raise on Linux.
-_SIGNALS: Final = ((b"\x0f\x0b", 4), (b"\xcc", 5), (b"\xf4", 11))  # ud2: SIGILL, int3: SIGTRAP, hlt: SIGSEGV
+_SIGNALS: Final = ((b"\x0f\x0b", 4), (b"\xcc", 5))  # ud2: SIGILL, int3: SIGTRAP
 _CPUID: Final = b"\x0f\xa2"
 _CPUID_CODE: Final = regex(_CPUID)
 _CPUID_NAME: Final = "cpuid"
