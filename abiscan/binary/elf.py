@@ -56,6 +56,7 @@ from abiscan.binary.loadable import (
 from abiscan.binary.machines import MACHINES
 from abiscan.binary.machines import Machine as Machine  # noqa: PLC0414 - those who read an object name its machine
 from abiscan.binary.ownership import may_name_torch
+from abiscan.binary.start_code import initialises
 from abiscan.binary.symbols import (
     HIDDEN_VERSION,
     SYMBOL,
@@ -99,8 +100,7 @@ _ORDINARY: Final = {
     machine: frozenset(machine.traits.lookups) - {machine.traits.static_tls} for machine in MACHINES.values()
 }
 _MOST_CHECKED: Final = 100_000  # relocations, in words of eight bytes: nobody crafts larger tables
-_STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
-_STT_GNU_IFUNC: Final = 10
+_STB_LOCAL, _STB_WEAK = 0, 2
 _STV_INTERNAL, _STV_HIDDEN = 1, 2
 _DF_TEXTREL, _DF_BIND_NOW = 4, 8
 _DF_1_NOW, _DF_1_NODEFLIB, _DF_1_PIE = 1, 0x800, 0x0800_0000
@@ -525,7 +525,7 @@ class ElfFile:
             SourceLine(text.group(1).decode("utf-8", "backslashreplace"), int(text.group(2))) for text in texts if text
         )
 
-    def table(self, address_tag: Tag, size_tag: Tag) -> memoryview:
+    def table(self, address_tag: int, size_tag: int) -> memoryview:
         """Return a table, given by two entries of the dynamic section; empty if the object has none."""
         address, size = self.dynamic.get(address_tag), self.dynamic.get(size_tag, 0)
         return self.bytes_at(address, size) if address and size else memoryview(b"")
@@ -705,7 +705,7 @@ class _Reader:
             thread_variables=self._thread_variables(),
             static_tls=tuple(bound.static_tls),
             stop=bound.stop,
-            initialises=self._initialises(table),
+            initialises=initialises(file, self.relocations, table, self._read_name),
         )
 
     def _read_name(self, offset: int) -> str:
@@ -1010,36 +1010,6 @@ class _Reader:
                     if needed is not None:
                         return needed
         return 0
-
-    def _initialises(self, table: bytes) -> bool:
-        """Whether code of the object runs while it is loaded: initialisers, or functions that choose others (IFUNC)."""
-        dynamic, traits = self.file.dynamic, self.file.machine.traits
-        entries, init = dynamic.get(Tag.INIT_ARRAYSZ, 0) // 8, dynamic.get(Tag.INIT)
-        # Of nearly all libraries, this is all that there is to know.
-        if entries > 1 or Tag.PREINIT_ARRAY in dynamic or (entries and not init):
-            return True
-        if init and not self._has_code(traits.crti, init):
-            return True
-        if entries and not self._has_code(traits.frame_dummy, self._relocated_word(dynamic.get(Tag.INIT_ARRAY, 0))):
-            return True
-        kinds = bytes(memoryview(table)[4::24])
-        infos = [binding << 4 | _STT_GNU_IFUNC for binding in (_STB_GLOBAL, _STB_WEAK)]
-        choosing = any(info in kinds for info in infos)
-        return any(
-            info & _TYPE == traits.irelative or (choosing and kinds[info >> 32] in infos) for info in self.relocations
-        )
-
-    def _has_code(self, pattern: bytes, address: int) -> bool:
-        """Whether code that matches a pattern lies at an address."""
-        return self.file.is_in_file(address, 1) and bool(re.match(pattern, self.file.tail_at(address), re.DOTALL))
-
-    def _relocated_word(self, place: int) -> int:
-        """Return the word at a place once it is relocated, without the base."""
-        table = bytes(self.file.table(Tag.RELA, Tag.RELASZ))
-        relocation = table.find(place.to_bytes(8, "little"))
-        if relocation >= 0 and relocation % _RELA_SIZE == 0:
-            return int.from_bytes(table[relocation + 16 : relocation + 24], "little")
-        return int.from_bytes(self.file.bytes_at(place, 8), "little") if self.file.is_in_file(place, 8) else 0
 
     def _pybind11_internals(self) -> str | None:
         position = next(self.file.find_in_data(_PYBIND11_INTERNALS_PREFIX), None)

@@ -44,7 +44,11 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
     :ivar folders: what the subfolders of search folders begin with that glibc searches up to 2.36, besides ``tls``
     :ivar irelative: the one whose place a function of the object fills (``STT_GNU_IFUNC``)
     :ivar crti: a regular expression for ``_init`` of glibc's crti.S, which does nothing
-    :ivar frame_dummy: one for how ``frame_dummy`` of GCC's crtstuff.c begins, which does nothing either
+    :ivar frame_dummy: one for ``frame_dummy`` of GCC's crtstuff.c, which does nothing either, with the distance to
+        ``register_tm_clones``, or the branch
+    :ivar tm_clones: one for how that begins
+    :ivar ios_init: one for the initialiser that including <iostream> adds, with the distances to the stubs of both
+        functions that it calls: the constructor of ``std::ios_base::Init``, and ``__cxa_atexit``
     :ivar word: the size of every instruction, in bytes; None if they differ
     """
 
@@ -65,6 +69,8 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
     irelative: int
     crti: bytes
     frame_dummy: bytes
+    tm_clones: bytes
+    ios_init: bytes | None
     word: int | None
 
 
@@ -90,8 +96,16 @@ _TRAITS: Final = {
         crti=rb"(?:\xf3\x0f\x1e\xfa)?\x48\x83\xec\x08\x48\x8b\x05....\x48\x85\xc0\x74(?:\x02\xff\xd0|\x05\xe8....)"
         rb"\x48\x83\xc4\x08\xc3",
         # endbr64, a jump to register_tm_clones; up to GCC 6, a look at __JCR_LIST__ first
-        frame_dummy=rb"(?:\xf3\x0f\x1e\xfa)?(?:\x55\x48\x89\xe5\x5d)?"
-        rb"(?:\xe9|\xeb|\x48\x83\x3d....\x00\x74|\x48\x8d\x3d....\x48\x83\x3f\x00)",
+        frame_dummy=rb"(?:\xf3\x0f\x1e\xfa)?(?:\x55\x48\x89\xe5\x5d)?(?:\xe9(....)|\xeb(.))|"
+        rb"\x48\x83\x3d....\x00\x74.\x48\x8b\x05....\x48\x85\xc0\x74.\x55\x48\x8d\x3d....\x48\x89\xe5\xff\xd0\x5d\xe9(....)|"
+        rb"\x48\x8d\x3d....\x48\x83\x3f\x00\x75\x0b\xe9(....)\x66\x0f\x1f\x44\x00\x00\x48\x8b\x05....\x48\x85\xc0\x74\xe9",
+        tm_clones=rb"\x48\x8d[\x05\x3d]....(?:\x48\x8d[\x05\x35\x3d]|\x55)",  # lea, lea or push
+        ios_init=rb"(?:\xf3\x0f\x1e\xfa)?(?:"
+        # push rbx, lea rbx, mov rdi, call, mov rdi, then mov rsi, pop rbx and lea rdx in any order, jmp
+        rb"\x53\x48\x8d\x1d....\x48\x89\xdf\xe8(....)\x48\x8b\x3d....(?:\x48\x89\xde|\x5b|\x48\x8d\x15....){3}\xe9(....)|"
+        # sub rsp, lea rdi, call, mov rdi, then add rsp, lea rdx and lea rsi in any order, jmp
+        rb"\x48\x83\xec\x08\x48\x8d\x3d....\xe8(....)\x48\x8b\x3d...."
+        rb"(?:\x48\x83\xc4\x08|\x48\x8d\x15....|\x48\x8d\x35....){3}\xe9(....))",
         word=None,
     ),
     Machine.AARCH64: MachineTraits(
@@ -114,7 +128,9 @@ _TRAITS: Final = {
         # paciasp, stp, mov, bl call_weak_fn, ldp, autiasp, ret
         crti=rb"(?:[\x1f\x5f\x3f][\x23\x24]\x03\xd5)?\xfd\x7b\xbf\xa9\xfd\x03\x00\x91...[\x94-\x97]\xfd\x7b\xc1\xa8"
         rb"(?:\xbf\x23\x03\xd5)?\xc0\x03\x5f\xd6",
-        frame_dummy=rb"(?:[\x1f\x5f]\x24\x03\xd5)?...[\x14-\x17]",  # bti, b register_tm_clones
+        frame_dummy=rb"(?:[\x1f\x5f]\x24\x03\xd5)?(...[\x14-\x17])",  # bti, b register_tm_clones
+        tm_clones=rb"[\x00\x20\x40\x60\x80\xa0\xc0\xe0]..[\x90\xb0\xd0\xf0]\x00..\x91",  # adrp x0, add x0
+        ios_init=None,
         word=4,
     ),
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import abiscan
+from abiscan.binary.elf import ElfFile
 from abiscan.results.verdict import Verdict
 
 pytestmark = pytest.mark.skipif(
@@ -127,3 +128,9 @@ def test_of_what_only_has_start_files_nothing_is_run(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(library)], capture_output=True, text=True, check=True, env={**os.environ}
     )
     assert done.stdout == "False\n"
+
+
+def test_nor_of_what_includes_iostream(tmp_path: Path) -> None:
+    source = "#include <iostream>\nint answer() { std::cout << 1; return 42; }"
+    library = build(tmp_path, source, "-O2", "-lstdc++", language="c++")
+    assert not ElfFile.from_bytes(library.read_bytes(), "x.so").facts().initialises
