@@ -60,6 +60,7 @@ def check(
     gpus: Sequence[str] = (),
     driver: str | None = None,
     cpus: Sequence[str] = (),
+    system: str | None = None,
     session: Session | None = None,
 ) -> Report:
     """Check every extension in the targets: will it load and work on that torch?
@@ -76,6 +77,8 @@ def check(
     :param driver: the version of NVIDIA's driver that they have; unknown by default
     :param cpus: processors to check for: a level (``x86-64-v3``), a model (``haswell``), or ``native`` for this one,
         which is the default on a torch that is installed
+    :param system: the system to check for: a name (``debian12``, ``manylinux_2_28``), or the root folder of an image;
+        by default this one for an installed torch, and any for a release number
     :raises AbiscanError: the torch, the interpreter or every target cannot be read; of several targets, those that
         cannot be read are in ``unchecked``; a GPU is not known
     """
@@ -92,7 +95,7 @@ def check(
                 torches=() if declared else tuple(_list_choices(torch, python)),
                 rules=_list_rules(rules),
                 each_file=each_file,
-                hardware=_make_hardware(gpus, driver, cpus),
+                hardware=_make_hardware(gpus, driver, cpus, system),
             )
             if declared:
                 from abiscan.pipelines.declared import check_declared
@@ -103,7 +106,7 @@ def check(
             return check_targets(request, session).filled()
 
     # Everything that the answer depends on, beside the files that were looked at on the way.
-    options = python, each_file, list(gpus), driver, list(cpus), _this_cpu()
+    options = python, each_file, list(gpus), driver, list(cpus), system, _this_cpu()
     return _answered(session, "check", item, (torch, *_named(rules)), options, find)
 
 
@@ -118,6 +121,7 @@ def matrix(
     gpus: Sequence[str] | None = None,
     driver: str | None = None,
     cpus: Sequence[str] = (),
+    system: str | None = None,
     session: Session | None = None,
 ) -> Matrix:
     """Check every extension in the targets on each of several torches, each target by itself.
@@ -129,6 +133,7 @@ def matrix(
     :param gpus: the GPUs of a second table, as for ``check``; empty for one of each architecture, None for no table
     :param driver: the version of NVIDIA's driver that they have; unknown by default
     :param cpus: processors to check for, as for ``check``
+    :param system: the system to check for, as for ``check``
     :raises AbiscanError: a torch, or every target, cannot be read; of several targets, those that cannot be read are
         in ``unchecked``; a GPU is not known
     """
@@ -146,12 +151,12 @@ def matrix(
                 torches=tuple(_each_choice(columns, python)),
                 rules=_list_rules(rules),
                 each_file=each_file,
-                hardware=_make_hardware((), None, cpus),
+                hardware=_make_hardware((), None, cpus, system),
             )
             return make_matrix(request, session, explained=explained, gpu_table=gpu_table)
 
     of_gpus = None if gpus is None else list(gpus)
-    options = python, explained, each_file, of_gpus, driver, list(cpus), _this_cpu()
+    options = python, explained, each_file, of_gpus, driver, list(cpus), system, _this_cpu()
     return _answered(session, "matrix", item, (*columns, None, *_named(rules)), options, find)
 
 
@@ -652,10 +657,12 @@ def _make_choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
     return torch
 
 
-def _make_hardware(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
+def _make_hardware(
+    gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = (), system: str | None = None
+) -> Hardware:
     from abiscan.verdict.hardware import hardware_of
 
-    return hardware_of(gpus, driver, cpus)
+    return hardware_of(gpus, driver, cpus, system)
 
 
 def _this_cpu() -> list[str]:

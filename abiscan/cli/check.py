@@ -26,6 +26,7 @@ from abiscan.cli.options import (
     quiet_option,
     refuse_both,
     report_options,
+    system_option,
     torch_option,
     verbose_option,
 )
@@ -74,6 +75,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 @click.option("--no-config", is_flag=True, help="Read no pyproject.toml: accept nothing that it accepts.")
 @gpu_options
 @cpu_option
+@system_option
 @each_file_option
 @jobs_option("The number of processes that emulate the extensions of a target.")
 @verbose_option("Show all evidence, and what could not be checked.")
@@ -96,6 +98,7 @@ def check(
     gpus: tuple[str, ...],
     driver: str | None,
     cpus: tuple[str, ...],
+    system: str | None,
     each_file: bool,
     jobs: int,
     verbose: bool,
@@ -161,6 +164,7 @@ def check(
                 gpus=gpus,
                 driver=driver,
                 cpus=cpus,
+                system=system,
                 session=session,
             )
         # Applied twice, with and without the file: a suppression that changes the exit code is said on stderr, since a

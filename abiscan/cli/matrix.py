@@ -19,6 +19,7 @@ from abiscan.cli.options import (
     jobs_option,
     python_option,
     report_options,
+    system_option,
     torches_option,
     verbose_option,
 )
@@ -48,6 +49,7 @@ from abiscan.inputs.session import Session
 @click.option("--gpus", "shows_gpus", is_flag=True, help="Also show which GPUs the extension has code for.")
 @gpu_options
 @cpu_option
+@system_option
 @each_file_option
 @jobs_option("The number of processes that share the targets, or the extensions and torches of a single one.")
 @verbose_option("Show why it fails, and every clue to the torch it was built for.")
@@ -66,6 +68,7 @@ def matrix(
     gpus: tuple[str, ...],
     driver: str | None,
     cpus: tuple[str, ...],
+    system: str | None,
     each_file: bool,
     jobs: int,
     verbose: bool,
@@ -111,6 +114,7 @@ def matrix(
             gpus=gpus if gpus or shows_gpus else None,
             driver=driver,
             cpus=cpus,
+            system=system,
             session=session,
         )
 

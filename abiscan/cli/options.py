@@ -129,6 +129,16 @@ def cpu_option(command: _Command) -> _Command:
     )(command)
 
 
+def system_option(command: _Command) -> _Command:
+    """Return ``--system SYSTEM``: parameter ``system``."""
+    return click.option(
+        "--system",
+        metavar="SYSTEM",
+        help="Check for another system: debian12, ubuntu22.04, rhel9, amazonlinux2023, manylinux_2_28, or the root "
+        "folder of an unpacked image.",
+    )(command)
+
+
 def index_options(command: _Command) -> _Command:
     """Return ``--index-url``, ``--extra-index-url``, ``--find-links`` and ``--no-index``, as pip has them:
     ``index``.

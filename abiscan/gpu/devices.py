@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from abiscan.cpu.processors import Cpu
 from abiscan.gpu.drivers import Driver
 from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from abiscan.inputs.target_system import TargetSystem
 
 _CAPABILITY: Final = regex(r"(?:sm_?|compute_?)?([0-9]{1,2})\.?([0-9])[af]?", re.IGNORECASE)
 _GFX: Final = regex(r"gfx[0-9a-f]{3,4}(?::[a-z]+[+-])*", re.IGNORECASE)
@@ -190,8 +193,10 @@ class Hardware(Struct, frozen=True, kw_only=True):
     :ivar gpus: the GPUs
     :ivar driver: the version of their driver, None if unknown
     :ivar cpus: the processors
+    :ivar system: the system, None for this one, or for any
     """
 
     gpus: tuple[Gpu, ...] = ()
     driver: Driver | None = None
     cpus: tuple[Cpu, ...] = ()
+    system: TargetSystem | None = None

@@ -62,6 +62,17 @@ def lowest_manylinux(version: str, machine: str) -> Version | None:
     return _list_policies().get((machine, version))
 
 
+def newest_of_manylinux(glibc: Version) -> dict[str, str]:
+    """Return the newest symbol version of each family that all systems with a glibc have, by the manylinux tags."""
+    newest: dict[str, str] = {}
+    for (machine, name), since in _list_policies().items():
+        match = _VERSION.fullmatch(name)
+        if machine == "x86_64" and match and since <= glibc:
+            family, number = match["family"], match["number"]
+            newest[family] = max(newest.get(family, "0"), number, key=version_of)
+    return newest
+
+
 def has_rules_for(version: str) -> bool:
     """Whether the manylinux tags say anything about the library of a symbol version."""
     match = _VERSION.fullmatch(version)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
 from abiscan.cpu.processors import Cpu
+
+if TYPE_CHECKING:
+    from abiscan.inputs.target_system import TargetSystem
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
@@ -51,6 +54,7 @@ class Process(Struct, frozen=True, kw_only=True, eq=False):
     :ivar global_scope: those whose symbols every later object sees
     :ivar names: the modules by the names under which a ``needed`` entry finds them without a search
     :ivar cpus: the processors that it runs on, empty if unknown
+    :ivar system: the system that it runs on, if the user names one: its libraries are not looked into
     """
 
     has_python: bool
@@ -59,6 +63,7 @@ class Process(Struct, frozen=True, kw_only=True, eq=False):
     global_scope: tuple[Module, ...] = ()
     names: dict[str, Module] = field(default_factory=dict)
     cpus: tuple[Cpu, ...] = ()
+    system: TargetSystem | None = None
 
 
 class Absence(enum.Enum):

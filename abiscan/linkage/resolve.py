@@ -12,7 +12,7 @@ import itertools
 import logging
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +43,9 @@ from abiscan.linkage.model import (
 )
 from abiscan.torches import embedded
 from abiscan.torches.names import ColumnSymbols, NameTable
+
+if TYPE_CHECKING:
+    from abiscan.inputs.target_system import TargetSystem
 
 PACKED: Final = "DT_RELR without GLIBC_ABI_DT_RELR dependency"
 _PACKING: Final = "GLIBC_ABI_DT_RELR"
@@ -416,6 +419,8 @@ def _check_versions(process: Process, closure: Closure) -> Iterator[tuple[LoadEr
             yield LoadError(object=module.name, message=message), None
         for version in facts.version_needs:
             provider = by_name.get(version.file)
+            if process.system and (provider is None or provider.facts is None):
+                yield from _check_system(process.system, module, version)
             # glibc knows a library by the names that it was asked for, not by all that it has.
             if provider is not None and (provider in old or version.file in requested):
                 yield from _check_version(module, provider, version)
@@ -425,6 +430,16 @@ def _check_versions(process: Process, closure: Closure) -> Iterator[tuple[LoadEr
             yield _as_error(module, CRASH), None
         if is_packing_refused(facts):
             yield LoadError(object=module.name, message=PACKED), None
+
+
+def _check_system(
+    system: TargetSystem, module: Module, version: SymbolVersion
+) -> Iterator[tuple[LoadError, MissingVersion | None]]:
+    """Yield the error about one version that a library of a system lacks."""
+    if not version.weak and system.lacks(version.file, version.name):
+        provider = Module(path=system.path_of(version.file), facts=None)
+        missing = MissingVersion(module=module, provider=provider, version=version)
+        yield LoadError(object=provider.name, message=version_message(missing)), missing
 
 
 def _check_version(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from abiscan.cpu.processors import NATIVE as CPU_OF_THIS_MACHINE
 from abiscan.cpu.processors import Cpu, cpu, names, native_cpu
@@ -12,11 +12,18 @@ from abiscan.gpu.devices import NAMES, Gpu, Hardware, find_gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.words import did_you_mean
 
+if TYPE_CHECKING:
+    from abiscan.inputs.target_system import TargetSystem
+
 NATIVE: Final = "native"
 
 
-def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
+def hardware_of(
+    gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = (), system: str | None = None
+) -> Hardware:
     """Return the GPUs, the driver of those of NVIDIA, and processors; ``native`` for those of this machine.
+
+    :param system: the name of a system, or the root folder of one
 
     :raises InputError: one of them is not known
     """
@@ -33,7 +40,18 @@ def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = (
         else:
             by_name[_make_gpu(text)] = None
     processors = tuple(dict.fromkeys(map(_make_cpu, cpus)))
-    return Hardware(gpus=tuple(by_name), driver=own_driver if driver is None else _make_driver(driver), cpus=processors)
+    return Hardware(
+        gpus=tuple(by_name),
+        driver=own_driver if driver is None else _make_driver(driver),
+        cpus=processors,
+        system=_make_system(system) if system is not None else None,
+    )
+
+
+def _make_system(text: str) -> TargetSystem:
+    from abiscan.inputs.target_system import target_system  # few runs name one
+
+    return target_system(text)
 
 
 def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:

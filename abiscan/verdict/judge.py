@@ -181,13 +181,15 @@ class Judge:
     def _make_setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
         torch, siblings = self.torch.for_linux(), target.target.siblings
         release = torch.release_for(machine, or_like=True)
+        # What this machine has says nothing about another system.
+        here = torch.here and self._hardware.system is None
         search = SearchPath(
-            environment=system.environment_folders() if torch.here else (),
+            environment=system.environment_folders() if here else (),
             siblings=siblings,
             has_code=target.target.kind is not TargetKind.LIBRARY,
             torch=release.own_libraries,
-            native=torch.here,
-            host=_this_host(release.machine) if torch.here else None,
+            native=here,
+            host=_this_host(release.machine) if here else None,
             own_cuda=target.target.metadata.brings_cuda if target.target.metadata else frozenset(),
         )
         # ``alone`` knows no other packages. It maps torch, and tells which of their libraries would load.
@@ -215,7 +217,7 @@ class Judge:
         def with_python(name: str) -> str | None:
             from abiscan.verdict.with_python import module_with
 
-            module = module_with(name, torch.interpreter, release.machine) if torch.here else None
+            module = module_with(name, torch.interpreter, release.machine) if here else None
             loaded = alone.without_siblings().enter(process, module, visible=False).names if module else {}
             return loaded[name].path if name in loaded and loaded[name].facts else None
 
@@ -226,7 +228,11 @@ class Judge:
             libraries=Libraries(release.own_libraries, self.files),
             siblings=Libraries(siblings, self.files),
             loader=Loader(self.files, others, release.machine),
-            process=replace(process, cpus=tuple(cpu for cpu in self._cpus if cpu.machine is release.machine)),
+            process=replace(
+                process,
+                cpus=tuple(cpu for cpu in self._cpus if cpu.machine is release.machine),
+                system=self._hardware.system,
+            ),
         )
 
     def _loads(self, path: str, release: TorchRelease, loader: Loader, process: Process) -> bool:
@@ -289,7 +295,7 @@ class Judge:
                 resolution=resolution,
                 error=first_error(name, examined.facts, resolution, interpreter, registering, crashes, illegal),
                 siblings=setting.siblings,
-                here=self.torch.here,
+                here=self.torch.here and self._hardware.system is None,
                 registering=registering,
                 explained=explained,
                 drifts=drifting,

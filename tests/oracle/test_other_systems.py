@@ -1,0 +1,107 @@
+"""Libraries on another system. The words are those of Debian's own ``ld.so``: of glibc 2.31 in Debian 11, where these
+libraries were loaded with it (``ld.so --library-path``), and of 2.41 in Debian 13, where they load.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import abiscan
+from abiscan.errors import InputError
+from abiscan.inputs.target_system import TargetSystem, target_system
+
+needs_debian_12 = pytest.mark.skipif(
+    not Path("/etc/os-release").exists() or 'VERSION_ID="12"' not in Path("/etc/os-release").read_text(),
+    reason="needs Debian 12",
+)
+needs_gcc = pytest.mark.skipif(
+    not (shutil.which("g++") and platform.machine() == "x86_64" and sys.platform == "linux"),
+    reason="needs g++ for x86-64",
+)
+NEW_GLIBC = "#include <pthread.h>\nint f() { pthread_t t; return pthread_create(&t, 0, 0, 0); }"
+NEW_LIBSTDCXX = """
+#include <charconv>
+double f(const char *a, const char *b) { double d = 0; std::from_chars(a, b, d); return d; }
+"""
+"""With glibc 2.34 or newer, and GCC 11 or newer, these need GLIBC_2.34 and GLIBCXX_3.4.29."""
+
+
+def build(folder: Path, source: str) -> Path:
+    library = folder / "x.so"
+    command = ["g++", "-O1", "-std=c++17", "-fPIC", "-shared", "-x", "c++", "-", "-o", str(library)]
+    subprocess.run(command, input=source, text=True, check=True)
+    return library
+
+
+def error_on(system: str, library: Path) -> str | None:
+    (result,) = abiscan.check(library, torch="2.13.0", system=system).results
+    return str(result.predicted_error) if result.predicted_error else None
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (NEW_GLIBC, "libc.so.6: version `GLIBC_2.34' not found (required by {})"),
+        (NEW_LIBSTDCXX, "libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by {})"),
+    ],
+)
+def test_what_a_system_lacks_is_said_as_its_loader_does(source: str, words: str, tmp_path: Path) -> None:
+    library = build(tmp_path, source)
+    if "GLIBC_2.34" not in str(library.read_bytes()) and "GLIBCXX_3.4.29" not in str(library.read_bytes()):
+        pytest.skip("the libraries here are too old")
+    assert error_on("debian11", library) == words.format(library)
+    assert error_on("debian13", library) is None
+    finding = abiscan.check(library, torch="2.13.0", system="debian11").results[0].findings[0]
+    assert finding.message == f"/lib/x86_64-linux-gnu/{words.format(library)}"
+
+
+@needs_debian_12
+def test_the_table_has_what_the_libraries_define() -> None:
+    here = target_system("/")
+    named = target_system("debian12")
+    assert here == TargetSystem(name="/", folder=named.folder, newest=named.newest)
+
+
+@pytest.mark.parametrize(
+    ("system", "file", "version", "lacks"),
+    {
+        "as new": ("manylinux_2_28", "libc.so.6", "GLIBC_2.28", False),
+        "newer": ("manylinux_2_28", "libc.so.6", "GLIBC_2.29", True),
+        "as a number": ("manylinux_2_28", "libm.so.6", "GLIBC_2.4", False),
+        "between two tags": ("manylinux_2_33", "libc.so.6", "GLIBC_2.33", False),
+        "another name": ("manylinux2014", "libc.so.6", "GLIBC_2.18", True),
+        "a newer libstdc++": ("rhel8", "libstdc++.so.6", "GLIBCXX_3.4.26", True),
+        "packed relocations": ("ubuntu22.04", "libc.so.6", "GLIBC_ABI_DT_RELR", True),
+        "packed relocations, read": ("debian12", "libc.so.6", "GLIBC_ABI_DT_RELR", False),
+        "without a number": ("debian11", "libc.so.6", "GLIBC_PRIVATE", False),
+        "a library of somebody else": ("debian11", "libmine.so.1", "GLIBC_9.9", False),
+    }.values(),
+)
+def test_versions_are_compared_as_numbers(system: str, file: str, version: str, lacks: bool) -> None:
+    assert target_system(system).lacks(file, version) is lacks
+
+
+@pytest.mark.parametrize(
+    ("system", "words"),
+    {
+        "musl": ("musllinux_1_2", "has musl instead of glibc: there is no torch for it, and nothing loads"),
+        "unknown": ("debain12", "is neither a system that abiscan knows nor a folder"),
+        "too new": ("manylinux_2_99", "is neither a system that abiscan knows nor a folder"),
+    }.values(),
+)
+def test_other_names_are_refused(system: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        target_system(system)
+    assert caught.value.problem == words
+
+
+def test_a_folder_without_libraries_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no libc"):
+        target_system(str(tmp_path))
