@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-if TYPE_CHECKING:
-    from abiscan.binary.elf import ElfFile
+from abiscan.binary.machines import Machine
 
 _INIT, _RELA, _RELASZ, _JMPREL, _PLTRELSZ, _INIT_ARRAY, _INIT_ARRAYSZ, _PREINIT_ARRAY = 12, 7, 8, 23, 2, 25, 27, 32
 _IFUNCS: Final = (0x1A, 0x2A)  # st_info of a global and a weak STT_GNU_IFUNC
@@ -23,7 +22,22 @@ _BRANCH: Final = 1 << 25
 _CALLED: Final = ("_ZNSt8ios_base4InitC1Ev", "__cxa_atexit")
 
 
-def initialises(file: ElfFile, relocations: Sequence[int], symbols: bytes, read_name: Callable[[int], str]) -> bool:
+class _Mapped(Protocol):
+    """The part of ``ElfFile`` that is asked here."""
+
+    machine: Machine
+    dynamic: dict[int, int]
+
+    def is_in_file(self, address: int, size: int) -> bool: ...
+
+    def bytes_at(self, address: int, size: int) -> memoryview: ...
+
+    def tail_at(self, address: int) -> memoryview: ...
+
+    def table(self, address_tag: int, size_tag: int) -> memoryview: ...
+
+
+def initialises(file: _Mapped, relocations: Sequence[int], symbols: bytes, read_name: Callable[[int], str]) -> bool:
     """Whether initialisers of an object do anything, or functions of it choose others as it is relocated (IFUNC).
 
     :param relocations: ``r_info`` of each kind of relocation
@@ -50,7 +64,7 @@ def initialises(file: ElfFile, relocations: Sequence[int], symbols: bytes, read_
     return any(info & _TYPE == traits.irelative or (chooses and infos[info >> 32] in _IFUNCS) for info in relocations)
 
 
-def _is_frame_dummy(file: ElfFile, address: int) -> bool:
+def _is_frame_dummy(file: _Mapped, address: int) -> bool:
     traits = file.machine.traits
     found = _match(file, traits.frame_dummy, address)
     group = next((number for number in range(1, found.re.groups + 1) if found[number]), 0) if found else 0
@@ -64,12 +78,12 @@ def _is_frame_dummy(file: ElfFile, address: int) -> bool:
     return _match(file, traits.tm_clones, target) is not None
 
 
-def _match(file: ElfFile, pattern: bytes, address: int) -> re.Match[bytes] | None:
+def _match(file: _Mapped, pattern: bytes, address: int) -> re.Match[bytes] | None:
     """Match the code at an address."""
     return re.match(pattern, file.tail_at(address), re.DOTALL) if file.is_in_file(address, 1) else None
 
 
-def _relocated_word(file: ElfFile, tables: bytes, place: int) -> int:
+def _relocated_word(file: _Mapped, tables: bytes, place: int) -> int:
     """Return the word at a place once it is relocated, without the base."""
     relocation = tables.find(place.to_bytes(8, "little"))
     if relocation >= 0 and relocation % _RELA_SIZE == 0:
@@ -78,7 +92,7 @@ def _relocated_word(file: ElfFile, tables: bytes, place: int) -> int:
 
 
 def _import_at(
-    file: ElfFile, tables: bytes, symbols: bytes, read_name: Callable[[int], str], end: int, distance: bytes
+    file: _Mapped, tables: bytes, symbols: bytes, read_name: Callable[[int], str], end: int, distance: bytes
 ) -> str | None:
     """Return the function that a call leads to through a stub, by its distance from the end of the call."""
     target = end + int.from_bytes(distance, "little", signed=True)
