@@ -37,6 +37,7 @@ from abiscan.python.values import (
     PythonModule,
     Scope,
     TargetExpression,
+    TextWithHoles,
     Thrown,
     Why,
     further_items,
@@ -868,7 +869,7 @@ def _compile_is_none(compiler: Compiler, node: ast.Compare, op: ast.cmpop, *, se
     return compare
 
 
-_NEVER_NONE: Final = _SIZED | {int, bool, float, PythonFunction, Class, Instance, PythonModule}
+_NEVER_NONE: Final = _SIZED | {int, bool, float, PythonFunction, Class, Instance, PythonModule, TextWithHoles}
 _EQUALITY: Final = (operator.eq, operator.ne)
 _QUICK_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq,

@@ -200,7 +200,8 @@ def _are_different(left: object, right: object) -> bool:
 
 def _are_identical(left: object, right: object) -> bool | None:
     if isinstance(left, NotKnown) or isinstance(right, NotKnown):
-        return None
+        is_text = any(isinstance(operand, TextWithHoles) for operand in (left, right))
+        return False if is_text and (left is None or right is None) else None
     if left is right:
         return True
     # Whether equal texts and numbers are one object is up to the interpreter. Code that asks mostly compares constants,

@@ -47,6 +47,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
     :ivar lacks_os: the names that ``os`` does not have
     :ivar lacks_sys: the names that ``sys`` does not have
     :ivar no_library: the exception for a library that is not there, and its text
+    :ivar rtld_global: ``RTLD_GLOBAL``, as ``ctypes`` and ``os`` have it; 0 where there is none
     :ivar machines: the names of machines that differ from those on Linux
     """
 
@@ -67,6 +68,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
     lacks_os: frozenset[str] = frozenset()
     lacks_sys: frozenset[str] = frozenset()
     no_library: tuple[type[OSError], str]
+    rtld_global: int = 0x100
     machines: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -190,6 +192,7 @@ WINDOWS: Final = PythonSystem(
         FileNotFoundError,
         "Could not find module '{}' (or one of its dependencies). Try using the full path with constructor syntax.",
     ),
+    rtld_global=0,
     machines={machine.value: machine.traits.windows for machine in Machine},
 )  # fmt: skip
 
@@ -202,6 +205,7 @@ MACOS: Final = PythonSystem(
     lacks=_OF_WINDOWS | dict.fromkeys(("ossaudiodev", "spwd")),
     lacks_os=frozenset({"RTLD_DEEPBIND", "memfd_create", "sched_getaffinity", "sched_setaffinity"}),
     no_library=(OSError, "dlopen({0}, 0x0006): tried: '{0}' (no such file)"),
+    rtld_global=0x8,
     machines={machine.value: machine.traits.macos for machine in Machine},
 )
 

@@ -20,8 +20,6 @@ from abiscan.python.values import Instance, NotKnown, Thrown, thrown
 
 # ---- libraries
 
-_RTLD_GLOBAL: Final = 0x100
-
 
 def open_library(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute ``dlopen``; return the handle."""
@@ -37,7 +35,7 @@ def open_library(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         inside = machine.files.inside(name)
         if not any(item.path == inside and item.raised is None for item in machine.trace.attempts):
             raise thrown(*system.not_there(name))
-    is_local = system.is_windows or (isinstance(mode, int) and not mode & _RTLD_GLOBAL)
+    is_local = system.is_windows or (isinstance(mode, int) and not mode & system.rtld_global)
     loading.load_library(machine, name, LoadedBy.CTYPES if is_local else LoadedBy.CTYPES_GLOBAL)
     return NotKnown("a handle of dlopen")
 

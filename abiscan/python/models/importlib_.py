@@ -28,6 +28,7 @@ from abiscan.python.values import (
     PythonModule,
     Scope,
     TargetExpression,
+    TextWithHoles,
     Thrown,
     Why,
     thrown,
@@ -328,8 +329,11 @@ def _of_distribution(subject: str) -> Model:
         if installed is None:
             text = f"No package metadata was found for {name}"
             raise Thrown(PythonError(PackageNotFoundError, (text,), {"name": name}))
-        is_version = subject == "version" and isinstance(installed, str)
-        return installed if is_version else NotKnown(f"the {subject} of {name}", Why.ELSEWHERE)
+        if subject != "version":
+            return NotKnown(f"the {subject} of {name}", Why.ELSEWHERE)
+        if isinstance(installed, str):
+            return installed
+        return TextWithHoles(f"the version of {name}", Why.ELSEWHERE, truth=True, parts=("", ""))
 
     return call
 

@@ -355,7 +355,8 @@ def _make_os(machine: PythonMachine) -> object:
     }
     names["PathLike"] = system.path_class
     # The numbers of glibc (bits/dlfcn.h).
-    names["RTLD_GLOBAL"], names["RTLD_NOW"], names["RTLD_LAZY"], names["RTLD_LOCAL"] = 256, 2, 1, 0
+    names["RTLD_GLOBAL"] = system.rtld_global
+    names["RTLD_NOW"], names["RTLD_LAZY"], names["RTLD_LOCAL"] = 2, 1, 0
     names["RTLD_NODELETE"], names["RTLD_NOLOAD"], names["RTLD_DEEPBIND"] = 4096, 4, 8
     of_windows = frozenset() if system.is_windows else frozenset({"add_dll_directory", "startfile"})
     return Namespace("os", names, absent=system.lacks_os | of_windows | {"exit"})

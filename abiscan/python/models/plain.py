@@ -401,7 +401,7 @@ def _value_of_c(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object
 def _make_ctypes(machine: PythonMachine) -> object:
     """Return what the recipe of it does not have."""
     names: dict[str, object] = {"RTLD_LOCAL": 0, "DEFAULT_MODE": 0, "_dlopen": Native("ctypes._dlopen", open_library)}
-    names["RTLD_GLOBAL"] = 0 if machine.files.system.is_windows else 256
+    names["RTLD_GLOBAL"] = machine.files.system.rtld_global
     names |= native_functions("ctypes", **dict.fromkeys(_TYPES_OF_C, _value_of_c))
     if not machine.files.system.is_windows:
         return Namespace("ctypes", names, absent=_OF_WINDOWS)
