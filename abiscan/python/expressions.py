@@ -460,20 +460,6 @@ class Expressions(PythonMachine):
             value = special.text(self, value)
         return special.format_value(self, value, spec)
 
-    def defaults(self, args: ast.arguments, scope: Scope) -> dict[str, object]:
-        """Return the values of a function's default arguments."""
-        by_name: dict[str, object] = {}
-        if args.defaults:
-            positional = [*args.posonlyargs, *args.args][-len(args.defaults) :]
-            by_name = {
-                argument.arg: self.evaluate(value, scope)
-                for argument, value in zip(positional, args.defaults, strict=True)
-            }
-        for argument, value in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-            if value:
-                by_name[argument.arg] = self.evaluate(value, scope)
-        return by_name
-
     def bind_named(self, name: str, value: object, scope: Scope) -> None:
         """Execute ``name := value``."""
         # PEP 572: the name is bound in the scope that the comprehensions around it are in.
@@ -1081,10 +1067,26 @@ def _compile_template(compiler: Compiler, node: Any) -> Value:
     return evaluate
 
 
-def _compile_lambda(_compiler: Compiler, node: ast.Lambda) -> Value:
+def _compile_lambda(compiler: Compiler, node: ast.Lambda) -> Value:
+    defaults = compile_defaults(compiler, node.args)
     return lambda machine, scope: PythonFunction(
-        "<lambda>", node, scope, machine.defaults(node.args, scope), qualified=scope.qualify("<lambda>")
+        "<lambda>", node, scope, defaults(machine, scope), qualified=scope.qualify("<lambda>")
     )
+
+
+def compile_defaults(compiler: Compiler, args: ast.arguments) -> Callable[[Any, Scope], dict[str, object]]:
+    """Return what evaluates the default arguments of a function."""
+    positional = [*args.posonlyargs, *args.args][-len(args.defaults) :] if args.defaults else []
+    pairs = [*zip(positional, args.defaults, strict=True), *zip(args.kwonlyargs, args.kw_defaults, strict=True)]
+    given = tuple((parameter.arg, value) for parameter, value in pairs if value is not None)
+    known: dict[str, object] = {
+        name: value.value for name, value in given if isinstance(value, ast.Constant) and _is_small(value.value)
+    }
+    if len(known) == len(given):
+        compiler.steps += len(given)
+        return lambda _machine, _scope: known.copy()
+    values = tuple((name, compiler.value(value)) for name, value in given)
+    return lambda machine, scope: {name: value(machine, scope) for name, value in values}
 
 
 def _compile_named(compiler: Compiler, node: ast.NamedExpr) -> Value:

@@ -46,6 +46,8 @@ class PythonInterpreter(Calls):
         self.models = MODELS
         self.whole_names: set[str] = set()
         """The modules that are there, and all that they are in."""
+        self._missing: dict[str, bool] = {}
+        """Whether modules use a name that this torch does not have."""
         self.frames.append(Frame(file=None))
 
     # ---- modules by name
@@ -153,14 +155,16 @@ class PythonInterpreter(Calls):
 
     def misses_names(self, file: str) -> bool:
         """Whether a module uses, as it is imported, a name that this torch does not have: its body then matters."""
-        # Which names those are is not asked: where functions alone use them, the import is the same without them.
-        library = self.library
-        return bool(library.all_torch_uses) and bool(
-            self.world.tells(
-                f"whether it lacks a name of torch that {file} uses outside of functions",
-                lambda world: world.torch_names is not None and world.torch_names.misses(library, file),
+        if file not in self._missing:
+            # Which names those are is not asked: where functions alone use them, the import is the same without them.
+            library = self.library
+            self._missing[file] = bool(library.all_torch_uses) and bool(
+                self.world.tells(
+                    f"whether it lacks a name of torch that {file} uses outside of functions",
+                    lambda world: world.torch_names is not None and world.torch_names.misses(library, file),
+                )
             )
-        )
+        return self._missing[file]
 
     def forget_names(self) -> None:
         """Note that ``sys.modules`` has changed."""

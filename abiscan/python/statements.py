@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from abiscan.python import attributes, special
 from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, body_of, statement_of
+from abiscan.python.expressions import compile_defaults
 from abiscan.python.handling import Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.library import annotations_of
@@ -162,8 +163,6 @@ class Statements(Handling):
 
     def run_annotate(self, node: ast.stmt, scope: Scope) -> None:
         """Evaluate the annotations of a statement, where that may do something."""
-        if next(annotations_of(node), None) is None:
-            return
         file = scope.module.file
         missing = file is not None and self.misses_names(file)
         annotations = self.library.acting_annotations(node) or (
@@ -324,21 +323,8 @@ class Statements(Handling):
         why = test.why if isinstance(test, NotKnown) else Why.NOT_FOLLOWED
         return self.decide(self.source_of(node.test), why, (node.lineno, node.col_offset), default=False)
 
-    def _run_define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-        # Language reference, 8.7: decorators and defaults are evaluated before the function is made, and decorators are
-        # called from the innermost to the outermost.
-        decorators = [(decorator.lineno, self.evaluate(decorator, scope)) for decorator in node.decorator_list]
-        made: object = PythonFunction(
-            node.name,
-            node,
-            with_parameters(node, scope),
-            self.defaults(node.args, scope),
-            qualified=scope.qualify(node.name),
-        )
-        self.run_annotate(node, scope)
-        self.bind(node.name, self._run_decorated(made, decorators) if decorators else made, scope)
-
-    def _run_decorated(self, made: object, decorators: list[tuple[int, object]]) -> object:
+    def decorated(self, made: object, decorators: Sequence[tuple[int, object]]) -> object:
+        """Return what decorators make of a function or a class."""
         for line, decorator in reversed(decorators):
             if isinstance(decorator, NotKnown) or isinstance(
                 special.special_method(self, decorator, "__call__"), NotKnown
@@ -352,7 +338,7 @@ class Statements(Handling):
     def _run_class(self, node: ast.ClassDef, scope: Scope) -> None:
         decorators = [(decorator.lineno, self.evaluate(decorator, scope)) for decorator in node.decorator_list]
         made = self.define_class(node, scope)
-        self.bind(node.name, self._run_decorated(made, decorators), scope)
+        self.bind(node.name, self.decorated(made, decorators), scope)
 
     def define_class(self, node: ast.ClassDef, scope: Scope) -> object:
         """Return what a ``class`` statement makes, before its decorators."""
@@ -553,6 +539,30 @@ def _compile_augmented(compiler: Compiler, node: ast.AugAssign) -> Code:
         machine.set_item(of, index, special.in_place(machine, op, left, value(machine, scope)))
 
     return change_item
+
+
+def _compile_define(compiler: Compiler, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Code:
+    # Language reference, 8.7: decorators and defaults are evaluated before the function is made, and decorators are
+    # called from the innermost to the outermost.
+    decorators = tuple((decorator.lineno, compiler.value(decorator)) for decorator in node.decorator_list)
+    defaults = compile_defaults(compiler, node.args)
+    name, is_annotated = node.name, next(annotations_of(node), None) is not None
+    has_parameters = bool(getattr(node, "type_params", ()))
+
+    def define(machine: Statements, scope: Scope) -> None:
+        marks = [(line, decorator(machine, scope)) for line, decorator in decorators] if decorators else ()
+        made: object = PythonFunction(
+            name,
+            node,
+            with_parameters(node, scope) if has_parameters else scope,
+            defaults(machine, scope),
+            qualified=scope.qualify(name),
+        )
+        if is_annotated:
+            machine.run_annotate(node, scope)
+        machine.bind(name, machine.decorated(made, marks) if marks else made, scope)
+
+    return define
 
 
 def _compile_return(compiler: Compiler, node: ast.Return) -> Code:
@@ -756,8 +766,8 @@ STATEMENTS.update({
     ast.Continue: lambda _compiler, _node: lambda _machine, _scope: CONTINUE,
     ast.Raise: _by_method(Statements._run_raise),
     ast.Assert: _by_method(Statements._run_assert),
-    ast.FunctionDef: _by_method(Statements._run_define),
-    ast.AsyncFunctionDef: _by_method(Statements._run_define),
+    ast.FunctionDef: _compile_define,
+    ast.AsyncFunctionDef: _compile_define,
     ast.ClassDef: _by_method(Statements._run_class),
     ast.Delete: _by_method(Statements._run_delete),
     ast.Global: _by_method(Statements._run_outer),
