@@ -1,0 +1,117 @@
+"""The compiled form of code gives what Python gives, and takes the same steps each time."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.installed import Surroundings
+from abiscan.python.library import PythonCode
+from abiscan.python.machine import Limits
+from abiscan.python.model import Answer, Raised
+from abiscan.python.reading import read_package
+from abiscan.python.runs import Done, Runs
+from abiscan.python.sources import PackageFiles
+from abiscan.python.systems import LINUX, MACOS, WINDOWS, PythonSystem
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
+
+PROGRAMS = {
+    "a loop that looks for a text": "hits = []\nfor number, line in enumerate(['a', '#b', 'c', '#d', 'e']):\n"
+    "    if line.startswith('#'):\n        hits.append(number)\nresult = hits, number, line\n",
+    "one that passes what has the text": "hits = []\nfor line in ['a', '#b', 'c', '#d']:\n"
+    "    if not line.startswith('#'):\n        hits.append(line)\nelse:\n    hits.append('end')\nresult = hits, line\n",
+    "one that ends at it": "for line in ['a', 'b.py', 'c']:\n    if line.endswith('.py'):\n        break\n"
+    "else:\n    line = None\nresult = line\n",
+    "one over what is no text": "class A:\n    def startswith(self, text):\n        return text == 'a'\nhits = []\n"
+    "for item in ['b', A(), 'ab']:\n    if item.startswith('a'):\n        hits.append(type(item).__name__)\n"
+    "result = hits\n",
+    "a break in the else of a loop": "seen = []\nfor n in range(3):\n    for m in range(2):\n        seen.append(m)\n"
+    "    else:\n        break\nresult = seen, n\n",
+    "a continue in the else of a loop": "seen = []\nfor n in range(3):\n    while n < 0:\n        pass\n    else:\n"
+    "        continue\n    seen.append(n)\nresult = seen, n\n",
+    "a return that drops an exception": "def f():\n    try:\n        raise ValueError\n    finally:\n        return 1\n"
+    "result = f()\n",
+    "a return that replaces another": "def f():\n    for n in range(3):\n        try:\n            return n\n"
+    "        finally:\n            if n < 2:\n                continue\n    return 'end'\nresult = f()\n",
+    "the name of a handler that is left": "def f():\n    for n in range(2):\n        try:\n            1 / 0\n"
+    "        except ZeroDivisionError as error:\n            continue\n    return 'error' in locals()\n"
+    "def g():\n    error = 1\n    try:\n        1 / 0\n    except ZeroDivisionError as error:\n        pass\n"
+    "    try:\n        return error\n    except UnboundLocalError:\n        return 'gone'\nresult = g()\n",
+    "a jump out of a with": "import contextlib\nlog = []\n@contextlib.contextmanager\ndef around():\n"
+    "    log.append('in')\n"
+    "    yield\n    log.append('out')\ndef f():\n    for n in range(2):\n        with around():\n"
+    "            if n:\n                return n\n            continue\nresult = f(), log\n",
+    "a generator with jumps": "def g():\n    for n in range(5):\n        try:\n            if n == 1:\n"
+    "                continue\n"
+    "            if n == 3:\n                break\n            yield n\n        finally:\n"
+    "            yield 'finally'\n"
+    "    else:\n        yield 'else'\n    return 7\nparts = []\ndef h():\n    parts.append((yield from g()))\n"
+    "result = [*h()], parts\n",
+    "names from within and without": "x = 'module'\nclass A:\n    x = 'class'\n    y = [x for _ in range(1)]\n"
+    "    z = [n for n in x]\ndef f():\n    global x\n    x = 'changed'\n    def g():\n        return x\n"
+    "    return g()\n"
+    "result = A.y, A.z, f(), x\n",
+    "a tuple of as many names": "a, b = b, a = 1, 2\n[c, (d, *e)] = 'x', 'yzw'\nresult = a, b, c, d, e\n",
+    "defaults and keywords": "def f(a, b=2, *c, d=4, **e):\n    return a, b, c, d, e\n"
+    "result = f(1), f(1, 3, 5, d=6, x=7), (lambda p, q=[]: (p, q))(1)\n",
+    "sums of texts and numbers": "result = 1 + 2, 'a' + 'b', 2 - 3, True + 1, 1 == 1.0, 'a' != 'b', "
+    "None == None, 'b' in 'abc', "
+    "1 in {1.0: 2}, 'x' not in ['x'], None is None, [] is None\n",
+    "deep calls": "def f(n):\n    if n:\n        return 1 + f(n - 1)\n    return 0\nresult = f(150)\n",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_gives_what_python_gives(name: str) -> None:
+    names: dict[str, object] = {}
+    exec(PROGRAMS[name], names)
+    (outcome,) = reading_of({"p/__init__.py": PROGRAMS[name] + "raise ValueError(result)\n"}).imports
+    assert isinstance(outcome.raised, Raised)
+    assert (outcome.raised.message, outcome.gaps) == (str(names["result"]), ())
+
+
+def _steps(code: str) -> int:
+    python = PythonCode(PackageFiles(TextSources({"p.py": code})), ["p"], (3, 11), Surroundings())
+    runs = [Runs(python, FakeWorld, Limits(), Done()) for _ in range(2)]
+    for one in runs:
+        one.run("p")
+    assert runs[0].steps == runs[1].steps
+    return runs[0].steps
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for n in range({}):\n    n + 1\n",
+        "n = 0\nwhile n < {}:\n    n += 1\n",
+        "[n for n in range({}) if n]\n",
+        "f = lambda n: n + 1\nfor n in range({}):\n    f(n)\n",
+        "for text in ['a'] * {}:\n    if text.startswith('b'):\n        pass\n",
+    ],
+)
+def test_the_rounds_of_a_loop_count_and_a_kept_form_counts_as_a_new_one(code: str) -> None:
+    few, more, many = (_steps(code.format(rounds)) for rounds in (100, 200, 900))
+    assert more - few >= 100
+    assert abs((many - more) - 7 * (more - few)) <= 100  # but for the size of the list
+
+
+def test_what_stands_outside_of_what_it_ends_is_no_python() -> None:
+    for code in ("class A:\n    return 1\n", "def f():\n    break\nf()\n"):
+        (outcome,) = reading_of({"p/__init__.py": "import torch\n" + code}).imports
+        assert outcome.raised is Answer.UNKNOWN
+        assert "is not Python" in outcome.gaps[0]
+
+
+def test_the_version_of_what_is_required_is_a_text() -> None:
+    code = "import importlib.metadata\nif importlib.metadata.version('other') is None:\n    raise ValueError\n"
+    metadata = "Name: p\nRequires-Dist: other\n\n"
+    (outcome,) = reading_of({"p/__init__.py": code, "p-1.dist-info/METADATA": metadata}).imports
+    assert outcome.raised is None
+
+
+@pytest.mark.parametrize(("system", "number"), [(LINUX, 256), (MACOS, 8), (WINDOWS, 0)])
+def test_rtld_global_is_that_of_the_system(system: PythonSystem, number: int) -> None:
+    # dlfcn.h of glibc and of macOS; ``ctypes`` on Windows (Modules/_ctypes/_ctypes.c).
+    files = TextSources({"p/__init__.py": "import ctypes\nraise ValueError(ctypes.RTLD_GLOBAL)\n"})
+    (outcome,) = read_package(files, ("p",), FakeWorld, system=system).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == str(number)
