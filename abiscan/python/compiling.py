@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from abiscan.python.nodes import child_nodes
-from abiscan.python.signals import Signal
+from abiscan.python.signals import Either, Signal
 from abiscan.python.values import Scope
 
 Value = Callable[[Any, Scope], Any]
@@ -127,6 +127,10 @@ def _make_body(statements: Sequence[ast.stmt]) -> Code:
             frame.line = line
             signal = code(machine, scope)
             if signal is not None:
+                if type(signal) is Either:
+                    remaining = [later for _line, later in compiled[compiled.index((line, code)) + 1 :]]
+                    returned: Signal = machine.returned_on_both(signal, remaining, scope)
+                    return returned
                 return signal
         return None
 

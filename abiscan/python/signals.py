@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -12,6 +13,17 @@ class Returned(Struct, frozen=True, eq=False):
     """``return``, with its value."""
 
     value: object
+
+
+class Either(Returned, frozen=True, eq=False):
+    """What a function returns after a condition that is not known, on whichever way: so far, that is not known.
+
+    :ivar taken: what runs if the condition holds
+    :ivar other: what runs if it does not, before the statements that follow
+    """
+
+    taken: Callable[[Any, Any], Any]
+    other: Callable[[Any, Any], Any]
 
 
 class Jump(enum.Enum):

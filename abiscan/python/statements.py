@@ -21,7 +21,7 @@ from abiscan.python.library import annotations_of
 from abiscan.python.machine import Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias
 from abiscan.python.operations import describe_value
-from abiscan.python.signals import BREAK, CONTINUE, Returned, Signal
+from abiscan.python.signals import BREAK, CONTINUE, Either, Returned, Signal
 from abiscan.python.values import (
     ABSENT,
     FURTHER,
@@ -33,6 +33,7 @@ from abiscan.python.values import (
     TargetExpression,
     Thrown,
     Why,
+    is_concrete,
     thrown,
 )
 
@@ -215,7 +216,23 @@ class Statements(Handling):
             text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
             return _WAYS[self.decide(text, unknown.why, spot, default=default, about=unknown)]
         # Nothing that matters depends on it, but what the function returns does.
-        return Returned(unknown) if self.library.leaves(node) else Way(default, unknown)
+        if self.library.leaves(node):
+            return Either(unknown, body_of(node.body), body_of(node.orelse))
+        return Way(default, unknown)
+
+    def returned_on_both(self, either: Either, remaining: Sequence[Code], scope: Scope) -> Returned:
+        """Return what a function returns on both ways past a condition that is not known, if that is the same."""
+        unknown = either.value
+        ways: list[object] = []
+        for way in ([either.taken], [either.other, *remaining]):
+            signal = self.perhaps_run(_run_all, way, self, scope)
+            if not isinstance(signal, Returned):
+                return Returned(unknown)
+            ways.append(signal.value)
+        first, second = ways
+        if is_concrete(ways) and type(first) is type(second) and first == second:
+            return Returned(first)
+        return Returned(unknown)
 
     def _leaves_what_acts(self, node: ast.If) -> bool:
         """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
@@ -265,13 +282,13 @@ class Statements(Handling):
         spot = (node.lineno, node.col_offset)
         return self.decide(f"{self.source_of(node.iter)} is empty", value.why, spot, default=True)
 
-    def perhaps_run(self, code: Callable[..., object], *args: object) -> None:
+    def perhaps_run(self, code: Callable[..., object], *args: object) -> object:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
         before, self.perhaps = self.perhaps, True
         try:
-            code(*args)
+            return code(*args)
         except Thrown:
-            pass
+            return None
         finally:
             self.perhaps = before
 
@@ -712,6 +729,15 @@ def _compile_while(compiler: Compiler, node: ast.While) -> Code:
         return None
 
     return run
+
+
+def _run_all(codes: Sequence[Code], machine: Statements, scope: Scope) -> Signal | None:
+    """Run some statements; return how they end."""
+    for code in codes:
+        signal = code(machine, scope)
+        if signal is not None:
+            return signal
+    return None
 
 
 def _run_pass(_machine: object, _scope: Scope) -> None:

@@ -115,3 +115,23 @@ def test_rtld_global_is_that_of_the_system(system: PythonSystem, number: int) ->
     (outcome,) = read_package(files, ("p",), FakeWorld, system=system).imports
     assert isinstance(outcome.raised, Raised)
     assert outcome.raised.message == str(number)
+
+
+@pytest.mark.parametrize(
+    ("function", "raises"),
+    [
+        ("if there:\n        return bool(os.environ.get('NO_SUCH'))\n    return False\n", None),
+        (
+            "if there:\n        return 'a' + 'b'\n    else:\n        x = 'a'\n    x += 'b'\n    return not x\n",
+            Answer.UNKNOWN,
+        ),
+        ("if there:\n        if not there:\n            return 0\n        return ''\n    return 0\n", Answer.UNKNOWN),
+        ("if there:\n        return False\n    return 1 / 0\n", Answer.UNKNOWN),
+        ("if there:\n        return False\n", Answer.UNKNOWN),
+    ],
+)
+def test_what_a_function_returns_on_both_ways_is_known(function: str, raises: Answer | None) -> None:
+    code = "import importlib.util, os\nthere = importlib.util.find_spec('no_such_module')\n"
+    code += f"def has():\n    {function}if has():\n    import torch\n    raise ImportError\n"
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert outcome.raised is raises
