@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from abiscan.python import attributes, special
 from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, body_of, statement_of
-from abiscan.python.expressions import compile_defaults
+from abiscan.python.expression_forms import compile_defaults
 from abiscan.python.handling import Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.library import annotations_of
