@@ -15,6 +15,7 @@ import enum
 import inspect
 import json
 import re
+import string
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ from msgspec import Struct
 
 import abiscan
 from abiscan.cli import main as program
+from abiscan.diagnosis.causes import CAUSES
 from abiscan.findings import Documented
 from abiscan.python import acting, calls, patterns, special
 from abiscan.python.compiling import QUESTIONS, STATEMENTS, VALUES
@@ -48,6 +50,8 @@ DOCS: Final = ROOT / "docs"
 PACKAGE: Final = ROOT / "abiscan"
 HELP_WIDTH: Final = 88
 """Characters in a line of a code block before the site needs a scroll bar."""
+LONGEST_TEXT: Final = 160
+"""Characters of an error that are shown: enough for a search to find it."""
 
 
 def commands() -> list[str]:
@@ -194,6 +198,26 @@ def _code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(set(names)))
 
 
+def common_errors() -> str:
+    """The causes of errors, each with the texts that ``abiscan explain`` knows it by."""
+    pages = {rule.name for rule in EVERY_RULE}
+    lines = []
+    for cause in (cause for cause in CAUSES if cause.texts):
+        lines += [f"## {cause.name}", "", cause.summary, "", "```text"]
+        lines += [_shown(text) for text in cause.texts]
+        lines += ["```", "", f"What to do: {cause.fix}."]
+        lines += [f"More: [{cause.name}](rules/{cause.name}.md)."] if cause.name in pages else []
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _shown(template: str) -> str:
+    """A text as it is pasted, in one line, with an ellipsis for what differs from one to the next."""
+    parts = string.Formatter().parse(" ".join(template.split()))
+    text = "".join(literal + ("…" if field is not None else "") for literal, field, _, _ in parts)
+    return text if len(text) <= LONGEST_TEXT else f"{text[: text.rfind(' ', 0, LONGEST_TEXT)]} …"
+
+
 def calls_out() -> str:
     """What is known of the functions that the emulated code calls."""
     lines = ["| kind | what | source, or why |", "|---|---|---|"]
@@ -253,6 +277,7 @@ def parts() -> Iterator[tuple[Path, str, str]]:
     for name in abiscan.__all__:
         if inspect.isfunction(getattr(abiscan, name)):
             yield DOCS / "api.md", name, function(name)
+    yield DOCS / "common-errors.md", "causes", common_errors()
     yield DOCS / "api.md", "types", public_types()
     yield DOCS / "json.md", "fields", json_documents()
     yield DOCS / "design.md", "rooms", picture()

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from abiscan.findings import Documented, Rule
+from abiscan.regex import regex
 from abiscan.words import did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+_LIKE_RULE: Final = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 # The rules take longer to import than a result that was kept takes to print.
 
@@ -46,12 +49,12 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         return [CompletionItem(rule.name, help=rule.summary) for rule in SELECTABLE if rule.name.startswith(incomplete)]
 
 
-class _RuleOrName(_RuleName):
-    """A rule, of models too, or a Python name below ``torch``."""
+class _RuleOrError(_RuleName):
+    """A rule, of models too, or a text that is no name of one: an error, a symbol, an operator, a name of torch."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Documented | str:  # type: ignore[override]
-        """Return the rule of that name, or the name itself."""
-        if isinstance(value, str) and value.startswith("torch."):
+        """Return the rule of that name, or the text itself."""
+        if isinstance(value, str) and not _LIKE_RULE.fullmatch(value):
             return value
         from abiscan.rules.of_models import MODEL_RULES
 
@@ -61,5 +64,5 @@ class _RuleOrName(_RuleName):
         return of_models or super().convert(value, param, ctx)
 
 
-RULE_OR_NAME: Final = _RuleOrName()
+RULE_OR_ERROR: Final = _RuleOrError()
 RULE_NAME: Final = _RuleName()

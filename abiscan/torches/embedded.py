@@ -12,7 +12,7 @@ import functools
 import itertools
 import operator
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from importlib import resources
 from typing import Any, Final
@@ -366,6 +366,11 @@ def _make_table() -> NameTable:
 def any_exports(name: str) -> bool:
     """Whether a library of any release exports a symbol."""
     return bool(_make_table().columns_with(name))
+
+
+def exports_starting_with(prefix: str) -> Iterator[tuple[str, int]]:
+    """Yield the names of all releases that begin so, each with the columns that have it."""
+    return _make_table().starting_with(prefix)
 
 
 def _list_libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
