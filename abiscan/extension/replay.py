@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec.structs
 from msgspec import Struct, field
 
+from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers_anything
 from abiscan.dispatch.adapters import state_of
@@ -26,6 +27,7 @@ from abiscan.dispatch.state import State
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.examined import ExaminedExtension, is_own_code
 from abiscan.inputs.files import DiskFile, ElfSource, Files
+from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.model import Absence, Resolution
@@ -131,6 +133,24 @@ class Registrant(Struct, frozen=True, kw_only=True):
         return any(subject == kernel.operator for kernel in registered.kernels)
 
 
+class _Kept(Struct, frozen=True, kw_only=True):
+    """An object that is in the process already.
+
+    :ivar package: the package it comes from
+    :ivar python: the Python that it is for; None for any
+    """
+
+    registrant: Registrant
+    package: str
+    machine: Machine
+    python: PythonTag | None
+
+    def may_be_beside(self, examined: ExaminedExtension) -> bool:
+        """Whether a process can have both: no processor or Python runs what is for another one."""
+        python = _python_of(examined)
+        return self.machine is examined.facts.machine and (None in (self.python, python) or self.python == python)
+
+
 class Replayer(Struct, kw_only=True):
     """Replay what extensions register on one torch.
 
@@ -142,7 +162,7 @@ class Replayer(Struct, kw_only=True):
     torch: LinuxTorch
     files: Files
     together: bool = False
-    _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
+    _kept: list[_Kept] = field(default_factory=list)
 
     def copy(self) -> Replayer:
         """Return a replayer that has the same loaded, to which more can be added."""
@@ -157,7 +177,7 @@ class Replayer(Struct, kw_only=True):
         """Replay one extension and the libraries that it brings along; return how the torch reacts."""
         inventory = examined.inventory
         objects = self._objects_of(examined, resolution)
-        before = self._loaded_before(examined.target)
+        before = self._loaded_before(examined)
         loaded = {registrant.identity for registrant in before}
         new = [registrant for registrant in objects if registrant.identity not in loaded]
         # Only the operators that are concerned are looked up: a torch has thousands.
@@ -210,18 +230,21 @@ class Replayer(Struct, kw_only=True):
         Files of one wheel may be alternatives, of which only one is loaded. Those that cannot be loaded together with
         what is already loaded are left out.
         """
-        before = [registrant for _, registrant in self._kept]
+        before = [kept.registrant for kept in self._kept if kept.may_be_beside(examined)]
         loaded = {registrant.identity for registrant in before}
         new = [registrant for registrant in self._objects_of(examined, resolution) if registrant.identity not in loaded]
         assumed = frozenset(registering.assumed_classes)
         new_reactions = find_reactions(before, new, registering.operators, registering.keys, assumed)
         if self.together or not any(reaction.fails and reaction.in_load for reaction in new_reactions):
-            self._kept += ((_package_of(examined.target), registrant) for registrant in new)
+            package, machine, python = _package_of(examined.target), examined.facts.machine, _python_of(examined)
+            self._kept += (
+                _Kept(registrant=registrant, package=package, machine=machine, python=python) for registrant in new
+            )
 
-    def _loaded_before(self, target: Target) -> list[Registrant]:
-        """Return the objects loaded before the extensions of a target: no other build of the same package."""
-        package = None if self.together else _package_of(target)
-        return [registrant for owner, registrant in self._kept if owner != package]
+    def _loaded_before(self, examined: ExaminedExtension) -> list[Registrant]:
+        """Return the objects loaded before an extension: no other build of the same package."""
+        package = None if self.together else _package_of(examined.target)
+        return [kept.registrant for kept in self._kept if kept.package != package and kept.may_be_beside(examined)]
 
     def _objects_of(self, examined: ExaminedExtension, resolution: Resolution) -> list[Registrant]:
         """Return the libraries with registrations that an extension brings along, as they are initialised, then
@@ -287,6 +310,11 @@ def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
 def _package_of(target: Target) -> str:
     """Return the package that a target is a build of: the name of an archive's; other targets stand for themselves."""
     return Path(target.name).name.partition("-")[0].lower() if target.kind.is_archive else target.name
+
+
+def _python_of(examined: ExaminedExtension) -> PythonTag | None:
+    """Return the Python that an extension is for, by its name or that of its wheel; None for any."""
+    return PythonTag.of_file(examined.name) or PythonTag.of_wheel(examined.target.name)
 
 
 def _identity_of(source: ElfSource, path: str) -> object:

@@ -27,6 +27,7 @@ print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.orig
 """
 _ANSWERS: Final[dict[str, tuple[Mapping[str, Mapping[str, observed_fs.Seen]], _Answer]]] = {}  # and what they depend on
 
+_WHEEL: Final = regex(r"-cp3(?P<minor>[0-9]{1,2})-cp3[0-9]{1,2}m?(?P<flags>[a-ln-z]*)-[^-]+\.whl$")
 _TAG: Final = regex(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.(?:so|pyd)$")
 
 
@@ -48,6 +49,12 @@ class PythonTag(Struct, frozen=True, kw_only=True):
             return None
         # The m of 3.7 and earlier (pymalloc) was part of every ordinary build.
         return cls(major=int(match["major"]), minor=int(match["minor"]), flags=match["flags"].replace("m", ""))
+
+    @classmethod
+    def of_wheel(cls, name: str) -> PythonTag | None:
+        """Return the tag in the name of a wheel; None for one that several Pythons accept (``py3``, ``abi3``)."""
+        match = _WHEEL.search(name)
+        return cls(major=3, minor=int(match["minor"]), flags=match["flags"]) if match else None
 
     @property
     def version(self) -> str:

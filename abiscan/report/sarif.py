@@ -47,6 +47,7 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
                 ],
             }
         },
+        "automationDetails": {"id": _identify_run(answers)},
         "columnKind": "utf16CodeUnits",
         "invocations": [
             {
@@ -77,6 +78,14 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
         "results": [result for entry in answers for result in _list_results(entry, indices)],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _identify_run(answers: Sequence[ReportEntry]) -> str:
+    """Return what tells this run from those on other torches: GitHub takes one upload for each, by what is before the
+    last slash (section "runAutomationDetails object", and GitHub's "SARIF support for code scanning").
+    """
+    builds = dict.fromkeys(entry.judged.torch_build or "this torch" for entry in answers)
+    return f"abiscan/{','.join(build.replace('/', '_') for build in builds)}/"
 
 
 def _make_notification(entry: ReportEntry, text: str) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
-from abiscan.linkage.linkage import Linkage
+from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.regex import regex
 from abiscan.torches import embedded
 from abiscan.words import ranges
@@ -34,14 +36,21 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     other_releases = tuple(version for version in load.built_for if here is None or version != here.of_release)
     if len(other_releases) < len(load.built_for):
         if other_releases:
-            releases_of_machine = embedded.versions(load.release.machine)
-            releases = ranges([str(version) for version in other_releases], map(str, releases_of_machine))
+            releases = _name_releases(load, other_releases)
             return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
         second = f"install another version of the extension{found_by}"
         return f"{second}, or report this to its authors: this happens on the torch that it was built for"
     # pip has installed the pair without complaint: the reader should know that the metadata are to blame.
     admitted = f" (its metadata admits {torch} too: {required})" if required else ""
-    return f"{own_build}, or the torch it was built for{of_kind}{admitted}"
+    built_for = "the torch it was built for"
+    if other_releases:
+        which = built_for if len(other_releases) == 1 else "a torch that it may have been built for"
+        built_for = f"{which}: {_name_releases(load, other_releases)}"
+    return f"{own_build}, or {built_for}{of_kind}{admitted}"
+
+
+def _name_releases(load: ExtensionLoad, releases: Collection[TorchVersion]) -> str:
+    return ranges(list(map(str, releases)), map(str, embedded.versions(load.release.machine)))
 
 
 def other_kind(linkage: Linkage, kind: str) -> str:

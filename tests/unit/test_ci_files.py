@@ -86,6 +86,25 @@ def test_reports_of_the_action_have_names_that_every_system_takes(abiscan: Path,
     assert names == ["abiscan-_2.12_2.13.sarif", "abiscan-_2.6._.sarif"]
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("torch", ["", " ", "\n \n"])
+def test_the_action_without_a_torch_is_2(abiscan: Path, tmp_path: Path, torch: str) -> None:
+    done = action(abiscan, tmp_path, TARGETS="good.so", TORCH=torch)
+    assert done.returncode == 2
+    assert "the input torch is empty" in done.stderr
+    assert not (tmp_path / "calls").exists()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("torch", [">=2.12, <2.13", ">= 2.12 ,<2.13", ">=2.12,\n<2.13\n"])
+def test_the_action_takes_a_specifier_with_blanks_as_one(abiscan: Path, tmp_path: Path, torch: str) -> None:
+    extension(undefined=uses("_ZN2at15get_num_threadsEv")).write(tmp_path / "good.so")
+    done = action(abiscan, tmp_path, TARGETS="good.so", TORCH=torch)
+    assert done.returncode == 0
+    (call,) = (tmp_path / "calls").read_text("utf-8").splitlines()
+    assert "--torch >=2.12,<2.13 " in call
+
+
 def test_the_action_names_its_inputs_right() -> None:
     text = (ROOT / "action.yml").read_text("utf-8")
     declared = set(re.findall(r"^  (\w+):\n    description:", text, re.MULTILINE))
@@ -99,9 +118,18 @@ def test_the_pre_commit_hook_takes_extensions_and_wheels() -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
     match = re.search(r"files: (.+)", text)
     assert match
-    assert [bool(re.search(match[1], name)) for name in ("a/_C.so", "dist/pkg-1-py3-none-any.whl", "a.py")] == [
-        *(True, True, False)
-    ]
+    taken = (
+        "a/_C.so",
+        "a/libop.so.1",
+        "a/libop.so.1.2",
+        "a/_C.cp312-win_amd64.pyd",
+        "pkg-1-py3-none-any.whl",
+        "a.conda",
+    )
+    assert all(re.search(match[1], name) for name in taken)
+    assert not any(re.search(match[1], name) for name in ("a.py", "a.so.txt", "a.sol", "libop.so.1.md"))
+    # Files that are split among processes would each be judged without the others.
+    assert "  require_serial: true\n" in text
     assert "entry: abiscan check\n" in text
 
 

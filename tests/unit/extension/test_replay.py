@@ -101,6 +101,23 @@ def test_what_does_not_load_is_not_kept(loads: Loads, library: Path) -> None:
     assert met(loads.load(copy)) == "libneeded.so"
 
 
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [
+        ("_D.cpython-311-x86_64-linux-gnu.so", True),
+        ("_D.abi3.so", True),
+        ("_D.cpython-312-x86_64-linux-gnu.so", False),
+        ("_D.cpython-311t-x86_64-linux-gnu.so", False),
+    ],
+)
+def test_files_for_different_pythons_share_no_process(loads: Loads, tmp_path: Path, name: str, *, shares: bool) -> None:
+    first = Path(shutil.copy(OWNER, tmp_path / "_C.cpython-311-x86_64-linux-gnu.so"))
+    second = Path(shutil.copy(OWNER, tmp_path / name))
+
+    assert loads.load(first, keep=True).failure is None
+    assert (loads.load(second).failure is not None) is shares
+
+
 def test_an_operator_that_no_extension_of_the_target_defines_is_dead(loads: Loads, tmp_path: Path) -> None:
     folder = tmp_path / "pkg"
     folder.mkdir()

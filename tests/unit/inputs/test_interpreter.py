@@ -33,6 +33,20 @@ def test_no_tag_in_a_file_name(name: str) -> None:
     assert PythonTag.of_file(name) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pkg-1.0-cp311-cp311-manylinux_2_28_x86_64.whl", "3.11"),
+        ("pkg-1.0-cp313-cp313t-linux_x86_64.whl", "3.13t"),
+        ("pkg-1.0-cp37-cp37m-linux_x86_64.whl", "3.7"),
+        ("pkg-1.0-cp310-abi3-linux_x86_64.whl", "None"),
+        ("pkg-1.0-py3-none-any.whl", "None"),
+    ],
+)
+def test_a_tag_of_a_wheel(name: str, text: str) -> None:
+    assert str(PythonTag.of_wheel(name)) == text
+
+
 def test_the_version_is_the_tag_without_its_flags() -> None:
     assert PythonTag(major=3, minor=13, flags="t").version == "3.13"
 

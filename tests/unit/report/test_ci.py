@@ -59,6 +59,15 @@ def test_every_rule_is_described_once_in_sarif() -> None:
     assert all("**Fix.**" in rule["help"]["markdown"] for rule in rules)
 
 
+def test_runs_on_different_torches_are_different_categories_of_github() -> None:
+    # GitHub: the category is the id up to its last slash, and an upload replaces the one of its category before.
+    ids = [
+        run_of(Report(results=(result(torch=torch, torch_build=torch),)))["automationDetails"]["id"]
+        for torch in ("2.8.0", "2.9.1")
+    ]
+    assert ids == ["abiscan/2.8.0/", "abiscan/2.9.1/"]
+
+
 def test_rules_in_sarif_have_addresses_where_the_documentation_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any("helpUri" in rule for rule in run_of(FULL)["tool"]["driver"]["rules"])  # a path is no absolute URI
     monkeypatch.setenv("ABISCAN_DOCS", "https://example.org/docs/")
