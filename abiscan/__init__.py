@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from abiscan.findings import Confidence, Effect, Evidence, Finding, Rule
     from abiscan.gaps import Gap
     from abiscan.inputs.session import Session
+    from abiscan.results.answers import Answer
     from abiscan.results.api_history import ApiHistory
     from abiscan.results.check import Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
@@ -64,6 +65,7 @@ __all__ = [
     "RULES",
     "AbiscanError",
     "Ailment",
+    "Answer",
     "ApiHistory",
     "BackendReport",
     "Comparison",
@@ -134,6 +136,7 @@ _MODULES = {
     "abiscan.findings": ("Confidence", "Effect", "Evidence", "Finding", "Rule"),
     "abiscan.gaps": ("Gap",),
     "abiscan.inputs.session": ("Session",),
+    "abiscan.results.answers": ("Answer",),
     "abiscan.results.api_history": ("ApiHistory",),
     "abiscan.results.check": ("Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ OF_METADATA: Final = frozenset(("declared-requirement-wrong", "variant-property-
 """The rules about what a wheel states: their findings are about other systems than the one at hand."""
 
 
+@functools.total_ordering
 class Effect(enum.Enum):
     """What a finding leads to, the mildest first."""
 
@@ -42,6 +44,9 @@ class Effect(enum.Enum):
     def severity(self) -> int:
         """The position in the order above, from 0."""
         return list(Effect).index(self)
+
+    def __lt__(self, other: object) -> bool:
+        return self.severity < other.severity if isinstance(other, Effect) else NotImplemented
 
 
 class Confidence(enum.Enum):

@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.report.entries import ReportEntry, entries
 from abiscan.report.sarif import level_of
 from abiscan.report.text import format_verdict
+from abiscan.results.answers import Answer, answers_of
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageVerdict
 from abiscan.results.verdict import Verdict
@@ -40,7 +40,7 @@ class _Annotation(Struct, frozen=True, kw_only=True):
 def render_annotations(report: Report) -> str:
     """Return the annotations, the most severe first, then one line per verdict."""
     # The order matters twice: within a level it is kept, and GitHub drops what comes after the tenth.
-    answers = list(entries(report))
+    answers = list(answers_of(report))
     annotations = [*_of_unread(report), *_of_packages(answers), *_of_findings(report), *_of_gaps(report)]
     lines = [str(shown) for command in _COMMANDS.values() for shown in _limit_annotations(annotations, command)]
     verdicts = [format_verdict(entry).plain for entry in answers]
@@ -74,7 +74,7 @@ def _of_unread(report: Report) -> Iterator[_Annotation]:
             yield _Annotation(command="error", target=target.target, title="cannot read", text=text)
 
 
-def _of_packages(answers: Iterable[ReportEntry]) -> Iterator[_Annotation]:
+def _of_packages(answers: Iterable[Answer]) -> Iterator[_Annotation]:
     """Yield one for each package that does not simply work, with what is behind that."""
     for entry in answers:
         # By the default of --fail-on: the level of an annotation does not depend on the exit code that a job asked for.

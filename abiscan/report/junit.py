@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.report.entries import ReportEntry, entries
+from abiscan.results.answers import Answer, answers_of
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult
 from abiscan.results.unchecked import Unchecked
@@ -21,7 +21,7 @@ def render_junit(report: Report, fail_on: Effect, *, strict: bool) -> str:
     A test case is a failure if it alone would make the exit code 1, and an error if its verdict is unknown.
     """
     suites: dict[str, list[_Case]] = {}
-    for entry in entries(report):
+    for entry in answers_of(report):
         # By the build, not the release: a run may check a CPU and a CUDA build of one release.
         name = f"torch {entry.judged.torch_build or '(unknown version)'}"
         suites.setdefault(name, []).append(_make_case(entry, fail_on, strict=strict))
@@ -46,7 +46,7 @@ class _Case(Struct, frozen=True, kw_only=True):
     lines: Sequence[str]
 
 
-def _make_case(entry: ReportEntry, fail_on: Effect, *, strict: bool) -> _Case:
+def _make_case(entry: Answer, fail_on: Effect, *, strict: bool) -> _Case:
     """Return the case of a package, whatever the number of its files: servers count cases, and users install
     packages.
     """

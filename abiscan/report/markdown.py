@@ -8,7 +8,7 @@ from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.regex import regex
-from abiscan.report.entries import ReportEntry, entries
+from abiscan.results.answers import Answer, answers_of
 from abiscan.results.check import Report, Result
 from abiscan.words import clean, first_line
 
@@ -31,7 +31,7 @@ def render_markdown(report: Report) -> str:
 
 
 def _list_lines(report: Report) -> Iterator[str]:
-    answers = list(entries(report))
+    answers = list(answers_of(report))
     # A table and a list, the two forms that comments, summaries and READMEs on all forges render.
     yield f"| {'target' if report.packages else 'extension'} | torch | verdict | first error |"
     yield "|---|---|---|---|"
@@ -47,11 +47,11 @@ def _list_lines(report: Report) -> Iterator[str]:
         yield from _list_details(entry)
 
 
-def _note_on(entry: ReportEntry) -> str:
+def _note_on(entry: Answer) -> str:
     return "does not use torch" if isinstance(entry.judged, Result) and not entry.judged.uses_torch else ""
 
 
-def _list_details(entry: ReportEntry) -> Iterator[str]:
+def _list_details(entry: Answer) -> Iterator[str]:
     gaps = () if entry.package else entry.gaps
     causes, suppressed = entry.causes, list(entry.suppressed)
     without = entry.package.without if entry.package else ()

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from abiscan.report.entries import entries
 from abiscan.report.line import StyledLine
 from abiscan.report.marks import STYLES
+from abiscan.results.answers import answers_of
 from abiscan.results.check import Report
 from abiscan.results.survey import SIGNS
 from abiscan.words import clean, listed, plural
@@ -48,7 +48,7 @@ def _spell_verdict(verdict: str) -> str:
 
 def _list_rows(report: Report) -> Iterator[tuple[str, str, str]]:
     """Return the verdict, the subject and the reason of each answer."""
-    for entry in entries(report):
+    for entry in answers_of(report):
         error = "" if entry.error is None else f": {entry.error}"
         yield entry.verdict, clean(f"{entry.title} on {entry.torch}"), clean(f"{_spell_verdict(entry.verdict)}{error}")
     for target in report.unchecked:

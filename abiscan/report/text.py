@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import package_text
-from abiscan.report.entries import ReportEntry, entries
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import Page, StyledLine
+from abiscan.results.answers import Answer, answers_of
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult
 from abiscan.results.verdict import Verdict
@@ -39,7 +39,7 @@ def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: s
     :param accepted: which file changed which verdict, in one line; empty if none did
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
-    blocks: list[Iterator[StyledLine | Text]] = [_list_entry(entry, verbosity) for entry in entries(report)]
+    blocks: list[Iterator[StyledLine | Text]] = [_list_entry(entry, verbosity) for entry in answers_of(report)]
     # Of several answers, the last lines on the screen are the overview.
     if verbosity >= 0 and len(blocks) > 1:
         from abiscan.report import tally
@@ -57,7 +57,7 @@ def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: s
         page.print(StyledLine(clean(accepted), style="yellow"), soft_wrap=True)
 
 
-def _list_entry(entry: ReportEntry, verbosity: int) -> Iterator[StyledLine]:
+def _list_entry(entry: Answer, verbosity: int) -> Iterator[StyledLine]:
     result = entry.judged
     if isinstance(result, PackageResult):
         yield from package_text.list_lines(entry.report, result, verbosity)
@@ -120,7 +120,7 @@ def _list_evidence(evidence: Evidence) -> Iterator[StyledLine]:
         yield StyledLine(("      found: ", "dim"), clean(evidence.instead))
 
 
-def format_verdict(entry: ReportEntry) -> StyledLine:
+def format_verdict(entry: Answer) -> StyledLine:
     """Return the verdict, in one line."""
     result = entry.judged
     if isinstance(result, PackageResult):

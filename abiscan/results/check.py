@@ -18,6 +18,7 @@ from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import PredictedError, Verdict
 
 if TYPE_CHECKING:
+    from abiscan.results.answers import Answer
     from abiscan.results.check_document import ReportJson, ResultJson
 
 
@@ -119,6 +120,32 @@ class Report(Document, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.packages, *self.results, *self.unchecked)))
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """One for each thing that was asked about: those for packages, then those for files that belong to none."""
+        from abiscan.results.answers import answers_of
+
+        return tuple(answers_of(self))
+
+    def to_sarif(self) -> str:
+        """Return the report as a SARIF 2.1.0 document, for code scanning."""
+        from abiscan.report.sarif import render_sarif
+        from abiscan.rules import EVERY_RULE
+
+        return render_sarif(self, EVERY_RULE)
+
+    def to_junit(self, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> str:
+        """Return the report as a document of JUnit, for build servers; the parameters are those of ``exit_code``."""
+        from abiscan.report.junit import render_junit
+
+        return render_junit(self, fail_on, strict=strict)
+
+    def to_markdown(self) -> str:
+        """Return a table of verdicts, then the findings."""
+        from abiscan.report.markdown import render_markdown
+
+        return render_markdown(self)
 
     @property
     def alone(self) -> tuple[Result, ...]:

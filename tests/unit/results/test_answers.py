@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
+
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
 from abiscan.python.model import HowLoaded
-from abiscan.report.entries import entries
+from abiscan.results.answers import answers_of
 from abiscan.results.check import Report, Suppressed
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.verdict import How, PredictedError, Verdict
@@ -36,7 +38,7 @@ ALONE = failure(target="folder", path="_D.so", torch_build=None, gaps=(Gap(stage
 
 
 def test_a_package_is_one_entry_and_a_file_that_belongs_to_none_is_another() -> None:
-    package, file = entries(Report(results=(OF_PACKAGE, ALONE), packages=(PACKAGE,)))
+    package, file = answers_of(Report(results=(OF_PACKAGE, ALONE), packages=(PACKAGE,)))
     assert (package.package, package.judged) == (PACKAGE, PACKAGE)
     assert (package.name, package.title, package.torch) == ("pkg 1.0", "pkg 1.0", "torch 2.9.1+cpu")
     assert (package.verdict, package.error, package.cause) == ("import-fails", "ImportError: no", "why")
@@ -49,18 +51,33 @@ def test_a_package_is_one_entry_and_a_file_that_belongs_to_none_is_another() -> 
     assert file.gaps == ALONE.gaps
 
 
+def test_a_report_has_its_answers_and_documents() -> None:
+    report = Report(results=(OF_PACKAGE, ALONE), packages=(PACKAGE,))
+    package, file = report.answers
+    assert (package.name, package.conditions, package.fix) == ("pkg 1.0", (), finding().fix)
+    assert (file.name, file.fix) == ("_D.so", None)
+    assert json.loads(Report(results=(ALONE,)).to_sarif())["version"] == "2.1.0"
+    assert report.to_junit().startswith("<?xml")
+    assert report.to_markdown().startswith("| target | torch | verdict |")
+
+
+def test_effects_are_ordered_by_what_they_do() -> None:
+    assert sorted({Effect.ABORTS, *Effect}) == list(Effect)
+    assert max(Effect.NOTE, Effect.ABORTS) is Effect.ABORTS
+
+
 def test_an_entry_fails_as_the_report_does() -> None:
-    (gone,) = entries(Report(results=(failure(findings=(finding(),)),)))
+    (gone,) = answers_of(Report(results=(failure(findings=(finding(),)),)))
     assert gone.fails()
-    (noted,) = entries(Report(results=(result(findings=(finding(Effect.NOTE),)),)))
+    (noted,) = answers_of(Report(results=(result(findings=(finding(Effect.NOTE),)),)))
     assert (noted.fails(), noted.fails(Effect.NOTE)) == (False, True)
-    (gap,) = entries(Report(results=(result(gaps=(Gap(stage="elf", reason="cut"),)),)))
+    (gap,) = answers_of(Report(results=(result(gaps=(Gap(stage="elf", reason="cut"),)),)))
     assert (gap.fails(), gap.fails(strict=True)) == (False, True)
-    (package,) = entries(Report(results=(OF_PACKAGE,), packages=(PACKAGE,)))
+    (package,) = answers_of(Report(results=(OF_PACKAGE,), packages=(PACKAGE,)))
     assert package.fails()
 
 
 def test_an_error_without_words_is_one() -> None:
     silent = PredictedError(how=How.ABORTS, object=None, message="")
     report = Report(results=(failure(predicted_error=silent), result()))
-    assert [entry.error for entry in entries(report)] == ["", None]
+    assert [entry.error for entry in answers_of(report)] == ["", None]

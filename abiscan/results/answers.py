@@ -1,22 +1,28 @@
-"""What a report is about, one entry for each answer: a package, or a file that belongs to none. Views format them."""
+"""What a report is about, one answer for each: a package, or a file that belongs to none. Views format them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
 from abiscan.results.causes import Cause, group_causes
-from abiscan.results.check import Report, Result, Suppressed
-from abiscan.results.package import PackageResult
+from abiscan.results.package import Condition, PackageResult
 from abiscan.words import first_line
 
+if TYPE_CHECKING:
+    from abiscan.results.check import Report, Result, Suppressed
 
-class ReportEntry(Struct, frozen=True, kw_only=True):
+
+class Answer(Struct, frozen=True, kw_only=True):
     """One answer of a report: for a package, or, where that is None, for a file alone.
 
+    A library of a package has no answer of its own: what it does to the package is in that of the package.
+
+    :ivar judged: the result that it is made of
     :ivar name: the package and its version, or the path of the file in its target
     :ivar title: the same, with the target of a file
     :ivar error: what users see, in one line, which may be empty; None if nothing fails
@@ -50,6 +56,16 @@ class ReportEntry(Struct, frozen=True, kw_only=True):
         return [Cause(finding=finding, files=(), harmful=True) for finding in self.judged.findings]
 
     @property
+    def conditions(self) -> Sequence[Condition]:
+        """What the verdict depends on, and is not known to be there."""
+        return self.package.conditions if self.package else ()
+
+    @property
+    def fix(self) -> str | None:
+        """What to do about the worst of what is wrong; None if nothing is."""
+        return next((cause.finding.fix for cause in self.causes if cause.harmful), None)
+
+    @property
     def suppressed(self) -> Iterator[tuple[Result, Suppressed]]:
         """The findings that the user accepts, each with the file that it is about."""
         judged = self.judged
@@ -63,11 +79,11 @@ class ReportEntry(Struct, frozen=True, kw_only=True):
         return self.judged.is_failure(fail_on, strict=strict)
 
 
-def entries(report: Report) -> Iterator[ReportEntry]:
+def answers_of(report: Report) -> Iterator[Answer]:
     """Yield the answers of a report: those for packages, then those for files that belong to none."""
     for package in report.packages:
         name = f"{package.name} {package.version}" if package.version else package.name
-        yield ReportEntry(
+        yield Answer(
             report=report,
             judged=package,
             package=package,
@@ -80,4 +96,4 @@ def entries(report: Report) -> Iterator[ReportEntry]:
     for result in report.alone:
         title = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
         error = result.predicted_error.line if result.predicted_error else None
-        yield ReportEntry(report=report, judged=result, name=result.path, title=title, error=error, gaps=result.gaps)
+        yield Answer(report=report, judged=result, name=result.path, title=title, error=error, gaps=result.gaps)
