@@ -10,7 +10,7 @@ from msgspec import Struct
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
 from abiscan.results.causes import Cause, group_causes
-from abiscan.results.package import Condition, PackageResult
+from abiscan.results.package import PackageResult, VerdictCondition
 from abiscan.words import first_line
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Answer(Struct, frozen=True, kw_only=True):
         return [Cause(finding=finding, files=(), harmful=True) for finding in self.judged.findings]
 
     @property
-    def conditions(self) -> Sequence[Condition]:
+    def conditions(self) -> Sequence[VerdictCondition]:
         """What the verdict depends on, and is not known to be there."""
         return self.package.conditions if self.package else ()
 
