@@ -6,7 +6,7 @@
 What follows ``--`` goes to the ``pip install`` of a new virtual environment in FOLDER; several lists, separated by
 ``--``, are installed in turn, as users do who repair one thing after the other. Each line of the record is one module:
 ``dist``, ``version``, ``module``, ``rc`` (0: it can be imported, 7: it raised, negative: the signal that ended it),
-``exc``, ``text`` and ``where`` of what it raised. ``requires`` and ``has`` say which distributions there are at all.
+``exc``, ``text`` and ``where`` of what it raised. ``rc`` is null for an import that did not end in time.
 """
 
 from __future__ import annotations
