@@ -87,42 +87,42 @@ def test_a_check_of_a_wheel_imports_only_what_it_uses(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """For each statement of a package's Python code that is executed, how many steps it counts as."""
-    counted: list[int] = []
-    count_steps = PythonMachine.count_steps
+def machines(monkeypatch: pytest.MonkeyPatch) -> list[PythonMachine]:
+    """The runs of a package's Python code."""
+    made: list[PythonMachine] = []
+    initialise = PythonMachine.__init__
 
-    def counting(self: PythonMachine, steps: int = 1) -> None:
-        counted.append(steps)
-        count_steps(self, steps)
+    def noting(self: PythonMachine, *args: Any) -> None:
+        made.append(self)
+        initialise(self, *args)
 
-    monkeypatch.setattr(PythonMachine, "count_steps", counting)
-    return counted
+    monkeypatch.setattr(PythonMachine, "__init__", noting)
+    return made
 
 
-def _count(statements: list[int], wheel: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Return how many statements a wheel takes on a single torch, and on all."""
+def _count(machines: list[PythonMachine], wheel: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Return how many steps a wheel takes on a single torch, and on all."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "single"))
     api.check([wheel], "2.13.0")
-    single = len(statements)
-    statements.clear()
+    single = sum(machine.steps for machine in machines)
+    machines.clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "all"))
     (package,) = api.matrix([wheel]).packages
     assert len(package.results) > 30
-    return single, len(statements)
+    return single, sum(machine.steps for machine in machines)
 
 
 def test_many_torches_take_a_few_readings(
-    statements: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    machines: list[PythonMachine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    single, all_ = _count(statements, AUDIO, tmp_path, monkeypatch)
+    single, all_ = _count(machines, AUDIO, tmp_path, monkeypatch)
     assert 0 < single < all_ < 7 * single
 
 
 @needs_corpus
 def test_all_torches_take_the_work_of_three_readings_at_most(
-    statements: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    machines: list[PythonMachine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     vision = corpus.wheel("torchvision-0.28.0")
-    single, all_ = _count(statements, vision, tmp_path, monkeypatch)
+    single, all_ = _count(machines, vision, tmp_path, monkeypatch)
     assert 0 < single < all_ <= 3 * single
