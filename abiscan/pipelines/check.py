@@ -14,6 +14,7 @@ from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.bench import CheckRequest, TorchSet
+from abiscan.verdict.hardware import described
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.turns import TargetQueue
 
@@ -64,7 +65,12 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
                     bench.keep_loaded(name)
                 results += of_files
                 packages += [package] if package else []
-    return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())
+    return Report(
+        results=tuple(results),
+        packages=tuple(packages),
+        unchecked=turns.unchecked(),
+        system=described(request.hardware),
+    )
 
 
 def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterator[TorchChoice]:

@@ -20,6 +20,7 @@ from abiscan.results.package import PackageResult
 from abiscan.rules import declared_requirement_wrong
 from abiscan.torches.pythons import runs_in
 from abiscan.verdict.bench import CheckRequest, TorchSet
+from abiscan.verdict.hardware import described
 from abiscan.verdict.turns import TargetQueue
 
 
@@ -38,7 +39,12 @@ def check_declared(request: CheckRequest, session: Session) -> Report:
             of_files, package = _check_declared(source, TorchSet(request, session))
             results += of_files
             packages += [package] if package else []
-    return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())
+    return Report(
+        results=tuple(results),
+        packages=tuple(packages),
+        unchecked=turns.unchecked(),
+        system=described(request.hardware),
+    )
 
 
 def _check_declared(source: Source, bench: TorchSet) -> tuple[tuple[Result, ...], PackageResult | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
@@ -112,11 +113,13 @@ class Report(Document, frozen=True, kw_only=True):
 
     :ivar packages: the targets that are packages, each on each torch; none with --each-file
     :ivar unchecked: the targets without results
+    :ivar system: the system that the user named, with the newest versions of its libraries; only with ``--system``
     """
 
     results: tuple[Result, ...]
     packages: tuple[PackageResult, ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
+    system: Mapping[str, str | None] | None = None
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.packages, *self.results, *self.unchecked)))
@@ -227,12 +230,13 @@ class Report(Document, frozen=True, kw_only=True):
 def report_json(report: Report) -> ReportJson:
     """Return what documents have of a report."""
     # Only JSON needs these types: a check that prints text does not wait for them.
-    from abiscan.results.check_document import ReportJson, package_result_json
+    from abiscan.results.check_document import ReportJson, SystemJson, package_result_json
 
     return ReportJson(
         packages=[package_result_json(package) for package in report.packages],
         results=[_result_json(result) for result in report.results],
         unchecked=report.unchecked,
+        system=msgspec.convert(report.system, SystemJson) if report.system else UNSET,
     )
 
 

@@ -237,12 +237,32 @@ def package_result_json(package: PackageResult) -> PackageResultJson:
 _OF_MODEL: Final = ("kind", "format", "saved_by", "fails_at", "operators", "classes", "devices", "warnings")
 
 
+class SystemJson(JsonObject, frozen=True, kw_only=True):
+    """The system that ``--system`` names.
+
+    :ivar name: as the user named it
+    :ivar glibc: its version
+    :ivar libstdcxx: N of the newest GLIBCXX_N
+    :ivar cxxabi: N of the newest CXXABI_N
+    :ivar libgcc: N of the newest GCC_N
+    :ivar zlib: N of the newest ZLIB_N
+    """
+
+    name: str
+    glibc: str | None
+    libstdcxx: str | None
+    cxxabi: str | None
+    libgcc: str | None
+    zlib: str | None
+
+
 class ReportJson(JsonObject, frozen=True, kw_only=True):
     """The document of ``abiscan check``."""
 
     packages: Sequence[PackageResultJson]
     results: Sequence[ResultJson]
     unchecked: Sequence[Unchecked]
+    system: SystemJson | UnsetType = UNSET
 
 
 _Answer: TypeAlias = Literal[

@@ -48,6 +48,15 @@ def hardware_of(
     )
 
 
+def described(hardware: Hardware) -> dict[str, str | None] | None:
+    """Return the system that the user named as reports have it; None if there is none."""
+    system = hardware.system
+    if system is None:
+        return None
+    families = {"glibc": "GLIBC", "libstdcxx": "GLIBCXX", "cxxabi": "CXXABI", "libgcc": "GCC", "zlib": "ZLIB"}
+    return {"name": system.name, **{key: system.newest.get(family) for key, family in families.items()}}
+
+
 def _make_system(text: str) -> TargetSystem:
     from abiscan.inputs.target_system import target_system  # few runs name one
 

@@ -24,6 +24,7 @@ needs_gcc = pytest.mark.skipif(
     not (shutil.which("g++") and platform.machine() == "x86_64" and sys.platform == "linux"),
     reason="needs g++ for x86-64",
 )
+SAMPLE = Path(__file__).parents[2] / "sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so"
 NEW_GLIBC = "#include <pthread.h>\nint f() { pthread_t t; return pthread_create(&t, 0, 0, 0); }"
 NEW_LIBSTDCXX = """
 #include <charconv>
@@ -105,3 +106,10 @@ def test_other_names_are_refused(system: str, words: str) -> None:
 def test_a_folder_without_libraries_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no libc"):
         target_system(str(tmp_path))
+
+
+def test_the_document_has_the_system() -> None:
+    report = abiscan.check(SAMPLE, torch="2.13.0", system="debian12")
+    versions = {"glibc": "2.36", "libstdcxx": "3.4.30", "cxxabi": "1.3.13", "libgcc": "12.0.0", "zlib": "1.2.12"}
+    assert report.document()["system"] == {"name": "debian12", **versions}
+    assert "system" not in abiscan.check(SAMPLE, torch="2.13.0").document()
