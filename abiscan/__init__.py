@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from abiscan.findings import Confidence, Effect, Evidence, Finding, Rule
     from abiscan.gaps import Gap
     from abiscan.inputs.session import Session
-    from abiscan.results.answers import Answer
+    from abiscan.results.answers import ReportAnswer
     from abiscan.results.api_history import ApiHistory
     from abiscan.results.check import Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
@@ -65,7 +65,6 @@ __all__ = [
     "RULES",
     "AbiscanError",
     "Ailment",
-    "Answer",
     "ApiHistory",
     "BackendReport",
     "Comparison",
@@ -98,6 +97,7 @@ __all__ = [
     "PredictedError",
     "Rejected",
     "Report",
+    "ReportAnswer",
     "Result",
     "Row",
     "Rule",
@@ -136,7 +136,7 @@ _MODULES = {
     "abiscan.findings": ("Confidence", "Effect", "Evidence", "Finding", "Rule"),
     "abiscan.gaps": ("Gap",),
     "abiscan.inputs.session": ("Session",),
-    "abiscan.results.answers": ("Answer",),
+    "abiscan.results.answers": ("ReportAnswer",),
     "abiscan.results.api_history": ("ApiHistory",),
     "abiscan.results.check": ("Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),

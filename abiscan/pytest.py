@@ -17,7 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from abiscan.api import TargetLike, TorchLike
-    from abiscan.results.answers import Answer
+    from abiscan.results.answers import ReportAnswer
     from abiscan.results.check import Report
 
 _MARKER: Final = "torch_releases"
@@ -50,7 +50,7 @@ def _list_problems(report: Report) -> Iterator[str]:
             yield from _describe(answer)
 
 
-def _describe(answer: Answer) -> Iterator[str]:
+def _describe(answer: ReportAnswer) -> Iterator[str]:
     yield f"{answer.name} on {answer.torch}: {answer.verdict}{f' - {answer.error}' if answer.error else ''}"
     if answer.cause:
         yield f"  cause: {answer.cause}"

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.diagnosis import names
-from abiscan.diagnosis.causes import CAUSES, CHANGED_PARAMETERS, Cause
-from abiscan.diagnosis.names import Known
-from abiscan.diagnosis.reading import Match, Reading, read
+from abiscan.diagnosis.causes import CAUSES, CHANGED_PARAMETERS, ErrorCause
+from abiscan.diagnosis.names import KnownName
+from abiscan.diagnosis.reading import Match, PastedText, read
 from abiscan.inputs.version import TorchVersion
 from abiscan.models.namespaces import PACKAGES
 from abiscan.regex import regex
@@ -44,7 +44,7 @@ _NOT_THE_RELEASE: Final = {
 _OF_RELEASE: Final = (*_NOT_THE_RELEASE, "missing-operator-lookup", CHANGED_PARAMETERS)
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class Explanation(Struct, frozen=True, kw_only=True):
     """What is known of a text.
 
     :ivar cause: None for a name, which has none, and for a text that is not recognised
@@ -59,25 +59,25 @@ class Answer(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
 
 
-def answer(text: str) -> Answer:
-    """Answer a pasted error, a symbol, an operator, or a C++ name."""
+def answer(text: str) -> Explanation:
+    """Explanation a pasted error, a symbol, an operator, or a C++ name."""
     stripped = text.strip()
     known = _of_name(stripped) if "\n" not in stripped else None
     if known is not None:
         lines = list(known.lines)
         if known.cause:
             lines.append(f"explained in: abiscan explain {known.cause}" if _has_page(known.cause) else "")
-        return Answer(cause=known.cause, lines=tuple(filter(None, lines)), names=(known.lines[0],))
+        return Explanation(cause=known.cause, lines=tuple(filter(None, lines)), names=(known.lines[0],))
     reading = read(text)
     if reading.match is not None:
         machine = next((machine for machine in Machine if machine.value in text), Machine.X86_64)
         knowns = list(_list_known(reading, reading.match, machine))
         if knowns or reading.match.cause.name != CHANGED_PARAMETERS:
             return _answer_match(reading, reading.match, knowns)
-    return Answer(cause=None, lines=tuple(_not_recognised(reading)), recognised=False)
+    return Explanation(cause=None, lines=tuple(_not_recognised(reading)), recognised=False)
 
 
-def _of_name(text: str) -> Known | None:
+def _of_name(text: str) -> KnownName | None:
     if _SYMBOL.fullmatch(text) or names.OF_CUDA.fullmatch(text):
         return names.of_symbol(text)
     if _LIBRARY.fullmatch(text):
@@ -93,7 +93,7 @@ def _of_name(text: str) -> Known | None:
     return names.of_cxx_name(text) if _CXX_NAME.fullmatch(text) else None
 
 
-def _answer_match(reading: Reading, match: Match, knowns: Sequence[Known]) -> Answer:
+def _answer_match(reading: PastedText, match: Match, knowns: Sequence[KnownName]) -> Explanation:
     cause = match.cause
     # The words are the same for several causes; the symbol tells which.
     for known in knowns:
@@ -106,10 +106,10 @@ def _answer_match(reading: Reading, match: Match, knowns: Sequence[Known]) -> An
     lines += _state_torch(reading, knowns)
     lines.append(f"fix: {_fix_of(cause, reading, knowns)}")
     lines += _next_commands(cause, reading, match, packages)
-    return Answer(cause=cause.name, lines=tuple(lines), names=tuple(known.lines[0] for known in knowns))
+    return Explanation(cause=cause.name, lines=tuple(lines), names=tuple(known.lines[0] for known in knowns))
 
 
-def _list_known(reading: Reading, match: Match, machine: Machine) -> Iterator[Known]:
+def _list_known(reading: PastedText, match: Match, machine: Machine) -> Iterator[KnownName]:
     values = match.values
     if symbol := values.get("symbol"):
         # macOS has an underscore before every name.
@@ -120,24 +120,24 @@ def _list_known(reading: Reading, match: Match, machine: Machine) -> Iterator[Kn
             if mangled
             else names.of_cxx_name(symbol, machine, reading.torch)
         )
-        yield known or Known(lines=(symbol,))
+        yield known or KnownName(lines=(symbol,))
     if match.cause.name == "missing-torch-name" and (name := _torch_name(match)):
-        yield names.of_torch_name(name) or Known(lines=(name,))
+        yield names.of_torch_name(name) or KnownName(lines=(name,))
     elif match.cause.name == CHANGED_PARAMETERS:
         function = values["function"].rpartition(".")[2]
         if known := names.of_parameter(function, values["parameter"]):
             yield known
     elif match.cause.name == "missing-name":
         module, name = values["module"], values.get("name")
-        yield Known(lines=(f"{module}.{name}" if name else f"triton.{module}",))
+        yield KnownName(lines=(f"{module}.{name}" if name else f"triton.{module}",))
     elif match.cause.name == "duplicate-library" and "namespace" in values:
-        yield Known(lines=(values["namespace"],), package=PACKAGES.get(values["namespace"]))
+        yield KnownName(lines=(values["namespace"],), package=PACKAGES.get(values["namespace"]))
     elif operator := _operator_of(values):
-        yield names.of_operator(operator, machine) or Known(lines=(operator,), package=_package_of(operator))
+        yield names.of_operator(operator, machine) or KnownName(lines=(operator,), package=_package_of(operator))
     elif match.cause.name in ("missing-module", "python-abi-mismatch") and "module" in values:
-        yield Known(lines=(values["module"],))
+        yield KnownName(lines=(values["module"],))
     if library := values.get("library"):
-        yield names.of_library(library, machine) or Known(lines=(library,))
+        yield names.of_library(library, machine) or KnownName(lines=(library,))
     if match.cause.name == "symbol-version-not-found" and "version" in values:
         yield names.of_symbol_version(values["version"])
 
@@ -164,7 +164,7 @@ def _package_of(operator: str) -> str | None:
     return PACKAGES.get(namespace)
 
 
-def _fix_of(cause: Cause, reading: Reading, knowns: Sequence[Known]) -> str:
+def _fix_of(cause: ErrorCause, reading: PastedText, knowns: Sequence[KnownName]) -> str:
     """Return what to do, with the releases of torch that have what is missing."""
     there = next((known.there for known in knowns if known.there is not None), None)
     if cause.name not in _OF_RELEASE or there is None:
@@ -177,7 +177,7 @@ def _fix_of(cause: Cause, reading: Reading, knowns: Sequence[Known]) -> str:
     return f"{cause.fix}, or torch {ranges(there, releases)}, which has it" if there else cause.fix
 
 
-def _state_torch(reading: Reading, knowns: Sequence[Known]) -> Iterator[str]:
+def _state_torch(reading: PastedText, knowns: Sequence[KnownName]) -> Iterator[str]:
     """Yield what the torch that the text names has of the names."""
     version = TorchVersion.parse(reading.torch) if reading.torch else None
     if version is None:
@@ -193,7 +193,7 @@ def _state_torch(reading: Reading, knowns: Sequence[Known]) -> Iterator[str]:
 
 
 def _next_commands(
-    cause: Cause, reading: Reading, match: Match, packages: Sequence[tuple[str, str | None]]
+    cause: ErrorCause, reading: PastedText, match: Match, packages: Sequence[tuple[str, str | None]]
 ) -> Iterator[str]:
     version = TorchVersion.parse(reading.torch) if reading.torch else None
     torch = f" --torch {version.number}" if version is not None and version.of_release in embedded.versions() else ""
@@ -220,7 +220,7 @@ def _has_page(cause: str) -> bool:
     return any(rule.name == cause for rule in EVERY_RULE)
 
 
-def _not_recognised(reading: Reading) -> Iterator[str]:
+def _not_recognised(reading: PastedText) -> Iterator[str]:
     """Say that the text is not known, and what to do."""
     yield "not recognised: nothing in the text is an error that abiscan knows"
     if reading.last is not None:

@@ -19,7 +19,7 @@ from abiscan.python import torch_texts
 from abiscan.python.torch_texts import WORDINGS
 
 
-class Cause(Struct, frozen=True, kw_only=True):
+class ErrorCause(Struct, frozen=True, kw_only=True):
     """Why something fails.
 
     :ivar name: the name of the rule that finds it, where there is one
@@ -79,7 +79,7 @@ _REPORT: Final = "report it to the authors of the extension: the code that regis
 _SAVE_AGAIN: Final = "load the model with the torch that saved it, or save it again with this one"
 
 CAUSES: Final = (
-    Cause(
+    ErrorCause(
         name="undefined-symbol",
         summary="The extension uses functions or data that no library of this process provides.",
         fix=_OTHER_BUILD,
@@ -94,12 +94,12 @@ CAUSES: Final = (
             "[WinError 127] The specified procedure could not be found",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="cxx11-abi-mismatch",
         summary="The extension and torch were built with different ABIs of std::string.",
         fix=_OTHER_BUILD,
     ),
-    Cause(
+    ErrorCause(
         name="symbol-version-not-found",
         summary="A library of the system is older than the one that the file was built with.",
         fix="use a newer system or container, the libstdc++ of a newer compiler (conda install libstdcxx-ng), or an "
@@ -110,7 +110,7 @@ CAUSES: Final = (
             "version {version} not found (required",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="missing-library",
         summary="A library that the file needs is missing.",
         fix="install the package that has the library, or a build of the extension that does not need it",
@@ -126,7 +126,7 @@ CAUSES: Final = (
             "Cannot find DGL C++ graphbolt library at {path}",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="architecture-mismatch",
         summary="The file was built for a different processor architecture.",
         fix="install a build for this machine",
@@ -139,13 +139,13 @@ CAUSES: Final = (
             "DLL load failed while importing {module}: %1 is not a valid Win32 application",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="cpu-too-old",
         summary="The processor lacks instructions that the code needs.",
         fix="use a build for older processors, or a newer processor",
         texts=("Illegal instruction", ISA_LEVEL),
     ),
-    Cause(
+    ErrorCause(
         name="refused-by-loader",
         summary="The dynamic loader refuses the file, or ends the process at it.",
         fix="install the package again; if it is refused again, report it to its authors",
@@ -180,14 +180,14 @@ CAUSES: Final = (
             ".so: file too short",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="copied-data-grown",
         summary="A program has a copy of data that are larger in this torch.",
         fix="build the program again with this torch",
         texts=("Symbol `{symbol}' has different size in shared object, consider re-linking",),
         warns=True,
     ),
-    Cause(
+    ErrorCause(
         name="python-abi-mismatch",
         summary="The module was compiled for a different Python.",
         fix=_REBUILD,
@@ -197,13 +197,13 @@ CAUSES: Final = (
             "Module use of {library} conflicts with this version of Python",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="wheel-for-another-system",
         summary="The tags of the wheel are for a different Python, system or machine than the one that installs it.",
         fix="install the wheel whose tags fit this Python and machine (python -m pip debug --verbose lists them)",
         texts=("{wheel}.whl is not a supported wheel on this platform",),
     ),
-    Cause(
+    ErrorCause(
         name="pybind11-internals-mismatch",
         summary="Two modules share types of pybind11, and register one twice or do not see each other's.",
         fix="use builds of both that were made with the same pybind11; import each once",
@@ -213,7 +213,7 @@ CAUSES: Final = (
             'generic_type: type "{name}" referenced unknown base type',
         ),
     ),
-    Cause(
+    ErrorCause(
         name="numpy-abi",
         summary="A compiled module was built for another numpy than the one installed.",
         fix="pip install 'numpy<2', or a newer build of the module",
@@ -230,73 +230,73 @@ CAUSES: Final = (
             "RuntimeError: Numpy is not available",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="duplicate-library",
         summary="Two libraries define the operators of one namespace: an extension is loaded twice, or in two builds.",
         fix="load the extension once; uninstall the second copy",
         texts=_of_rule("duplicate-library"),
     ),
-    Cause(
+    ErrorCause(
         name="duplicate-def",
         summary="An operator is defined twice: the extension is loaded twice, or torch has the operator now.",
         fix="load the extension once, or install a newer one",
         texts=(*_of_rule("duplicate-def"), *_of_python("defined twice")),
     ),
-    Cause(
+    ErrorCause(
         name="schema-conflict",
         summary="An operator is defined twice, with different schemas.",
         fix=_OTHER_BUILD,
         texts=_of_rule("schema-conflict"),
     ),
-    Cause(
+    ErrorCause(
         name="bad-schema-string",
         summary="A schema string is one that this torch rejects.",
         fix=_OTHER_BUILD,
         texts=(*_of_rule("bad-schema-string"), "unknown type specifier", "Unknown custom class type {class}"),
     ),
-    Cause(
+    ErrorCause(
         name="duplicate-fallback",
         summary="Two extensions register a fallback for the same dispatch key.",
         fix="load only one of them",
         texts=_of_rule("duplicate-fallback"),
     ),
-    Cause(
+    ErrorCause(
         name="kernel-signature-mismatch",
         summary="Two kernels of one operator have different C++ signatures.",
         fix=_OTHER_BUILD,
         texts=_of_rule("kernel-signature-mismatch"),
     ),
-    Cause(
+    ErrorCause(
         name="kernel-schema-mismatch",
         summary="A kernel has other parameters than the schema of its operator.",
         fix=_OTHER_BUILD,
         texts=_of_rule("kernel-schema-mismatch"),
     ),
-    Cause(
+    ErrorCause(
         name="custom-class-conflict",
         summary="Two libraries register a class of the same name.",
         fix="load the extension once; uninstall the second copy",
         texts=_of_rule("custom-class-conflict"),
     ),
-    Cause(
+    ErrorCause(
         name="registry-conflict",
         summary="Two libraries register something that torch takes only once.",
         fix="load only one of the two extensions in a process",
         texts=_of_rule("registry-conflict"),
     ),
-    Cause(
+    ErrorCause(
         name="library-block-misuse",
         summary="The code that registers operators does what this torch forbids.",
         fix=_REPORT,
         texts=_of_rule("library-block-misuse"),
     ),
-    Cause(
+    ErrorCause(
         name="stable-type-unsupported",
         summary="An operator of the stable ABI uses a type that this torch cannot pass on.",
         fix="install a newer torch, or an older build of the extension",
         texts=("Not yet supported conversion from {from} to {to}",),
     ),
-    Cause(
+    ErrorCause(
         name="missing-torch-name",
         summary="The code uses a Python name that this torch does not have.",
         fix="install a version of the package for this torch",
@@ -308,13 +308,13 @@ CAUSES: Final = (
             "No module named 'torch.{module}'",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="torch-not-installed",
         summary="The Python that runs has no torch.",
         fix="install torch in this environment, or run the Python that has it",
         texts=("No module named 'torch'",),
     ),
-    Cause(
+    ErrorCause(
         name="built-for-another-torch",
         summary="The package has no build for this torch, and says so.",
         fix=_OTHER_BUILD,
@@ -324,7 +324,7 @@ CAUSES: Final = (
             "Trying to load {package} with torch v{torch}, we found builds for",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="missing-kernel",
         summary="The operator is there, but has no kernel for this device: the build that is loaded is one without it.",
         fix="install a build of the package for this device (CUDA, ROCm, …) and this torch",
@@ -333,7 +333,7 @@ CAUSES: Final = (
             "The operator '{operator}' is not currently implemented for the {key} device",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="missing-operator",
         summary="No loaded library registers the operator: the extension failed to load before, or was not loaded.",
         fix="look for an earlier error of the load, and install a build of the package made for this torch",
@@ -348,26 +348,26 @@ CAUSES: Final = (
             "could not find any functions with the schema {operator}",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="missing-operator-lookup",
         summary="The extension looks up an operator that this torch does not have.",
         fix=_OTHER_BUILD,
         texts=_of_rule("missing-operator-lookup"),
     ),
-    Cause(
+    ErrorCause(
         name="model-operator-missing",
         summary="The model uses an operator or a class that no library in this process registers.",
         fix="import the package that registers it before the model is loaded",
         texts=("Unknown builtin op: {operator}", "Unknown type name '__torch__.torch.classes.{class}'"),
     ),
-    Cause(
+    ErrorCause(
         name="model-pickles-classes",
         summary="The file has pickled classes, which torch.load does not accept by default from 2.6 on.",
         fix="torch.load(file, weights_only=False) for a file that you trust; torch.serialization.add_safe_globals "
         "for single classes",
         texts=("Weights only load failed", "Unsupported global: GLOBAL {global}"),
     ),
-    Cause(
+    ErrorCause(
         name="model-not-readable",
         summary="The file was saved in a format that this torch does not read.",
         fix=_SAVE_AGAIN,
@@ -385,19 +385,19 @@ CAUSES: Final = (
             "invalid literal for int() with base 10: b'{schema_version}'",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="model-lacks-function",
         summary="The library of a compiled model lacks a function that this torch calls.",
         fix="compile the model again with this torch",
         texts=("Could not dlsym {symbol}", "Error in dlsym: {file}"),
     ),
-    Cause(
+    ErrorCause(
         name="model-operator-changed",
         summary="The model calls an operator with other parameters than this torch has.",
         fix=_SAVE_AGAIN,
         texts=("Arguments for call are not valid.\nThe following variants are available", "Failed deserializing node"),
     ),
-    Cause(
+    ErrorCause(
         name="no-kernel-image",
         summary="The extension, or torch, has no code for this GPU.",
         fix="install a build for this GPU, or build it with TORCH_CUDA_ARCH_LIST set to its compute capability",
@@ -407,19 +407,19 @@ CAUSES: Final = (
             "is not compatible with the current PyTorch installation",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="ptx-too-new",
         summary="The driver is older than the compiler of CUDA that made the code for the GPU.",
         fix="install a newer driver, or a build for an older CUDA",
         texts=("the provided PTX was compiled with an unsupported toolchain",),
     ),
-    Cause(
+    ErrorCause(
         name="compression-too-new",
         summary="The code for the GPU is compressed in a way that the driver does not know.",
         fix="install a newer driver, or a build for an older CUDA",
         texts=("device kernel image is invalid",),
     ),
-    Cause(
+    ErrorCause(
         name="driver-too-old",
         summary="The driver of the GPU is older than the CUDA of this torch needs.",
         fix="install a newer driver, or a build of torch for an older CUDA",
@@ -428,7 +428,7 @@ CAUSES: Final = (
             "CUDA driver version is insufficient for CUDA runtime version",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="cuda-runtime-mismatch",
         summary="Torch and the extension, or the compiler that builds it, are for different versions of CUDA.",
         fix="use builds of both for the same CUDA; to build, use the CUDA of torch.version.cuda",
@@ -437,37 +437,37 @@ CAUSES: Final = (
             "Detected that PyTorch and {package} were compiled with different CUDA",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="cpu-build",
         summary="This torch is a build without CUDA.",
         fix="install a build of torch for CUDA (https://pytorch.org/get-started/locally)",
         texts=("Torch not compiled with CUDA enabled",),
     ),
-    Cause(
+    ErrorCause(
         name="no-compiler",
         summary="An extension is compiled as it is imported, and what compiles it is missing.",
         fix="install what is missing, or a version of the package with compiled libraries",
         texts=_of_python(torch_texts.NO_NINJA, torch_texts.NO_CUDA_HOME),
     ),
-    Cause(
+    ErrorCause(
         name="unsupported-annotation",
         summary="An operator in Python has an annotation from which this torch cannot infer its schema.",
         fix="install a version of the package for this torch, or a newer torch",
         texts=("infer_schema(func): Parameter {parameter} has unsupported type", "infer_schema(func): {problem}"),
     ),
-    Cause(
+    ErrorCause(
         name="name-now-in-torch",
         summary="The package registers a class that this torch has of its own.",
         fix="install a newer version of the package, or an older torch",
         texts=("'{name} is already registered in {registry} at torch.{module}'",),
     ),
-    Cause(
+    ErrorCause(
         name="newer-python",
         summary="The package was written for an older Python.",
         fix="install a newer version of the package, or use an older Python",
         texts=("mutable default {type} for field {field} is not allowed: use default_factory",),
     ),
-    Cause(
+    ErrorCause(
         name="requirement-conflict",
         summary="Two installed packages require different versions of a third.",
         fix="install versions that go together",
@@ -476,7 +476,7 @@ CAUSES: Final = (
             "is required for a normal functioning of this module, but found {installed}",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="missing-name",
         summary="The code uses a name that the installed version of another package does not have.",
         fix="install versions of both packages that go together",
@@ -486,40 +486,40 @@ CAUSES: Final = (
             "No module named 'triton.{module}'",
         ),
     ),
-    Cause(
+    ErrorCause(
         name="missing-module",
         summary="A module is not installed in the Python that runs, or not in this version of its package.",
         fix="install the package that has it; if it is a compiled module of a package that is installed, a build for "
         "this Python",
         texts=("No module named '{module}'",),
     ),
-    Cause(
+    ErrorCause(
         name="library-not-loaded",
         summary="A library of a package could not be loaded; why is in the error before this one.",
         fix="look at the cause that is printed before, or check the package",
         texts=(*_of_python(torch_texts.NOT_LOADED, torch_texts.NO_BACKEND), "Could not load libtorchcodec"),
     ),
-    Cause(
+    ErrorCause(
         name="kernel-override",
         summary="The extension replaces a kernel of torch.",
         fix="nothing, if that is what the extension is for; else load it once",
         texts=_of_rule("kernel-override"),
         warns=True,
     ),
-    Cause(
+    ErrorCause(
         name="numpy-abi",
         summary="A compiled module was built for numpy 1, and numpy 2 is installed.",
         fix="pip install 'numpy<2', or a newer build of the module",
         texts=("A module that was compiled using NumPy 1.x cannot be run in NumPy {version}",),
         warns=True,
     ),
-    Cause(
+    ErrorCause(
         name=CHANGED_PARAMETERS,
         summary="A function of torch is called with a parameter that it does not have in this release.",
         fix="install a version of the package for this torch",
         texts=("{function}() got an unexpected keyword argument '{parameter}'",),
     ),
-    Cause(
+    ErrorCause(
         name="crash",
         summary="The process followed a pointer that leads nowhere. The words name no cause; a library that was "
         "compiled for other layouts of torch's classes is one.",

@@ -40,7 +40,7 @@ _COMPILERS: Final = {
 """The first GCC whose libstdc++ has a version (libstdc++ manual, "ABI Policy and Guidelines")."""
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownName(Struct, frozen=True, kw_only=True):
     """What is known of a name.
 
     :ivar lines: for users, the name first
@@ -55,7 +55,7 @@ class Known(Struct, frozen=True, kw_only=True):
     there: tuple[str, ...] | None = None
 
 
-def of_symbol(name: str, machine: Machine = Machine.X86_64, torch: str | None = None) -> Known:
+def of_symbol(name: str, machine: Machine = Machine.X86_64, torch: str | None = None) -> KnownName:
     """Return what is known of a mangled symbol."""
     name = name.partition("@")[0].rstrip(".")
     name = name.removeprefix("_") if name.startswith("__Z") else name  # as macOS spells it
@@ -63,25 +63,25 @@ def of_symbol(name: str, machine: Machine = Machine.X86_64, torch: str | None = 
     first = (name, *((f"  {readable}",) if readable != name else ()))
     if OF_CUDA.match(name):
         line = "  a function of a library of CUDA: another version of it is loaded than the file was built for"
-        return Known(lines=(*first, line), cause="cuda-runtime-mismatch")
+        return KnownName(lines=(*first, line), cause="cuda-runtime-mismatch")
     exported = embedded.exported_by_release(name, machine)
     if any(exported.values()) or is_torch_symbol(name):
         return _of_torch_symbol(name, first, exported, machine, torch)
     if is_python_symbol(name):
-        return Known(
+        return KnownName(
             lines=(*first, "  a function of Python: the file is for another Python"), cause="python-abi-mismatch"
         )
     if is_cxx_symbol(name) and not name.startswith("_ZNSt3__1"):
         line = (
             "  a function of the C++ runtime: the libstdc++.so.6 that is loaded is older than the one it was built with"
         )
-        return Known(lines=(*first, line), cause="symbol-version-not-found")
-    return Known(lines=(*first, "  not a symbol of any torch inside abiscan: a library is not linked, or not loaded"))
+        return KnownName(lines=(*first, line), cause="symbol-version-not-found")
+    return KnownName(lines=(*first, "  in no torch inside abiscan: a library is not linked, or not loaded"))
 
 
 def _of_torch_symbol(
     name: str, first: Sequence[str], exported: Mapping[TorchVersion, bool], machine: Machine, torch: str | None
-) -> Known:
+) -> KnownName:
     releases = list(map(str, exported))
     there = [release for release, has in zip(releases, exported.values(), strict=True) if has]
     lines = [*first, f"  {_spans(there, releases)}{_libraries(name, machine)}"]
@@ -104,7 +104,7 @@ def _of_torch_symbol(
     lines += list(others)[:_MOST_OVERLOADS]
     named = _release_of(torch)
     is_string = bool(other_string) and (named not in there if named else True)
-    return Known(lines=tuple(lines), cause="cxx11-abi-mismatch" if is_string else None, there=tuple(there))
+    return KnownName(lines=tuple(lines), cause="cxx11-abi-mismatch" if is_string else None, there=tuple(there))
 
 
 class _Other(Struct, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ def _without_string(readable: str) -> str:
     return _without_tag(readable.replace("__cxx11::", ""))
 
 
-def of_cxx_name(name: str, machine: Machine = Machine.X86_64, torch: str | None = None) -> Known | None:
+def of_cxx_name(name: str, machine: Machine = Machine.X86_64, torch: str | None = None) -> KnownName | None:
     """Return what is known of a demangled name, with parameters or without; None if no torch exports it."""
     signature = Signature.of(" ".join(name.split()))
     qualified = signature.name.rpartition(" ")[2]
@@ -177,10 +177,10 @@ def of_cxx_name(name: str, machine: Machine = Machine.X86_64, torch: str | None 
         lines += [f"  {same[other]}", f"    {_spans(there, list(map(str, exported)))}{_libraries(other, machine)}"]
     if len(same) > 2 * _MOST_OVERLOADS:
         lines.append(f"  and {len(same) - 2 * _MOST_OVERLOADS} more")
-    return Known(lines=tuple(lines))
+    return KnownName(lines=tuple(lines))
 
 
-def of_operator(name: str, machine: Machine = Machine.X86_64) -> Known | None:
+def of_operator(name: str, machine: Machine = Machine.X86_64) -> KnownName | None:
     """Return what is known of an operator, ``aten::add.Tensor``; None if nothing is."""
     name = name.rstrip(".").removesuffix(".default")
     namespace, separator, rest = name.partition("::")
@@ -199,14 +199,14 @@ def of_operator(name: str, machine: Machine = Machine.X86_64) -> Known | None:
     if there:
         lines = [name, f"  {_spans(there, releases)}"]
         lines += [f"  {schema} in torch {ranges(chosen, releases)}" for schema, chosen in schemas.items()]
-        return Known(lines=tuple(lines), there=tuple(there))
+        return KnownName(lines=tuple(lines), there=tuple(there))
     package = PACKAGES.get(namespace)
     if package is not None:
-        return Known(lines=(name, f"  an operator of {package}, not of torch"), package=package)
+        return KnownName(lines=(name, f"  an operator of {package}, not of torch"), package=package)
     return None
 
 
-def of_torch_name(name: str) -> Known | None:
+def of_torch_name(name: str) -> KnownName | None:
     """Return what is known of a Python name below ``torch``; None if it is not one."""
     try:
         known = history(name)
@@ -218,10 +218,10 @@ def of_torch_name(name: str) -> Known | None:
     if len(signatures) > 1:
         in_order = sorted(signatures.items(), key=lambda item: known.releases.index(item[1][0]))
         lines += [f"  {function}({text}) in {ranges(chosen, known.releases)}" for text, chosen in in_order]
-    return Known(lines=tuple(lines), there=known.there)
+    return KnownName(lines=tuple(lines), there=known.there)
 
 
-def of_parameter(function: str, parameter: str) -> Known | None:
+def of_parameter(function: str, parameter: str) -> KnownName | None:
     """Return what is known of a parameter that a function lacks; None if no function of torch ever had or has it.
 
     :param function: its name, without its module
@@ -240,7 +240,7 @@ def of_parameter(function: str, parameter: str) -> Known | None:
         if there:
             known = ranges([release for release in releases if release in there], releases)
             lines = (f"{module}.{function}", f"  has the parameter {parameter} in torch {known}")
-            return Known(lines=lines, there=tuple(release for release in releases if release in there))
+            return KnownName(lines=lines, there=tuple(release for release in releases if release in there))
     return None
 
 
@@ -257,14 +257,14 @@ def _signatures(module: str, function: str) -> dict[str, list[str]]:
     return signatures
 
 
-def of_library(name: str, machine: Machine = Machine.X86_64) -> Known | None:
+def of_library(name: str, machine: Machine = Machine.X86_64) -> KnownName | None:
     """Return what is known of a library that is missing."""
     if is_torch_library(name):
         builds = [build for _, of, build in embedded.builds() if of is machine]
         there = [build for build in builds if name in embedded.libraries(build, machine)]
         # Builds of one release for other versions of CUDA may have others, so it is said of these builds alone.
         spans = f"in {ranges(there, builds)}" if there else "in none"
-        return Known(lines=(name, f"  a library of torch: of the builds inside abiscan, it is {spans}"))
+        return KnownName(lines=(name, f"  a library of torch: of the builds inside abiscan, it is {spans}"))
     if library := gpu_library(name):
         maker = "ROCm" if library.stem.startswith(_OF_ROCM) else "CUDA"
         lines = [name, f"  {library.stem} of {maker}, version {library.version}"]
@@ -274,22 +274,22 @@ def of_library(name: str, machine: Machine = Machine.X86_64) -> Known | None:
             there = [str(release) for release, of in majors.items() if major in of]
             if there:
                 lines.append(f"  torch built for CUDA {major}: {ranges(there, list(map(str, majors)))}")
-        return Known(lines=tuple(lines))
+        return KnownName(lines=tuple(lines))
     if found := _LIBPYTHON.match(name):
         line = f"  Python {found[1]} as a library: conda install python={found[1]}, or the package of the system"
-        return Known(lines=(name, line))
-    return Known(lines=(name,))
+        return KnownName(lines=(name, line))
+    return KnownName(lines=(name,))
 
 
-def of_symbol_version(name: str) -> Known:
+def of_symbol_version(name: str) -> KnownName:
     """Return what is known of the version of a system library, ``GLIBCXX_3.4.29``."""
     kind, _, version = name.partition("_")
     gcc = dict(_COMPILERS.get(kind, ())).get(version)
     if gcc:
-        return Known(lines=(name, f"  in the libstdc++ of GCC {gcc} and later"))
+        return KnownName(lines=(name, f"  in the libstdc++ of GCC {gcc} and later"))
     if kind == "GLIBC" and version[:1].isdigit():
-        return Known(lines=(name, f"  in glibc {version} and later"))
-    return Known(lines=(name,))
+        return KnownName(lines=(name, f"  in glibc {version} and later"))
+    return KnownName(lines=(name,))
 
 
 def _spans(there: Collection[str], releases: Sequence[str]) -> str:

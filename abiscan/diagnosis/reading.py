@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.diagnosis.causes import CAUSES, Cause
+from abiscan.diagnosis.causes import CAUSES, ErrorCause
 from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
 
@@ -90,14 +90,14 @@ class Match(Struct, frozen=True, kw_only=True):
     :ivar path: the path of that file
     """
 
-    cause: Cause
+    cause: ErrorCause
     text: str
     values: Mapping[str, str]
     object: str | None = None
     path: str | None = None
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class PastedText(Struct, frozen=True, kw_only=True):
     """What a text says.
 
     :ivar match: the text that is nearest to the cause; None if none is known
@@ -112,7 +112,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     last: str | None = None
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> PastedText:
     """Read what somebody pastes."""
     text = _MARGIN.sub("", text[-MOST_READ:].translate(_QUOTES))
     matches = sorted(_find_all(text), key=lambda found: found[0])
@@ -122,7 +122,7 @@ def read(text: str) -> Reading:
     if match and match.cause.warns and last and last.partition(":")[2].strip() and not _is_known(last):
         match = None
     versions = [version for version in _TORCH.findall(text) if TorchVersion.parse(version)]
-    return Reading(
+    return PastedText(
         match=match,
         torch=max(versions, key=lambda version: (versions.count(version), len(version)), default=None),
         packages=tuple(_list_packages(text, match)),
@@ -142,7 +142,7 @@ def _find_all(text: str) -> Iterator[tuple[int, Match]]:
                 break
 
 
-def _make_match(cause: Cause, found: re.Match[str], text: str) -> Match:
+def _make_match(cause: ErrorCause, found: re.Match[str], text: str) -> Match:
     start = text.rfind("\n", 0, found.start()) + 1
     end = text.find("\n", found.end())
     before = text[start : found.start()]
@@ -165,7 +165,7 @@ def _last_exception(text: str) -> str | None:
 
 
 @functools.cache
-def _compiled() -> tuple[tuple[Cause, tuple[re.Pattern[str], ...]], ...]:
+def _compiled() -> tuple[tuple[ErrorCause, tuple[re.Pattern[str], ...]], ...]:
     return tuple((cause, tuple(re.compile(pattern_of(text)) for text in cause.texts)) for cause in CAUSES)
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from abiscan.findings import Effect, Finding
 from abiscan.report.sarif import level_of
 from abiscan.report.text import format_verdict
-from abiscan.results.answers import Answer, answers_of
+from abiscan.results.answers import ReportAnswer, answers_of
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageVerdict
 from abiscan.results.verdict import Verdict
@@ -74,7 +74,7 @@ def _of_unread(report: Report) -> Iterator[_Annotation]:
             yield _Annotation(command="error", target=target.target, title="cannot read", text=text)
 
 
-def _of_packages(answers: Iterable[Answer]) -> Iterator[_Annotation]:
+def _of_packages(answers: Iterable[ReportAnswer]) -> Iterator[_Annotation]:
     """Yield one for each package that does not simply work, with what is behind that."""
     for entry in answers:
         # By the default of --fail-on: the level of an annotation does not depend on the exit code that a job asked for.

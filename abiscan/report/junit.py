@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.results.answers import Answer, answers_of
+from abiscan.results.answers import ReportAnswer, answers_of
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult
 from abiscan.results.unchecked import Unchecked
@@ -46,7 +46,7 @@ class _Case(Struct, frozen=True, kw_only=True):
     lines: Sequence[str]
 
 
-def _make_case(entry: Answer, fail_on: Effect, *, strict: bool) -> _Case:
+def _make_case(entry: ReportAnswer, fail_on: Effect, *, strict: bool) -> _Case:
     """Return the case of a package, whatever the number of its files: servers count cases, and users install
     packages.
     """

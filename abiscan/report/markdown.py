@@ -8,7 +8,7 @@ from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.regex import regex
-from abiscan.results.answers import Answer, answers_of
+from abiscan.results.answers import ReportAnswer, answers_of
 from abiscan.results.check import Report, Result
 from abiscan.words import clean, first_line
 
@@ -47,11 +47,11 @@ def _list_lines(report: Report) -> Iterator[str]:
         yield from _list_details(entry)
 
 
-def _note_on(entry: Answer) -> str:
+def _note_on(entry: ReportAnswer) -> str:
     return "does not use torch" if isinstance(entry.judged, Result) and not entry.judged.uses_torch else ""
 
 
-def _list_details(entry: Answer) -> Iterator[str]:
+def _list_details(entry: ReportAnswer) -> Iterator[str]:
     gaps = () if entry.package else entry.gaps
     causes, suppressed = entry.causes, list(entry.suppressed)
     without = entry.package.without if entry.package else ()

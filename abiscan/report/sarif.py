@@ -16,7 +16,7 @@ from typing import Any, Final
 import abiscan
 from abiscan.findings import Confidence, Documented, Effect, Finding
 from abiscan.inputs.kinds import TargetKind
-from abiscan.results.answers import Answer, answers_of
+from abiscan.results.answers import ReportAnswer, answers_of
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.rule_page import is_address, locate_page, page_of
@@ -80,7 +80,7 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _identify_run(answers: Sequence[Answer]) -> str:
+def _identify_run(answers: Sequence[ReportAnswer]) -> str:
     """Return what tells this run from those on other torches: GitHub takes one upload for each, by what is before the
     last slash (section "runAutomationDetails object", and GitHub's "SARIF support for code scanning").
     """
@@ -88,7 +88,7 @@ def _identify_run(answers: Sequence[Answer]) -> str:
     return f"abiscan/{','.join(build.replace('/', '_') for build in builds)}/"
 
 
-def _make_notification(entry: Answer, text: str) -> dict[str, Any]:
+def _make_notification(entry: ReportAnswer, text: str) -> dict[str, Any]:
     return {"level": "warning", "message": {"text": text}, "locations": [_locate_entry(entry)]}
 
 
@@ -136,7 +136,7 @@ def _name_page(page: str) -> dict[str, Any]:
     return {**({"helpUri": page} if is_address(page) else {}), "properties": {"page": page}}
 
 
-def _list_results(entry: Answer, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _list_results(entry: ReportAnswer, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
     if isinstance(entry.judged, PackageResult):
         yield from _of_package(entry, entry.judged, indices)
     else:
@@ -147,7 +147,7 @@ def _list_results(entry: Answer, indices: dict[str, int]) -> Iterator[dict[str, 
         yield {**_make_entry(result, suppressed.finding, indices), "suppressions": [suppression]}
 
 
-def _of_package(entry: Answer, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _of_package(entry: ReportAnswer, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
     """Yield a result for the import, and one for each cause; what does no harm to the import is a note."""
     if package.verdict is not PackageVerdict.WORKS or package.unmet:
         conditions = [f"condition: {condition.why}" for condition in package.unmet]
@@ -216,7 +216,7 @@ def _state_confidence(finding: Finding) -> dict[str, str]:
     return {} if finding.confidence is Confidence.CERTAIN else {"confidence": finding.confidence.value}
 
 
-def _locate_entry(entry: Answer) -> dict[str, Any]:
+def _locate_entry(entry: ReportAnswer) -> dict[str, Any]:
     if isinstance(entry.judged, PackageResult):
         return _make_location(entry.judged.target, entry.judged.module or entry.judged.name)
     return _locate_result(entry.judged)

@@ -9,7 +9,7 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import package_text
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import Page, StyledLine
-from abiscan.results.answers import Answer, answers_of
+from abiscan.results.answers import ReportAnswer, answers_of
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult
 from abiscan.results.verdict import Verdict
@@ -57,7 +57,7 @@ def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: s
         page.print(StyledLine(clean(accepted), style="yellow"), soft_wrap=True)
 
 
-def _list_entry(entry: Answer, verbosity: int) -> Iterator[StyledLine]:
+def _list_entry(entry: ReportAnswer, verbosity: int) -> Iterator[StyledLine]:
     result = entry.judged
     if isinstance(result, PackageResult):
         yield from package_text.list_lines(entry.report, result, verbosity)
@@ -120,7 +120,7 @@ def _list_evidence(evidence: Evidence) -> Iterator[StyledLine]:
         yield StyledLine(("      found: ", "dim"), clean(evidence.instead))
 
 
-def format_verdict(entry: Answer) -> StyledLine:
+def format_verdict(entry: ReportAnswer) -> StyledLine:
     """Return the verdict, in one line."""
     result = entry.judged
     if isinstance(result, PackageResult):

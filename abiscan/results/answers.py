@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from abiscan.results.check import Report, Result, Suppressed
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ReportAnswer(Struct, frozen=True, kw_only=True):
     """One answer of a report: for a package, or, where that is None, for a file alone.
 
     A library of a package has no answer of its own: what it does to the package is in that of the package.
@@ -79,11 +79,11 @@ class Answer(Struct, frozen=True, kw_only=True):
         return self.judged.is_failure(fail_on, strict=strict)
 
 
-def answers_of(report: Report) -> Iterator[Answer]:
+def answers_of(report: Report) -> Iterator[ReportAnswer]:
     """Yield the answers of a report: those for packages, then those for files that belong to none."""
     for package in report.packages:
         name = f"{package.name} {package.version}" if package.version else package.name
-        yield Answer(
+        yield ReportAnswer(
             report=report,
             judged=package,
             package=package,
@@ -96,4 +96,4 @@ def answers_of(report: Report) -> Iterator[Answer]:
     for result in report.alone:
         title = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
         error = result.predicted_error.line if result.predicted_error else None
-        yield Answer(report=report, judged=result, name=result.path, title=title, error=error, gaps=result.gaps)
+        yield ReportAnswer(report=report, judged=result, name=result.path, title=title, error=error, gaps=result.gaps)

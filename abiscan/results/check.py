@@ -19,7 +19,7 @@ from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import PredictedError, Verdict
 
 if TYPE_CHECKING:
-    from abiscan.results.answers import Answer
+    from abiscan.results.answers import ReportAnswer
     from abiscan.results.check_document import ReportJson, ResultJson
 
 
@@ -125,7 +125,7 @@ class Report(Document, frozen=True, kw_only=True):
         return "\n".join(map(str, (*self.packages, *self.results, *self.unchecked)))
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[ReportAnswer, ...]:
         """One for each thing that was asked about: those for packages, then those for files that belong to none."""
         from abiscan.results.answers import answers_of
 
