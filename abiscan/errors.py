@@ -45,6 +45,10 @@ class NoExtensionError(InputError):
     """A readable target without an extension of torch."""
 
 
+class NoTorchError(InputError):
+    """An interpreter that has no torch."""
+
+
 class StoppedError(InputError):
     """A target that cannot be read within the limits, or not without killing the process that reads it."""
 

@@ -26,7 +26,12 @@ _CXX_NAME: Final = regex(r"[A-Za-z_]\w*(?:::~?\w+)+(?:\(.*\)[\w ]*)?")
 _LIBRARY: Final = regex(r"lib[\w.+-]+\.so(?:\.[0-9]+)*")
 _VERSION: Final = regex(r"(?:GLIBCXX|GLIBC|CXXABI)_[0-9.]+")
 _NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_ITSELF: Final = ("/torch/lib/", "/torch/_C.", "nvidia/")
+_ITSELF: Final = ("torch/lib/", "torch/_C.", "nvidia/")
+_OF_LOADER: Final = ("undefined-symbol", "cxx11-abi-mismatch", "cuda-runtime-mismatch")
+_OF_TORCH: Final = (
+    "it is torch itself that does not load: another copy of a library is met before its own, or its packages do not go "
+    "together. Unset LD_LIBRARY_PATH, and install torch again in a new environment"
+)
 
 _LOADED: Final = (
     "this release has it, so it is not loaded, or not linked: import torch before the extension; link the extension "
@@ -104,8 +109,9 @@ def _answer_match(reading: PastedText, match: Match, knowns: Sequence[KnownName]
     for known in knowns:
         lines += [f"  {line}" for line in known.lines]
     lines += _state_torch(reading, knowns)
-    lines.append(f"fix: {_fix_of(cause, reading, knowns)}")
-    lines += _next_commands(cause, reading, match, packages)
+    is_torch = match.path is not None and any(part in match.path.replace("\\", "/") for part in _ITSELF)
+    lines.append(f"fix: {_OF_TORCH if is_torch and cause.name in _OF_LOADER else _fix_of(cause, reading, knowns)}")
+    lines += _next_commands(cause, reading, [] if is_torch else packages)
     return Explanation(cause=cause.name, lines=tuple(lines), names=tuple(known.lines[0] for known in knowns))
 
 
@@ -192,15 +198,12 @@ def _state_torch(reading: PastedText, knowns: Sequence[KnownName]) -> Iterator[s
             yield f"  the text names torch {reading.torch}, which {word} it"
 
 
-def _next_commands(
-    cause: ErrorCause, reading: PastedText, match: Match, packages: Sequence[tuple[str, str | None]]
-) -> Iterator[str]:
+def _next_commands(cause: ErrorCause, reading: PastedText, packages: Sequence[tuple[str, str | None]]) -> Iterator[str]:
     version = TorchVersion.parse(reading.torch) if reading.torch else None
     torch = f" --torch {version.number}" if version is not None and version.of_release in embedded.versions() else ""
     commands = []
-    is_torch = match.path is not None and any(part in match.path.replace("\\", "/") for part in _ITSELF)
     named = next(((name, number) for name, number in packages if _NAME.fullmatch(name)), None)
-    if named is not None and not is_torch and cause.name not in ("torch-not-installed", "missing-module"):
+    if named is not None and cause.name not in ("torch-not-installed", "missing-module"):
         name, number = named
         commands.append(f"abiscan check {shlex.quote(f'{name}=={number}' if number and torch else name)}{torch}")
         commands.append(f"abiscan fit {name}{torch}")

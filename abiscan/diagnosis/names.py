@@ -24,6 +24,7 @@ _CUDA: Final = (
     *("__nvJitLink", "curand"),
 )
 OF_CUDA: Final = regex(rf"(?:{'|'.join(_CUDA)})[A-Z_]\w*")
+_OF_MKL: Final = ("iJIT_", "mkl_", "MKL_")
 _LIBPYTHON: Final = regex(r"libpython(3\.[0-9]+)")
 _OF_ROCM: Final = ("amdhip", "hip", "roc", "rccl", "MIOpen")
 _COMPILERS: Final = {
@@ -70,6 +71,10 @@ def of_symbol(name: str, machine: Machine = Machine.X86_64, torch: str | None = 
     if is_python_symbol(name):
         return KnownName(
             lines=(*first, "  a function of Python: the file is for another Python"), cause="python-abi-mismatch"
+        )
+    if name.startswith(_OF_MKL):
+        return KnownName(
+            lines=(*first, "  a function of MKL: torch was built with another version (conda install 'mkl<2024.1')")
         )
     if is_cxx_symbol(name) and not name.startswith("_ZNSt3__1"):
         line = (

@@ -33,7 +33,7 @@ from abiscan.environments.judgement import (
 from abiscan.environments.model import WholeEnvironment, origin_of
 from abiscan.environments.process import examine_process
 from abiscan.environments.torch_itself import examine_torch, needed_by_torch
-from abiscan.errors import InputError, UnreachableError
+from abiscan.errors import InputError, NoTorchError, UnreachableError
 from abiscan.extension.examined import examine as examine_target
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Hardware
@@ -130,7 +130,10 @@ def examine_environment(
     files = session.files()
     environment = WholeEnvironment.installed(chosen.python)
     choice = environment.choice
-    torch = choice.open(files, session)
+    try:
+        torch = choice.open(files, session)
+    except NoTorchError as error:
+        raise InputError(error.subject, error.problem, "name the Python that has it with --python") from error
     pip = Pip(chosen.python, named=named)
     hardware = hardware or Hardware()
     ailments: list[Ailment] = []

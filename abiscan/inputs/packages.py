@@ -398,11 +398,11 @@ def resolve_target(
     distribution = find_installed(requirement.name, interpreter.search_path(python))
     if distribution is None:
         location = f"for {python}" if python else "in this environment"
-        candidates = (*_list_beside(path), *_installed_names(python))
+        meant = did_you_mean(word, (*_list_beside(path), *_installed_names(python)))
         raise InputError(
             word,
             f"does not exist, and no package of that name is installed {location}",
-            did_you_mean(word, candidates) or FIX,
+            f"{requirement.name}==VERSION downloads it{f'; {meant}' if meant else ''}",
         )
     return distribution
 

@@ -21,6 +21,7 @@ from abiscan.rules import declared_requirement_wrong
 from abiscan.torches.pythons import runs_in
 from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.hardware import described
+from abiscan.verdict.systems import system_of
 from abiscan.verdict.turns import TargetQueue
 
 
@@ -56,6 +57,11 @@ def _check_declared(source: Source, bench: TorchSet) -> tuple[tuple[Result, ...]
     admitted = {release for release in builds if _admits_release(target.metadata, release)}
     if not admitted:
         required = target.metadata.requires_torch or "any torch"
+        if target.images:
+            # Of the releases for these systems, only the newest are inside.
+            platform = system_of(target).describe_platform(target)
+            problem = f"requires {required}; there is no such release for {platform}"
+            raise InputError(target.name, problem, "name the wheel of that torch for this system: --torch WHEEL")
         problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
         raise InputError(target.name, problem, "correct the requirement, or name the torch")
     # pip takes the newest version that all requirements admit, and nothing else is required here.

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
-from abiscan.errors import InputError
+from abiscan.errors import InputError, NoTorchError
 from abiscan.inputs import interpreter as python
 from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files, check_existence
@@ -360,7 +360,7 @@ class TorchOf(Struct, frozen=True):
             interpreter, package = python.ask_interpreter(self.executable)
         interpreter = msgspec.structs.replace(interpreter, over=self.over)
         if package is None:
-            raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
+            raise NoTorchError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
         if contents := torch_images.find_images(package):
             return ImageTorch(contents=contents, interpreter=interpreter)
         release = match_embedded(from_libs.from_path(package, files), files)

@@ -135,3 +135,10 @@ def test_the_package_is_that_of_the_file_that_fails() -> None:
 )
 def test_a_name_alone_is_explained(name: str, words: str) -> None:
     assert any(words in line for line in answer(name).lines)
+
+
+def test_torch_that_does_not_load_itself_is_not_blamed_on_a_package() -> None:
+    lines = answer(next(report["text"] for report in REPORTS if report["report"] == "NVIDIA/nccl#1180")).lines
+
+    assert any(line.startswith("fix: it is torch itself that does not load") for line in lines)
+    assert "next: abiscan doctor" in lines

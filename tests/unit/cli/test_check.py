@@ -530,3 +530,22 @@ def test_a_link_in_a_circle_is_no_package(tmp_path: Path, monkeypatch: pytest.Mo
     Path("a").symlink_to("b")
     Path("b").symlink_to("a")
     assert "abiscan: a: is a symbolic link to b, which leads nowhere" in run("a", "--torch", "2.9.1").stderr
+
+
+def test_a_torch_that_is_not_inside_for_windows_is_no_fault_of_the_requirement(tmp_path: Path) -> None:
+    # torch 2.8.0 has wheels for Windows; of the releases for it, only later ones are embedded.
+    members = {
+        "pkg/_C.cp312-win_amd64.pyd": (SAMPLES / "images" / "loads.pyd").read_bytes(),
+        "pkg-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\nRequires-Dist: torch==2.8.0\n",
+        "pkg-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nTag: cp312-cp312-win_amd64\n",
+    }
+    path = wheel(tmp_path / "pkg-1.0-cp312-cp312-win_amd64.whl", members)
+
+    result = click.testing.CliRunner().invoke(main, ["check", str(path), "--torch", "declared"])
+
+    assert result.exit_code == 2
+    assert (
+        "requires torch==2.8.0; there is no such release for Windows on x86_64 among the embedded ones" in result.stderr
+    )
+    assert "name the wheel of that torch for this system: --torch WHEEL" in result.stderr
+    assert "correct the requirement" not in result.stderr

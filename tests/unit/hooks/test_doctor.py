@@ -327,7 +327,7 @@ def test_an_environment_without_torch_is_2(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     result = run(tmp_path / "site")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "has no torch" in result.stderr
+    assert "has no torch (name the Python that has it with --python)" in result.stderr
 
 
 def test_a_bug_costs_the_answer_about_one_package(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

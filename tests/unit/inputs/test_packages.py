@@ -117,17 +117,21 @@ def test_what_looks_like_a_file_is_one(word: str, tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("dist/pgk.so", "dist/pkg.so"), ("pytset", "pytest"), ("elsewhere/pkg.so", None), ("zq", None)]
+    ("word", "fix"),
+    [
+        ("dist/pgk.so", "did you mean dist/pkg.so?"),
+        ("pytset", "pytset==VERSION downloads it; did you mean pytest?"),
+        ("elsewhere/pkg.so", FIX),
+        ("zq", "zq==VERSION downloads it"),
+    ],
 )
-def test_what_may_have_been_meant(
-    word: str, meant: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_may_have_been_meant(word: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "pkg.so").touch()
     with pytest.raises(InputError) as error:
         resolve_target(word, tmp_path, None)
-    assert error.value.fix == (f"did you mean {meant}?" if meant else FIX)
+    assert error.value.fix == fix
 
 
 def test_a_folder_comes_before_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
