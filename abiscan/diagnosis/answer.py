@@ -37,6 +37,10 @@ _LOADED: Final = (
     "this release has it, so it is not loaded, or not linked: import torch before the extension; link the extension "
     "with the library that has it"
 )
+_NOT_OF_TORCH: Final = (
+    "the name is the package's own, or of a library that it needs: install the package again, or build it with all of "
+    "its sources and link it with that library"
+)
 _OTHER_FILE: Final = (
     "this release has it, so another torch is imported, or a part of one: "
     "python -c 'import torch; print(torch.__file__, torch.__version__)'"
@@ -119,14 +123,12 @@ def _list_known(reading: PastedText, match: Match, machine: Machine) -> Iterator
     values = match.values
     if symbol := values.get("symbol"):
         # macOS has an underscore before every name.
-        symbol = symbol.removeprefix("_") if _OF_MACOS.search(match.text) else symbol
-        mangled = _SYMBOL.fullmatch(symbol) or "::" not in symbol
-        known = (
-            names.of_symbol(symbol, machine, reading.torch)
-            if mangled
-            else names.of_cxx_name(symbol, machine, reading.torch)
-        )
-        yield known or KnownName(lines=(symbol,))
+        of_macos = _OF_MACOS.search(match.text) is not None
+        symbol = symbol.removeprefix("_") if of_macos else symbol
+        if "::" in symbol:
+            yield names.of_cxx_name(symbol, machine, reading.torch) or KnownName(lines=(symbol,))
+        else:
+            yield names.of_symbol(symbol, machine, reading.torch, of_macos=of_macos)
     if match.cause.name == "missing-torch-name" and (name := _torch_name(match)):
         yield names.of_torch_name(name) or KnownName(lines=(name,))
     elif match.cause.name == CHANGED_PARAMETERS:
@@ -174,7 +176,8 @@ def _fix_of(cause: ErrorCause, reading: PastedText, knowns: Sequence[KnownName])
     """Return what to do, with the releases of torch that have what is missing."""
     there = next((known.there for known in knowns if known.there is not None), None)
     if cause.name not in _OF_RELEASE or there is None:
-        return cause.fix
+        is_own = cause.name == "undefined-symbol" and any(known.is_foreign for known in knowns)
+        return _NOT_OF_TORCH if is_own else cause.fix
     releases = list(map(str, embedded.versions()))
     version = TorchVersion.parse(reading.torch) if reading.torch else None
     has_it = str(version.of_release) in there if version else set(there) >= set(releases)

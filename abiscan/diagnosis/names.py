@@ -48,24 +48,34 @@ class KnownName(Struct, frozen=True, kw_only=True):
     :ivar cause: the name of the cause that it shows; None if it does not tell
     :ivar package: the distribution that it belongs to
     :ivar there: the releases of torch that have it, if it is torch's
+    :ivar is_foreign: whether it is neither torch's nor that of a library that is known
     """
 
     lines: tuple[str, ...]
     cause: str | None = None
     package: str | None = None
     there: tuple[str, ...] | None = None
+    is_foreign: bool = False
 
 
-def of_symbol(name: str, machine: Machine = Machine.X86_64, torch: str | None = None) -> KnownName:
+def of_symbol(
+    name: str, machine: Machine = Machine.X86_64, torch: str | None = None, *, of_macos: bool = False
+) -> KnownName:
     """Return what is known of a mangled symbol."""
     name = name.partition("@")[0].rstrip(".")
-    name = name.removeprefix("_") if name.startswith("__Z") else name  # as macOS spells it
+    if name.startswith("__Z"):
+        name, of_macos = name[1:], True
     readable = demangle(name)
     first = (name, *((f"  {readable}",) if readable != name else ()))
     if OF_CUDA.match(name):
         line = "  a function of a library of CUDA: another version of it is loaded than the file was built for"
         return KnownName(lines=(*first, line), cause="cuda-runtime-mismatch")
     exported = embedded.exported_by_release(name, machine)
+    if of_macos and is_torch_symbol(name) and not any(exported.values()):
+        # int64_t is another type there, and so are the classes of the standard library.
+        return KnownName(
+            lines=(*first, "  of torch; its names on macOS are not those on Linux, which abiscan compares")
+        )
     if any(exported.values()) or is_torch_symbol(name):
         return _of_torch_symbol(name, first, exported, machine, torch)
     if is_python_symbol(name):
@@ -81,7 +91,8 @@ def of_symbol(name: str, machine: Machine = Machine.X86_64, torch: str | None = 
             "  a function of the C++ runtime: the libstdc++.so.6 that is loaded is older than the one it was built with"
         )
         return KnownName(lines=(*first, line), cause="symbol-version-not-found")
-    return KnownName(lines=(*first, "  in no torch inside abiscan: a library is not linked, or not loaded"))
+    line = "  in no torch inside abiscan: a library is not linked, or not loaded"
+    return KnownName(lines=(*first, line), is_foreign=True)
 
 
 def _of_torch_symbol(

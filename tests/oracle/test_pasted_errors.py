@@ -142,3 +142,23 @@ def test_torch_that_does_not_load_itself_is_not_blamed_on_a_package() -> None:
 
     assert any(line.startswith("fix: it is torch itself that does not load") for line in lines)
     assert "next: abiscan doctor" in lines
+
+
+def test_a_name_on_macos_is_not_said_to_be_in_no_release() -> None:
+    # pytorch/text#1988: at::_ops::empty_memory_format::call is in these releases, but int64_t is mangled as x there.
+    symbol = "__ZN2at4_ops19empty_memory_format4callEN3c108ArrayRefIxEENS2_8optionalINS2_10ScalarTypeEEE"
+    lines = answer(f"OSError: dlopen(/a/libtorchtext.so, 0x0006): Symbol not found: {symbol}").lines
+
+    assert not any("not in torch" in line for line in lines)
+    assert any("on macOS" in line for line in lines)
+
+
+def test_a_function_of_the_package_itself_is_not_looked_for_in_torch() -> None:
+    # fundamentalvision/Deformable-DETR: a build without the sources for CUDA.
+    symbol = "_Z27ms_deform_attn_cuda_forwardRKN2at6TensorES2_S2_S2_S2_i"
+    found = answer(
+        f"ImportError: MultiScaleDeformableAttention.cpython-38-x86_64-linux-gnu.so: undefined symbol: {symbol}"
+    )
+
+    assert found.cause == "undefined-symbol"
+    assert any(line.startswith("fix: the name is the package's own") for line in found.lines)
