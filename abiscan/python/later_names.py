@@ -8,6 +8,7 @@ knows that the name may be missing.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
-from abiscan.python.nodes import child_nodes, walk
+from abiscan.python.nodes import TryStar, child_nodes, walk
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import TorchNames, is_core
 from abiscan.regex import regex
@@ -37,12 +38,16 @@ _GUARDING: Final = regex(
 """What is in the words of conditions, of functions and of decorators that may ask which torch it is."""
 _OF_VERSION: Final = regex(r"torch|\W*\d+\.\d+.*")
 """A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
+_LOOKS_UP: Final = regex(rb"(?:has|get|set)attr\(\s*(?:torch|F|nn|\w*module\w*)\b")
+"""What a source has that looks names up in torch, or in modules."""
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention a function, in bytes."""
 _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset"})
+_CATCHING_ALL: Final = frozenset({"AttributeError", "Exception", "BaseException"})
+_CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _TESTS = (ast.If, ast.IfExp, ast.While)
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -88,10 +93,14 @@ def later_uses(code: PythonCode, names: TorchNames) -> tuple[LaterUse, ...]:
     attributes = {mention.use.name for mention in mentions if mention.guarded}
     open_uses = [mention for mention in mentions if not mention.guarded and mention.use.name not in attributes]
     open_uses = [mention for mention in open_uses if not _is_known(code, mention.use.name.rpartition(".")[2])]
-    if not open_uses:
-        return ()
-    callers = _Callers(code, open_uses)
-    return tuple(sorted({mention.use for mention in open_uses if not callers.guard(mention)}))
+    # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
+    # hide the others.
+    unguarded: set[LaterUse] = set()
+    for plain in (False, True):
+        mentions = [mention for mention in open_uses if _is_plain(mention.use.name.rpartition(".")[2]) is plain]
+        callers = _Callers(code, mentions) if mentions else None
+        unguarded.update(mention.use for mention in mentions if callers and not callers.guard(mention))
+    return tuple(sorted(unguarded))
 
 
 def _lacking_part(names: TorchNames, use: str) -> str | None:
@@ -106,7 +115,15 @@ def _lacking_part(names: TorchNames, use: str) -> str | None:
 def _is_known(code: PythonCode, name: str) -> bool:
     """Whether a package sets a name on something, or has it as a text, which ``hasattr`` takes."""
     quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
-    return code.may_set(name) or any(text in code.source(file) for file in code.sources for text in quoted)
+    sources = [code.source(file) for file in code.sources]
+    # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
+    if _is_plain(name):
+        sources = [source for source in sources if _LOOKS_UP.search(source)]
+    return code.may_set(name) or any(text in source for source in sources for text in quoted)
+
+
+def _is_plain(name: str) -> bool:
+    return name.isalpha() and name.islower()
 
 
 class _Mention(Struct, frozen=True, kw_only=True):
@@ -135,6 +152,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar public: see ``_Mention``
     :ivar nested: see ``_Mention``
     :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
+    :ivar guards_imports: whether an ``ImportError`` is caught, and no ``AttributeError``
     """
 
     origins: tuple[Origins, ...]
@@ -144,6 +162,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     in_function: bool = False
     variants: Mapping[str | None, int] = field(default_factory=dict)
     guarded: bool = False
+    guards_imports: bool = False
 
 
 class _Mentions:
@@ -166,8 +185,25 @@ class _Mentions:
         # A guard that leaves guards all that follows it: ``if not available: return``.
         for statement in statements:
             yield from self._node(statement, scope)
-            if not scope.guarded and _guards_what_follows(statement, scope.parameters):
+            if not scope.guarded and self._guards_what_follows(statement, scope):
                 scope = _guarded(scope)
+
+    def _guards_what_follows(self, statement: ast.stmt, scope: _Scope) -> bool:
+        """Whether the code after a statement may be left out because of it, or because of an import that is caught."""
+        if isinstance(statement, ast.If) and (truth := self._truth(statement.test, scope)) is not None:
+            taken = statement.body if truth else statement.orelse
+            return bool(taken) and isinstance(taken[-1], _EXITS)
+        if scope.guards_imports and isinstance(statement, (ast.Import, ast.ImportFrom)):
+            return not self._surely_succeeds(statement)
+        return _guards_what_follows(statement, scope.parameters)
+
+    def _surely_succeeds(self, node: ast.Import | ast.ImportFrom) -> bool:
+        """Whether an import is one of what this torch has, as far as is known."""
+        if isinstance(node, ast.Import):
+            imported = [alias.name for alias in node.names]
+        else:
+            imported = [f"{'.' * node.level}{node.module}.{alias.name}" for alias in node.names]
+        return all(name.partition(".")[0] == "torch" and _lacking_part(self._names, name) is None for name in imported)
 
     def _node(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
         if isinstance(node, _FUNCTIONS):
@@ -191,8 +227,12 @@ class _Mentions:
         inside = _guarded(scope) if _decides(node, scope.parameters) else scope
         if isinstance(node, _TESTS):
             yield from self._node(node.test, scope)
-            for part in (node.body, node.orelse):
-                yield from self._body(part, inside) if isinstance(part, list) else self._node(part, inside)
+            truth = self._truth(node.test, scope)
+            for part, runs in ((node.body, truth), (node.orelse, None if truth is None else not truth)):
+                around = inside if runs is None else scope if runs else _guarded(scope)
+                yield from self._body(part, around) if isinstance(part, list) else self._node(part, around)
+        elif isinstance(node, (ast.Try, TryStar)):
+            yield from self._try(node, scope)
         elif isinstance(node, ast.BoolOp):
             for value in node.values:
                 yield from self._node(value, scope)
@@ -206,6 +246,50 @@ class _Mentions:
             yield from self._body([*node.body, *node.orelse], scope)
         else:
             yield from self._list_parts(node, inside)
+
+    def _try(self, node: ast.Try, scope: _Scope) -> Iterator[_Mention]:
+        caught = {name for handler in node.handlers for name in _caught_by(handler)}
+        body = replace(
+            scope,
+            guarded=scope.guarded or bool(caught & _CATCHING_ALL),
+            guards_imports=scope.guards_imports or bool(caught & _CATCHING_IMPORTS),
+        )
+        yield from self._body(node.body, body)
+        for handler in node.handlers:
+            yield from self._body(handler.body, _guarded(scope))
+        yield from self._body(node.orelse, _guarded(scope) if node.handlers else scope)
+        yield from self._body(node.finalbody, scope)
+
+    def _truth(self, test: ast.expr, scope: _Scope) -> bool | None:
+        """Whether a condition holds in this torch that asks whether a module of it has a name; None for all others."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self._truth(test.operand, scope)
+            return None if inner is None else not inner
+        if _is_type_checking(test):
+            return False
+        if not (isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "hasattr"):
+            return None
+        owner = self._full_name(test.args[0], scope)[1] if len(test.args) == 2 else None
+        name = test.args[1].value if owner and isinstance(test.args[1], ast.Constant) else None
+        if owner is None or not isinstance(name, str) or not name.isidentifier():
+            return None
+        full = f"{owner}.{name}"
+        lacking = _lacking_part(self._names, full)
+        if lacking is not None:
+            return None if lacking.split(".")[1] in _OF_DEVICES or len(lacking) < len(full) else False
+        return True if self._names.has(owner, name) else None
+
+    def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, str | None, str | None]:
+        """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return node, None, None
+        name = node.id
+        origin = next((names[name] for names in scope.origins if name in names), None)
+        return node, None if origin is None else ".".join([origin, *reversed(parts)]), origin
 
     def _list_parts(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
         for part in child_nodes(node):
@@ -239,17 +323,10 @@ class _Mentions:
                 yield from self._mention(f"{module}.{alias.name}", module, node.lineno, scope, how="from")
 
     def _attribute(self, node: ast.Attribute, scope: _Scope) -> Iterator[_Mention]:
-        parts: list[str] = []
-        value: ast.expr = node
-        while isinstance(value, ast.Attribute):
-            parts.append(value.attr)
-            value = value.value
+        value, full, origin = self._full_name(node, scope)
         if not isinstance(value, ast.Name):
             yield from self._node(value, scope)
-            return
-        origin = next((names[value.id] for names in scope.origins if value.id in names), None)
-        if origin is not None and isinstance(node.ctx, ast.Load):
-            full = ".".join([origin, *reversed(parts)])
+        elif full is not None and origin is not None and isinstance(node.ctx, ast.Load):
             yield from self._mention(full, origin, node.lineno, scope, how="attribute")
 
     def _mention(self, full: str, origin: str, line: int, scope: _Scope, *, how: str) -> Iterator[_Mention]:
@@ -268,7 +345,8 @@ class _Mentions:
             how = "import"
         function = ".".join([*scope.public, *scope.nested])
         use = LaterUse(name=name, file=self._file, line=line, function=function, how=how)
-        yield _Mention(use=use, guarded=scope.guarded, public=scope.public, nested=scope.nested)
+        guarded = scope.guarded or (scope.guards_imports and how != "attribute")
+        yield _Mention(use=use, guarded=guarded, public=scope.public, nested=scope.nested)
 
 
 # ---- what names stand for
@@ -555,7 +633,18 @@ def _decides(node: ast.AST, parameters: Collection[str]) -> bool:
         return any(_is_guard(value, parameters) for value in node.values[:-1])
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return _are_guarding(node.items)
-    return type(node).__name__ in {"Try", "TryStar", "Match"}
+    if isinstance(node, (ast.Try, TryStar)):
+        caught = {name for handler in node.handlers for name in _caught_by(handler)}
+        return not caught.isdisjoint(_CATCHING_ALL | _CATCHING_IMPORTS)
+    return isinstance(node, ast.Match)
+
+
+def _caught_by(handler: ast.ExceptHandler) -> Iterator[str]:
+    """Yield the names of the exceptions that a handler catches; of one that Python does not have, ``Exception``."""
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    for node in types:
+        cls = getattr(builtins, node.id, None) if isinstance(node, ast.Name) else None
+        yield cls.__name__ if isinstance(cls, type) and issubclass(cls, BaseException) else "Exception"
 
 
 def _is_type_checking(test: ast.expr) -> bool:

@@ -26,6 +26,8 @@ def names_in(body: str, release: str = "2.13.0") -> list[tuple[str, int, str]]:
 
 GONE = "torch.autograd.profiler.format_time"
 """A function that was there up to 1.9.1; a running torch 2.13.0 has none (``tests/oracle/test_torch_names.py``)."""
+WORD = "torch.autograd.function.traceable"
+"""Another one, whose name is a word: ``hasattr`` of torch 2.13.0 says no."""
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,25 @@ GONE = "torch.autograd.profiler.format_time"
         ("def f():\n\n    from torch._six import inf", "torch._six", "import"),
         (f"import torch\ndef f(x, y):\n    return {GONE}(x) if y == 'text' else x", GONE, "attribute"),
         (f"import torch\ndef f(x): return {GONE}(x) if x.dim() == 2 else x\n", GONE, "attribute"),
+        # What catches an ImportError, or an error of another kind, does not catch an AttributeError.
+        (f"try:\n  import torch\n  x = {GONE}\nexcept ImportError:\n  x = None", GONE, "attribute"),
+        (f"import torch\ndef f(x):\n  try: return {GONE}(x)\n  except (ValueError, KeyError): pass", GONE, "attribute"),
+        (f"import torch\ndef f(x):\n  try: return {GONE}(x)\n  finally: pass", GONE, "attribute"),
+        (
+            f"import torch\ndef f(x):\n  {GONE}\ndef g(x):\n  try: return f(x)\n  except ValueError: pass",
+            GONE,
+            "attribute",
+        ),
+        # The module around is there, and so is the other name, so the condition holds.
+        (f"import torch\ndef f(x):\n  if hasattr(torch.autograd, 'profiler'): return {GONE}(x)", GONE, "attribute"),
+        (
+            f"import torch\ndef f(x):\n  if not hasattr(torch.autograd, 'profiler'): return x\n  {GONE}",
+            GONE,
+            "attribute",
+        ),
+        (f"import torch\nfrom typing import TYPE_CHECKING\nif not TYPE_CHECKING:\n  x = {GONE}", GONE, "attribute"),
+        # A plain word may be a text for any reason.
+        (f"import torch\nkind = 'traceable'\ndef f(x): return {WORD}(x)\n", WORD, "attribute"),
     ],
 )
 def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> None:
@@ -57,6 +78,18 @@ CALL = f"    return {GONE}(x)"
     [
         f"import torch\ndef f(x):\n    if hasattr(torch, 'y'):\n    {CALL}",
         f"import torch\ndef f(x):\n    try:\n    {CALL}\n    except AttributeError:\n        return x",
+        f"import torch\ndef f(x):\n    try:\n    {CALL}\n    except (ImportError, Exception):\n        return x",
+        f"import torch\ntry:\n  import other\n  x = {GONE}\nexcept ImportError:\n  x = None",
+        f"import torch\ntry:\n  import torch._six\n  x = {GONE}\nexcept ImportError:\n  x = None",
+        f"import torch\ntry:\n  import torch.fx\nexcept ImportError:\n  x = {GONE}",
+        "def f():\n  try:\n    from torch._six import inf\n  except ImportError:\n    inf = 1",
+        f"import torch\ndef f(x):\n  if hasattr(torch.autograd, 'profiler'): return x\n  {GONE}",
+        f"import torch\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n  x = {GONE}",
+        f"import torch\nnames = ['traceable']\nold = getattr(torch.fft, names[0])\ndef f(x):\n  return {WORD}(x)",
+        f"import torch\nfrom packaging.version import parse as p\nif p(torch.__version__) < p('2'): {GONE}",
+        f"import torch\ndef f(x):\n  if tuple(map(int, torch.__version__.split('.')[:2])) < (1, 10): {GONE}",
+        f"import torch\ndef f(x):\n  if not is_torch_greater_or_equal('1.10'): {GONE}",
+        f"import torch\nOLD = is_before('2')\ndef f(x):\n  return {GONE} if OLD else x",
         f"import torch\ndef f(x):\n    if NEW:\n        return x\n{CALL}",
         f"import torch\ndef f(x):\n    check_torch('2.0')\n{CALL}",
         f"import torch\ndef f(x):\n    assert torch.__version__ < '2'\n{CALL}",
