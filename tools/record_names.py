@@ -15,11 +15,12 @@ import ast
 import contextlib
 import functools
 import hashlib
+import itertools
 import multiprocessing
 import sys
 import tempfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +65,7 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     functions = stubs.get("torch/_C/_VariableFunctions.pyi")
     if functions is not None:
         names[FUNCTIONS] = {".", *(node.name for node in functions.body if isinstance(node, ast.FunctionDef))}
+    names[embedded_names.UNLOADED] = known.keys() - _reached(known, sources)
     for loaded in _loaded(known):
         parent, _, name = loaded.rpartition(".")
         if parent in names:
@@ -117,8 +119,12 @@ def _parsed(sources: Mapping[str, tuple[bytes, bool]], module: str) -> tuple[ast
     return None if source is None else (ast.parse(source), is_package)
 
 
+def _is_test(module: str) -> bool:
+    return module.startswith(_TESTS)
+
+
 def _read_module(module: str, source: bytes, is_package: bool) -> ModuleNames:  # noqa: FBT001
-    if module.startswith(_TESTS) and not is_package:
+    if _is_test(module) and not is_package:
         return ModuleNames(is_open=True, makes_modules=True)
     return _cached(module, hashlib.sha256(source).digest(), is_package, _Bytes(source))
 
@@ -160,24 +166,34 @@ def _declared(tree: ast.Module) -> Iterator[str]:
 
 def _loaded(known: Mapping[str, ModuleNames]) -> set[str]:
     """The modules that ``import torch`` surely imports, by the imports that stand outside of conditions."""
-    loaded: set[str] = set()
+    return _closure(known, lambda module: known[module].loads)
+
+
+def _reached(known: Mapping[str, ModuleNames], sources: Mapping[str, tuple[bytes, bool]]) -> set[str]:
+    """The modules that may be imported by what ``import torch`` imports, or by any function there.
+
+    What is called while a package is imported is not known, so all functions count.
+    """
+
+    def imports(module: str) -> set[str]:
+        # Of torch's own tests, only those are parsed that something else imports.
+        source, is_package = sources[module]
+        own = names_of(source, module, is_package=is_package) if _is_test(module) else known[module]
+        return own.imports
+
+    return _closure(known, imports)
+
+
+def _closure(known: Collection[str], imports: Callable[[str], Iterable[str]]) -> set[str]:
+    """The modules that ``import torch`` imports, by what each of them does; a module needs those around it."""
+    closure: set[str] = set()
     waiting = ["torch"]
     while waiting:
-        name = waiting.pop()
-        parents = [name[: end if end > 0 else len(name)] for end in _dots(name)]
-        for module in parents:
-            if module in known and module not in loaded:
-                loaded.add(module)
-                waiting.extend(known[module].loads)
-    return loaded
-
-
-def _dots(name: str) -> Iterator[int]:
-    position = name.find(".")
-    while position >= 0:
-        yield position
-        position = name.find(".", position + 1)
-    yield -1
+        for module in itertools.accumulate(waiting.pop().split("."), "{}.{}".format):
+            if module in known and module not in closure:
+                closure.add(module)
+                waiting.extend(imports(module))
+    return closure
 
 
 # ---- the data

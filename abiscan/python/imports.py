@@ -428,7 +428,7 @@ class PythonInterpreter(Calls):
             self._raise_if_broken(f"{full}.{name}")
         if knows_names and torch_module.surely_lacks(self, full, name):
             raise torch_module.cannot_import(self, full, name)
-        if f"{full}.{name}" in MODELS:
+        if f"{full}.{name}" in MODELS or (knows_names and torch_module.surely_unloaded(self, f"{full}.{name}")):
             return self.import_module(f"{full}.{name}")
         if not knows_names and self.library.installed_has(full, name) is False and not self._is_made(full):
             source = self.library.surroundings.source(full)

@@ -111,6 +111,7 @@ class PythonCode(Struct, dict=True):
     _using_any: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
+    _may_import: dict[str, bool] = field(default_factory=dict)
 
     # ---- modules by name
 
@@ -477,6 +478,22 @@ class PythonCode(Struct, dict=True):
             self._may_set[name] = any(not _is_in_annotation(match) for match in matches)
         return self._may_set[name]
 
+    def may_import(self, name: str) -> bool:
+        """Whether code of the package may import a module of others: anywhere, or by its name as a text."""
+        if name not in self._may_import:
+            word = name.rpartition(".")[2].encode()
+            self._may_import[name] = any(
+                self._source_may_import(path, name) for path in self.sources if word in self.source(path)
+            )
+        return self._may_import[name]
+
+    def _source_may_import(self, path: str, name: str) -> bool:
+        outline = self.outline(path)
+        lines = (*outline.imports, *outline.imports_in_functions)
+        if any(f"{taken}.".startswith(f"{name}.") for line in lines for taken in _imported_by(line)):
+            return True
+        return any(text.encode() in self.source(path) for text in (f'"{name}', f"'{name}"))
+
     def may_make_module(self, name: str) -> bool:
         """Whether code of the package may put a module of that name into ``sys.modules``: its last part is a text."""
         written = re.compile(rb"""["'.]%s["']""" % re.escape(name.rpartition(".")[2].encode()))
@@ -602,6 +619,12 @@ def annotations_of(node: ast.AST) -> Iterator[ast.expr]:
                 yield parameter.annotation
         if node.returns is not None:
             yield node.returns
+
+
+def _imported_by(line: ImportLine) -> Iterator[str]:
+    """Yield the modules that an import may import."""
+    yield line.module
+    yield from (f"{line.module}.{name}" for name in line.names)
 
 
 def _is_in_annotation(match: re.Match[bytes]) -> bool:

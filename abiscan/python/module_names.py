@@ -16,6 +16,7 @@ from abiscan.python.written import write_expression
 from abiscan.regex import regex
 
 _NAME: Final = regex(r"[A-Za-z_]\w*")
+_DOTTED: Final = regex(r"\.*[A-Za-z_]\w*(\.\w+)*")
 _NAMESPACES: Final = frozenset({"globals", "vars", "locals"})
 _SHORTEST_PREFIX: Final = 3
 _MAKES_MODULES: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
@@ -30,6 +31,7 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     :ivar perhaps: those that are bound on some paths; one that ends in ``*`` stands for all that begin so
     :ivar stars: the modules (of a class, its bases) whose names it has, too
     :ivar loads: the modules that are surely imported
+    :ivar imports: the modules that any of its code may import, in functions too; names in modules among them
     :ivar is_package: whether other modules are in it
     :ivar is_open: whether it may have any other name
     :ivar makes_modules: whether it may make submodules without files
@@ -44,6 +46,7 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     perhaps: set[str] = field(default_factory=set)
     stars: set[str] = field(default_factory=set)
     loads: set[str] = field(default_factory=set)
+    imports: set[str] = field(default_factory=set)
     is_package: bool = False
     is_open: bool = False
     makes_modules: bool = False
@@ -72,6 +75,7 @@ def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:
     names.there, names.perhaps, names.is_package = there, perhaps - there, is_package
     _look_inside(tree, nodes, names, module)
     _describe_functions(tree.body, names, body.package)
+    _note_imports(nodes, names, body.package)
     _note_made_modules(source, nodes, names, module)
     if module == "torch":
         _note_core(nodes, names)
@@ -85,6 +89,18 @@ def _note_made_modules(source: bytes, nodes: Sequence[ast.AST], names: ModuleNam
     if by_text:
         texts, prefixes = _texts_in(nodes)
         names.perhaps |= (texts | prefixes | {match[2].decode() for match in by_text if match[2]}) - names.there
+
+
+def _note_imports(nodes: Sequence[ast.AST], names: ModuleNames, package: str) -> None:
+    """Note what the code may import. ``import_module``, ``__getattr__`` and ``__all__`` may get any text."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names.imports |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute_name(package, "." * node.level + (node.module or "")) or ""
+            names.imports |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
+            names.imports |= {node.value, f"{package}.{node.value.lstrip('.')}"}
 
 
 def _note_core(nodes: Sequence[ast.AST], names: ModuleNames) -> None:

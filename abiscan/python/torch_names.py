@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct, field
@@ -39,6 +40,10 @@ class NameSource(Protocol):
         """Whether a module has a folder."""
         ...
 
+    def is_unloaded(self, name: str) -> bool:
+        """Whether nothing that ``import torch`` imports may import a module, not even a function there."""
+        ...
+
     def mentions(self, owner: str, name: str) -> bool:
         """Whether a quick look at a module is enough to tell that it may have a name."""
         ...
@@ -68,6 +73,10 @@ class UsesOfTorch(Protocol):
         """Whether a source uses one of some names as it is imported, itself or by the functions that it calls."""
         ...
 
+    def may_import(self, name: str) -> bool:
+        """Whether a source may import a module of torch."""
+        ...
+
     def torch_calls(self, path: str) -> tuple[tuple[str, frozenset[str]], ...]:
         """Return the functions that a source may call with keywords, outside of functions."""
         ...
@@ -86,6 +95,7 @@ class TorchNames(Struct):
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
+    _in_unloaded: dict[frozenset[str], Mapping[str, str]] = field(default_factory=dict)
 
     def has_module(self, name: str) -> bool | None:
         """Whether a module is there. One that is may still raise as it is imported."""
@@ -123,6 +133,23 @@ class TorchNames(Struct):
         """Whether a module is one that has others in it."""
         return self.source.is_package(name)
 
+    def is_unloaded(self, name: str) -> bool:
+        """Whether a module is certainly no attribute of the one around it before other code than torch's imports it."""
+        owner, _, last = name.rpartition(".")
+        if not self.source.is_unloaded(name) or self.source.is_patched(last):
+            return False
+        around = self.source.module(owner)
+        if around is None or around.is_open or last in around.there | around.perhaps:
+            return False
+        return not last.startswith(around.prefixes) and all(self._of_star(star, last) is False for star in around.stars)
+
+    def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:
+        """Return those of some dotted names that are, or are in, modules which ``import torch`` does not import."""
+        if uses not in self._in_unloaded:
+            modules = {use: next(filter(self.source.is_unloaded, _list_prefixes(use)), None) for use in sorted(uses)}
+            self._in_unloaded[uses] = {use: module for use, module in modules.items() if module is not None}
+        return self._in_unloaded[uses]
+
     def lacking(self, uses: frozenset[str]) -> tuple[str, ...]:
         """Return those of some dotted names (``torch.nn.Nope``) that are certainly not there."""
         if uses not in self._lacking:
@@ -150,8 +177,10 @@ class TorchNames(Struct):
         return not keywords <= {parameter.rstrip("=") for parameter in parameters.split(",")}
 
     def misses(self, code: UsesOfTorch, file: str) -> bool:
-        """Whether a source seems to use, as it is imported, a name that is not there, or a keyword."""
-        return code.uses_any_at_import(file, self.lacking(code.all_torch_uses)) or any(
+        """Whether a source seems to use, as it is imported, a name that may not be there, or a keyword."""
+        uses = code.all_torch_uses
+        unloaded = tuple(use for use, module in self.in_unloaded(uses).items() if not code.may_import(module))
+        return code.uses_any_at_import(file, self.lacking(uses) + unloaded) or any(
             self.refuses(function, keywords) for function, keywords in code.torch_calls(file)
         )
 
@@ -212,6 +241,11 @@ class TorchNames(Struct):
         answer = self.has(star, name)
         # What a star brings of other modules may be limited by __all__.
         return None if answer and (name.startswith("_") or not is_core(star)) else answer
+
+
+def _list_prefixes(name: str) -> Iterator[str]:
+    """Return a dotted name up to each of its parts."""
+    return itertools.accumulate(name.split("."), "{}.{}".format)
 
 
 def is_core(module: str) -> bool:

@@ -20,6 +20,8 @@ from abiscan.torches.release_sets import COMPILED, ReleaseSets
 
 SOURCES: Final = "=sources"
 """The entry that has the digest of all Python files of a release: see ``digest_of``."""
+UNLOADED: Final = "=unloaded"
+"""The entry that has the modules which no code imports that ``import torch`` imports, and no function there."""
 _OF_BUILD: Final = "torch/version.py"
 
 
@@ -91,6 +93,10 @@ class _Release:
     def is_module(self, name: str) -> bool:
         """Whether it is a file."""
         return bool(self._sets.with_module(name) & self._bit)
+
+    def is_unloaded(self, name: str) -> bool:
+        """Whether nothing that ``import torch`` imports may import it."""
+        return bool(table().columns_with(UNLOADED, name) & self._bit)
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""

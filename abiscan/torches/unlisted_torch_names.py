@@ -102,6 +102,10 @@ class _Folder:
         base = self._module_path(name)
         return base is not None and observed_fs.is_dir(base)
 
+    def is_unloaded(self, name: str) -> bool:  # noqa: ARG002 - of a release that is embedded, the table tells
+        """Say nothing: all sources would have to be parsed."""
+        return False
+
     def mentions(self, owner: str, name: str) -> bool:
         """Whether the name is a word of the source, or declared for what is compiled."""
         if owner in CLASSES:
@@ -220,6 +224,10 @@ class _ReleaseFiles:
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""
         return self._release.is_package(name) or self._own.is_package(name)
+
+    def is_unloaded(self, name: str) -> bool:
+        """Whether nothing that ``import torch`` imports may import it."""
+        return self._release.is_unloaded(name)
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library of this build ends in it, or a build of the release has it."""

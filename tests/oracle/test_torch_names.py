@@ -228,6 +228,13 @@ AT_IMPORT: Final = {
     "option_set": "import torch._inductor.config as c\nc.c_shim_version = 1",
     "option_there": "import torch._dynamo\ntorch._dynamo.config.verbose = True\ntorch._dynamo.config.patch",
     "part_of_what_moved": "from torch.distributed._tensor.ops.utils import x",
+    "not_imported": "import torch\ntorch.cuda.comm",
+    "not_imported_deeper": "from torch import nn\nimport json\nX = nn.utils.prune.l1_unstructured",
+    "not_imported_annotation": "import torch\ndef f(x: torch.utils.benchmark.Timer): ...",
+    "not_imported_asked_for": "import torch\nassert not hasattr(torch.quantization, 'quantize_fx')",
+    "imported_as_a_name": "import torch\nfrom torch.utils import benchmark\ntorch.utils.benchmark.Timer",
+    "imported_in_a_function": "import torch\ndef g():\n    import torch.cuda.comm\ng()\ntorch.cuda.comm.broadcast",
+    "imported_by_torch": "import torch\ntorch.utils.data.DataLoader, torch.optim.lr_scheduler, torch.profiler.profile",
     "made_for_what_moved": "import torch.distributed._tensor.device_mesh\nfrom torch.distributed._tensor import Shard",
 }
 
@@ -242,6 +249,20 @@ def test_a_module_of_a_package_raises_what_python_raises(source: str, torch_name
     )
 
     assert predicted == python_raises(__init__=package, sub=source)
+
+
+_HAS_ATTRIBUTES: Final = """
+import json, sys, torch
+parts = [name.rpartition(".") for name in sys.argv[1:]]
+print(json.dumps([f"{a}.{b}" for a, _, b in parts if a in sys.modules and hasattr(sys.modules[a], b)]))
+"""
+
+
+def test_what_import_torch_does_not_import(names: TorchNames) -> None:
+    unloaded = [name for name in embedded_names.table().marks_of(embedded_names.UNLOADED) if names.is_unloaded(name)]
+
+    assert len(unloaded) > 100
+    assert json.loads(live_torch.run(_HAS_ATTRIBUTES, *unloaded, check=True).stdout) == []
 
 
 KEYWORDS: Final = {

@@ -22,6 +22,11 @@ _ADDS_TO_TORCH: Final = regex(r"torch|apex|optree|functorch|flash|triton")
 """What is in the names of packages that may add names of their own to torch: none that some release of torch has."""
 _ADDS_NOTHING: Final = frozenset({"torchaudio", "torchdata", "torchmetrics", "torchtext", "torchvision"})
 """Packages with such a name whose sources set no name of torch."""
+_WITHOUT_TORCH: Final = frozenset(
+    {"PIL", "attr", "attrs", "click", "filelock", "fsspec", "jinja2", "networkx", "numpy", "packaging", "pkg_resources"}
+    | {"psutil", "requests", "setuptools", "six", "sympy", "tqdm", "typing_extensions", "yaml"}
+)
+"""Packages whose import does not import torch."""
 
 
 def lacks(cls: type[BaseException], text: object, /, **attributes: object) -> Thrown:
@@ -64,13 +69,16 @@ class TorchModule(Modelled):
             return TorchClass(full)
         if full not in machine.modules and not is_module(machine, full):
             return NotKnown(full)
+        if name not in self._put and surely_unloaded(machine, full):
+            raise lacks(AttributeError, missing_name(machine, self.name, name))
         return machine.modules.setdefault(full, TorchModule(full))
 
     def has(self, machine: PythonMachine, name: str) -> bool | None:
         """Whether it has a name; None if that is not known."""
         if name in self._put or name in self.names:
             return True
-        return has_name(machine, self.name, name)
+        has = has_name(machine, self.name, name)
+        return False if has is None and surely_unloaded(machine, f"{self.name}.{name}") else has
 
     def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name of it; the value counts only for a name that is modelled."""
@@ -114,6 +122,31 @@ def surely_lacks(machine: PythonMachine, owner: str, name: str) -> bool:
         lambda world: world.torch_names is not None and world.torch_names.lacks(owner, name),
     )
     return told is True and (_is_config(machine, owner) or not _may_be_added(machine, owner, name))
+
+
+def surely_unloaded(machine: PythonMachine, name: str) -> bool:
+    """Whether a module of torch is no attribute of the one around it: no code that has run may have imported it."""
+    if name in machine.modules or not _is_unloaded(machine, name):
+        return False
+    owner, _, last = name.rpartition(".")
+    # A package that is not read may import it, and so may another module of torch that ``import torch`` does not.
+    foreign = any(
+        "." not in module
+        and module not in _WITHOUT_TORCH
+        and _is_foreign(machine, module)
+        and standard.has_module(module, Answer.UNKNOWN) is False
+        for module in machine.modules
+    )
+    of_torch = any(module.startswith("torch.") and _is_unloaded(machine, module) for module in machine.modules)
+    return not (foreign or of_torch or _may_be_added(machine, owner, last) or machine.library.may_import(name))
+
+
+def _is_unloaded(machine: PythonMachine, name: str) -> bool:
+    told = machine.world.tells(
+        f"whether nothing of torch imports {name}",
+        lambda world: world.torch_names is not None and world.torch_names.is_unloaded(name),
+    )
+    return told is True
 
 
 def missing_name(machine: PythonMachine, module: str, name: str) -> str:

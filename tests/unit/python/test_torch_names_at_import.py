@@ -147,3 +147,25 @@ def test_an_annotation_with_a_value_sets_nothing(text: str, *, is_set: bool) -> 
     code = PythonCode(PackageFiles(TextSources({"pack/__init__.py": text})), ["pack"], (3, 11))
 
     assert code.may_set("nope") is is_set
+
+
+NOT_IMPORTED = "AttributeError: module 'torch.utils' has no attribute 'benchmark'"
+USE = "torch.utils.benchmark.Timer"
+
+
+@pytest.mark.parametrize(
+    ("code", "release", "text"),
+    [
+        (f"import torch\n{USE}", "2.13.0", NOT_IMPORTED),
+        (f"import torch, numpy\n{USE}", "2.4.1", NOT_IMPORTED),
+        (f"import torch.utils.benchmark\n{USE}", "2.13.0", None),
+        # A package that is not read may import it.
+        (f"import torch, torchvision\n{USE}", "2.13.0", None),
+        (f"import torch\ntorch.utils.benchmark = 1\n{USE}", "2.13.0", None),
+        (f"import torch\nfor name in ['torch.utils.benchmark']:\n    __import__(name)\n{USE}", "2.13.0", None),
+        # torch._inductor, which torch.compile imports, imports it.
+        ("import torch\ntorch.utils.cpp_extension", "2.13.0", None),
+    ],
+)
+def test_a_module_that_nothing_imported_is_no_attribute(code: str, release: str, text: str | None) -> None:
+    assert raised(code, release) == text
