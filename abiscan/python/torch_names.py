@@ -86,11 +86,13 @@ class TorchNames(Struct):
     """The names of one torch. Each answer may be None, for not known; no is only what is certain.
 
     :ivar was_there: whether some release of torch certainly has a dotted name
+    :ivar was_compiled: whether compiled code of some release seems to have given a class, or ``torch``, a name
     :ivar is_written: whether a dotted name is that of a module in Python of some release, and of nothing compiled
     """
 
     source: NameSource
     was_there: Callable[[str], bool]
+    was_compiled: Callable[[str], bool]
     is_written: Callable[[str], bool]
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)

@@ -28,7 +28,7 @@ _OF_BUILD: Final = "torch/version.py"
 @functools.lru_cache(maxsize=4)
 def names(release: str) -> TorchNames | None:
     """Return the names of an embedded release (``2.13.0``); None if it is not embedded."""
-    return TorchNames(source_of(release), was_there, is_written) if release in table().numbers else None
+    return TorchNames(source_of(release), was_there, was_compiled, is_written) if release in table().numbers else None
 
 
 def releases() -> tuple[str, ...]:
@@ -52,6 +52,15 @@ def was_there(name: str) -> bool:
     # Of the stars, only those of what is compiled bring names for certain.
     stars = (mark[1:] for mark in marks if mark[0] == "*" and is_core(mark[1:]))
     return any(was_there(f"{star}.{last}") for star in stars)
+
+
+def was_compiled(name: str) -> bool:
+    """Whether the library of some embedded release has the last part of a name as a text: a class of it, or ``torch``,
+    may have had that name. A plain word may be a text for any reason, so it does not count.
+    """
+    owner, _, last = name.rpartition(".")
+    may_be_compiled = owner == "torch" or owner in CLASSES
+    return may_be_compiled and "_" in last and bool(table().columns_with(f"{COMPILED}{last[-2:]}", last))
 
 
 def is_written(name: str) -> bool:

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.skipif(
     RELEASE not in embedded_names.releases(), reason="needs a torch whose release is embedded"
 )
 
+_OF_RELEASES: Final = embedded_names.was_there, embedded_names.was_compiled, embedded_names.is_written
 _MODULES: Final = """
 import importlib, json, sys, types
 for name in sys.argv[1:]:
@@ -69,7 +70,7 @@ def test_no_name_is_lacking_that_is_there(modules: dict[str, list[str]], names: 
 
 
 def test_the_files_on_disk_say_the_same(modules: dict[str, list[str]], folder: Path) -> None:
-    own = TorchNames(unlisted_torch_names._Folder(folder), embedded_names.was_there, embedded_names.is_written)
+    own = TorchNames(unlisted_torch_names._Folder(folder), *_OF_RELEASES)
     some = ("torch", "torch.library", "torch.nn", "torch.nn.functional", "torch.cuda", "torch._C", "torch.amp")
 
     assert not [(module, name) for module in some for name in modules[module] if own.lacks(module, name)]

@@ -220,10 +220,14 @@ def loads_backends(world: World) -> bool:
 
 
 def _is_of_torch(machine: PythonMachine, owner: str, name: str) -> bool:
-    """Whether some release of torch has a name: other packages give it names of their own."""
+    """Whether some release of torch has, or may have, a name: other packages give it names of their own."""
+    full = f"{owner}.{name}"
     told = machine.world.tells(
-        f"whether some release has {owner}.{name}",
-        lambda world: world.torch_names is not None and world.torch_names.was_there(f"{owner}.{name}"),
+        f"whether some release has {full}",
+        lambda world: (
+            world.torch_names is not None
+            and (world.torch_names.was_there(full) or world.torch_names.was_compiled(full))
+        ),
     )
     return told is True
 

@@ -169,3 +169,17 @@ USE = "torch.utils.benchmark.Timer"
 )
 def test_a_module_that_nothing_imported_is_no_attribute(code: str, release: str, text: str | None) -> None:
     assert raised(code, release) == text
+
+
+@pytest.mark.parametrize(
+    ("use", "release", "text"),
+    [
+        # Both are methods of torch 2.12.1, and not of 2.13.0; the first is compiled.
+        ("torch.Tensor.align_as", "2.13.0", "AttributeError: type object 'Tensor' has no attribute 'align_as'"),
+        ("torch.Tensor.align_to", "2.13.0", "AttributeError: type object 'Tensor' has no attribute 'align_to'"),
+        ("torch.Tensor.align_as", "2.12.1", None),
+        ("torch.Tensor.nope_of_optree", "2.13.0", None),
+    ],
+)
+def test_a_package_that_may_bring_names_brings_none_that_torch_had(use: str, release: str, text: str | None) -> None:
+    assert raised(f"import optree, torch\n{use}", release) == text
