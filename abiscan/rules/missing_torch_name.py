@@ -12,9 +12,10 @@ rule is silent.
 `hasattr(torch.amp, "custom_bwd")`.
 
 **Limits.** A use does not count if a condition that may depend on the version of torch stands around it, before it or
-at its callers, if the package sets the name or has it as a text, in tests, for devices that other packages add, and
-where it is not certain what a name stands for. Attributes of objects are not looked at, and of classes only those of
-the ones that extensions derive from or patch, such as `torch.Tensor`. So silence proves nothing.
+at its callers, if the package sets the name or has it as a text (a plain word only where it looks names of torch up),
+in tests, for devices that other packages add, and where it is not certain what a name stands for. Attributes of
+objects are not looked at, and of classes only those of the ones that extensions derive from or patch, such as
+`torch.Tensor`. So silence proves nothing.
 
 **Example.** `torch.autograd.profiler.format_time is missing in torch 2.13.0: monai uses it in 1 function`
 """
