@@ -86,14 +86,14 @@ class Match(Struct, frozen=True, kw_only=True):
 
     :ivar text: what is there of it, in one line
     :ivar values: the names in it
-    :ivar object: the base name of the file that the loader names before it
-    :ivar path: the path of that file
+    :ivar start: where its line begins
+    :ivar path: the file that the loader names before it
     """
 
     cause: ErrorCause
     text: str
     values: Mapping[str, str]
-    object: str | None = None
+    start: int
     path: str | None = None
 
 
@@ -115,11 +115,13 @@ class PastedText(Struct, frozen=True, kw_only=True):
 def read(text: str) -> PastedText:
     """Read what somebody pastes."""
     text = _MARGIN.sub("", text[-MOST_READ:].translate(_QUOTES))
-    matches = sorted(_find_all(text), key=lambda found: found[0])
-    match = matches[0][1] if matches else None
-    last = _last_exception(text)
-    # A warning above an error that is not known explains nothing.
-    if match and match.cause.warns and last and last.partition(":")[2].strip() and not _is_known(last):
+    match, last = next(_find_all(text), None), _last_exception(text)
+    # What was only logged before an error that is not known explains nothing, nor does a warning anywhere. The loaders
+    # of models put a traceback into their own messages.
+    is_aside = match is not None and (
+        match.cause.warns or (match.start < text.find(_TRACEBACK) and not match.cause.name.startswith("model-"))
+    )
+    if is_aside and last and last.partition(":")[2].strip() and not _is_known(last):
         match = None
     versions = [version for version in _TORCH.findall(text) if TorchVersion.parse(version)]
     return PastedText(
@@ -131,14 +133,15 @@ def read(text: str) -> PastedText:
 
 
 def _is_known(text: str) -> bool:
-    return any(not match.cause.warns for _, match in _find_all(text))
+    return any(not match.cause.warns for match in _find_all(text))
 
 
-def _find_all(text: str) -> Iterator[tuple[int, Match]]:
-    for rank, (cause, patterns) in enumerate(_compiled()):
+def _find_all(text: str) -> Iterator[Match]:
+    """Yield the texts that are known, those nearest to the cause first."""
+    for cause, patterns in _compiled():
         for pattern in patterns:
             if (found := pattern.search(text)) is not None:
-                yield rank, _make_match(cause, found, text)
+                yield _make_match(cause, found, text)
                 break
 
 
@@ -147,13 +150,12 @@ def _make_match(cause: ErrorCause, found: re.Match[str], text: str) -> Match:
     end = text.find("\n", found.end())
     before = text[start : found.start()]
     file = re.search(r"([^\s:'\"()]*\.(?:so|pyd|dylib|dll)[\w.]*)['\")]?[:,]?[^\n/\\]*$", before)
-    path = file[1] if file else None
     return Match(
         cause=cause,
         text=" ".join(text[start : end if end >= 0 else None].split())[:400],
         values={name: value.strip(" .") for name, value in found.groupdict().items() if value},
-        object=re.split(r"[/\\\]]", path)[-1] if path else None,
-        path=path,
+        start=start,
+        path=file[1] if file else None,
     )
 
 

@@ -104,6 +104,21 @@ def test_a_warning_above_another_error_explains_nothing() -> None:
     assert not answer(numpy + other).recognised
 
 
+def test_what_was_logged_before_another_error_explains_nothing() -> None:
+    logged = (
+        "W tensorflow: Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open "
+    )
+    logged += "shared object file: No such file or directory\n"
+    error = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n'
+
+    assert answer(logged).cause == "missing-library"
+    assert not answer(f"{logged}{error}RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n").recognised
+    known = answer(f"{logged}{error}RuntimeError: operator torchvision::nms does not exist\n")
+    assert known.cause == "missing-library"
+    chained = f"{error}ImportError: {logged}\nDuring handling of the above exception, another exception occurred:\n\n"
+    assert answer(f"{chained}{error}ValueError: it broke\n").cause == "missing-library"
+
+
 def test_what_the_text_names_is_used() -> None:
     text = "torch: 2.3.0\nflash-attn: 2.5.7\nflash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: "
     lines = answer(f"{text}_ZN3c104cuda9SetDeviceEi").lines
