@@ -31,7 +31,7 @@ WRONG: Final = {
     "linkage/scope.py": "from abiscan.rules import RULES",
     "linkage/promises.py": "from abiscan.findings import Finding",
     "extension/built_for.py": "from abiscan.results.check import Result",
-    "rules/advice.py": "from abiscan.pipelines import check",
+    "rules/advice.py": "from abiscan.report import characters",
     "report/markdown.py": "from abiscan.pipelines import matrix",
     "verdict/systems.py": "from abiscan.verdict.judge import Judge",
     "verdict/package_reading.py": "from abiscan.verdict.package import package_result",

@@ -12,7 +12,7 @@ from abiscan.gpu.drivers import Driver
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
-    from abiscan.inputs.target_system import TargetSystem
+    from abiscan.inputs.target_system import LinuxSystem
 
 _CAPABILITY: Final = regex(r"(?:sm_?|compute_?)?([0-9]{1,2})\.?([0-9])[af]?", re.IGNORECASE)
 _GFX: Final = regex(r"gfx[0-9a-f]{3,4}(?::[a-z]+[+-])*", re.IGNORECASE)
@@ -199,4 +199,4 @@ class Hardware(Struct, frozen=True, kw_only=True):
     gpus: tuple[Gpu, ...] = ()
     driver: Driver | None = None
     cpus: tuple[Cpu, ...] = ()
-    system: TargetSystem | None = None
+    system: LinuxSystem | None = None

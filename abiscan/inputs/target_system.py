@@ -41,8 +41,8 @@ _WITH_GLIBC: Final = frozenset(
 )
 
 
-class TargetSystem(Struct, frozen=True, kw_only=True):
-    """A system, as far as ``ld.so`` compares symbol versions with it.
+class LinuxSystem(Struct, frozen=True, kw_only=True):
+    """A system with glibc, as far as ``ld.so`` compares symbol versions with it.
 
     :ivar folder: where its libraries are
     :ivar newest: the highest version that its libraries define, by family: ``{"GLIBC": "2.36"}``
@@ -65,7 +65,7 @@ class TargetSystem(Struct, frozen=True, kw_only=True):
         return newest is not None and version_of(match[2]) > version_of(newest)
 
 
-def target_system(text: str) -> TargetSystem:
+def target_system(text: str) -> LinuxSystem:
     """Return the system with a name, or in a folder.
 
     :raises InputError: there is none, or it has no glibc
@@ -79,7 +79,7 @@ def target_system(text: str) -> TargetSystem:
     match = _MANYLINUX.fullmatch(text)
     if match and _OLDEST <= (minor := int(match[1] or _OLDEST)) <= _NEWEST:
         newest = {**newest_of_manylinux((2, minor)), "GLIBC": f"2.{minor}"}
-        return TargetSystem(name=text, folder="/lib64", newest=newest)
+        return LinuxSystem(name=text, folder="/lib64", newest=newest)
     systems = _list_systems()
     if text in systems:
         return systems[text]
@@ -90,18 +90,18 @@ def target_system(text: str) -> TargetSystem:
 
 
 @functools.cache
-def _list_systems() -> dict[str, TargetSystem]:
+def _list_systems() -> dict[str, LinuxSystem]:
     systems = {}
     text = resources.files("abiscan.inputs").joinpath("data", "systems.txt").read_text("utf-8")
     for line in text.splitlines():
         if line and not line.startswith("#"):
             name, folder, *versions = line.split()
             newest = dict(version.split("_", 1) for version in versions)
-            systems[name] = TargetSystem(name=name, folder=folder, newest=newest)
+            systems[name] = LinuxSystem(name=name, folder=folder, newest=newest)
     return systems
 
 
-def _read_root(root: str) -> TargetSystem:
+def _read_root(root: str) -> LinuxSystem:
     """Read the versions that the libraries below the root of an image define."""
     newest: dict[str, str] = {}
     place = ""
@@ -118,4 +118,4 @@ def _read_root(root: str) -> TargetSystem:
                         newest[match[1]] = match[2]
     if "GLIBC" not in newest:
         raise InputError(root, "has no libc.so.6 of glibc in lib, lib64 or usr", "pass the root folder of an image")
-    return TargetSystem(name=root, folder=place, newest=newest)
+    return LinuxSystem(name=root, folder=place, newest=newest)

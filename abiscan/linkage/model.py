@@ -11,7 +11,7 @@ from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
 from abiscan.cpu.processors import Cpu
 
 if TYPE_CHECKING:
-    from abiscan.inputs.target_system import TargetSystem
+    from abiscan.inputs.target_system import LinuxSystem
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
@@ -63,7 +63,7 @@ class Process(Struct, frozen=True, kw_only=True, eq=False):
     global_scope: tuple[Module, ...] = ()
     names: dict[str, Module] = field(default_factory=dict)
     cpus: tuple[Cpu, ...] = ()
-    system: TargetSystem | None = None
+    system: LinuxSystem | None = None
 
 
 class Absence(enum.Enum):

@@ -45,7 +45,7 @@ from abiscan.torches import embedded
 from abiscan.torches.names import ColumnSymbols, NameTable
 
 if TYPE_CHECKING:
-    from abiscan.inputs.target_system import TargetSystem
+    from abiscan.inputs.target_system import LinuxSystem
 
 PACKED: Final = "DT_RELR without GLIBC_ABI_DT_RELR dependency"
 _PACKING: Final = "GLIBC_ABI_DT_RELR"
@@ -433,7 +433,7 @@ def _check_versions(process: Process, closure: Closure) -> Iterator[tuple[LoadEr
 
 
 def _check_system(
-    system: TargetSystem, module: Module, version: SymbolVersion
+    system: LinuxSystem, module: Module, version: SymbolVersion
 ) -> Iterator[tuple[LoadError, MissingVersion | None]]:
     """Yield the error about one version that a library of a system lacks."""
     if not version.weak and system.lacks(version.file, version.name):

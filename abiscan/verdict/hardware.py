@@ -13,7 +13,7 @@ from abiscan.gpu.drivers import Driver
 from abiscan.words import did_you_mean
 
 if TYPE_CHECKING:
-    from abiscan.inputs.target_system import TargetSystem
+    from abiscan.inputs.target_system import LinuxSystem
 
 NATIVE: Final = "native"
 
@@ -57,7 +57,7 @@ def described(hardware: Hardware) -> dict[str, str | None] | None:
     return {"name": system.name, **{key: system.newest.get(family) for key, family in families.items()}}
 
 
-def _make_system(text: str) -> TargetSystem:
+def _make_system(text: str) -> LinuxSystem:
     from abiscan.inputs.target_system import target_system  # few runs name one
 
     return target_system(text)

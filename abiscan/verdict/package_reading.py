@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
-_ABSENT_MODULE: Final = regex(r"No module named '((\w+)(?:\.\w+)*)'(?:; .*)?")
+_ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
 """What Python says of a module that is not installed."""
 _NOT_FOR_USERS: Final = regex(
     r"_|(tests?|testing|bench(es|marks?|marking)?|examples?|samples?|demos?|docs?|scripts?|tools?|utils|ci|build|setup"
@@ -449,7 +449,7 @@ def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
         return outcome
     # That a module is absent counts where the environment is known to lack it.
     absent = _ABSENT_MODULE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
-    if absent and (surroundings.installed(absent[2]) is False or surroundings.has(absent[1], None) is False):
+    if absent and (surroundings.has(absent[1], None) if absent[2] else surroundings.installed(absent[1])) is False:
         return outcome
     gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
     return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))

@@ -14,7 +14,7 @@ import pytest
 
 import abiscan
 from abiscan.errors import InputError
-from abiscan.inputs.target_system import TargetSystem, target_system
+from abiscan.inputs.target_system import LinuxSystem, target_system
 
 needs_debian_12 = pytest.mark.skipif(
     not Path("/etc/os-release").exists() or 'VERSION_ID="12"' not in Path("/etc/os-release").read_text(),
@@ -67,7 +67,7 @@ def test_what_a_system_lacks_is_said_as_its_loader_does(source: str, words: str,
 def test_the_table_has_what_the_libraries_define() -> None:
     here = target_system("/")
     named = target_system("debian12")
-    assert here == TargetSystem(name="/", folder=named.folder, newest=named.newest)
+    assert here == LinuxSystem(name="/", folder=named.folder, newest=named.newest)
 
 
 @pytest.mark.parametrize(

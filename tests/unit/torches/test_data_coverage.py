@@ -34,6 +34,7 @@ NOT_OF_TORCH = {
     "libstdcxx.txt": "of GCC (tools/record_libstdcxx.py)",
     "limited_api.txt": "of Python (tools/build_tag_promises.py)",
     "manylinux.txt": "of glibc (tools/build_tag_promises.py)",
+    "systems.txt": "of distributions of Linux (tools/build_systems.py)",
 }
 BUILDS = [(full, machine.value) for _, machine, full in embedded.builds()]
 RELEASES = [str(version) for version in embedded.versions()]
