@@ -19,6 +19,7 @@ from abiscan.regex import regex
 _PKG_INFO: Final = "PKG-INFO"
 _PROJECT: Final = ("pyproject.toml", "setup.cfg", "setup.py", _PKG_INFO)
 """The files of which one at least is at the top of every project (PEP 517, PEP 518)."""
+_PACKAGE: Final = regex(r"[^/]+/__init__\.py")
 _BUILDS: Final = ("setup.py", "CMakeLists.txt", "pyproject.toml", "build.py", "_build.py")
 _FOR_TORCH: Final = regex(rb"cpp_extension|CUDAExtension|CppExtension|find_package\s*\(\s*Torch")
 """What a build has in it that compiles an extension of torch."""
@@ -31,14 +32,14 @@ _DAMAGED: Final = (*UNPACKING, tarfile.TarError, EOFError)
 
 
 def of_project(path: Path) -> Package | None:
-    """Return the package whose source code is in a folder; None if that is no project."""
-    if not any(observed_fs.is_file(path / name) for name in _PROJECT):
-        return None
+    """Return the package whose source code is in a folder; None if that is no project and holds no package."""
     names = [
         posixpath.relpath(posixpath.join(folder, name), str(path))
         for folder, _, inside in observed_fs.walk_folder(path)
         for name in inside
     ]
+    if not any(name in _PROJECT or _PACKAGE.fullmatch(name) for name in names):
+        return None
 
     def read(name: str) -> bytes:
         with observed_fs.open_file(path / name) as stream:

@@ -87,6 +87,14 @@ def test_a_folder_of_python_code(tmp_path: Path) -> None:
     assert (judge(target, "2.2.0").verdict.value, judge(target, "2.2.0").conditions) == ("works", ())
 
 
+def test_a_folder_that_holds_a_package(tmp_path: Path) -> None:
+    (tmp_path / "work/pkg").mkdir(parents=True)
+    (tmp_path / "work/pkg/__init__.py").write_text("import torch\ntorch.no_such_name\n")
+    (package,) = abiscan.check(tmp_path / "work", "2.13.0").packages
+    assert package.error
+    assert package.error.message == "module 'torch' has no attribute 'no_such_name'"  # as Python words it
+
+
 def test_an_archive_of_something_else(tmp_path: Path) -> None:
     target = tar(tmp_path / "norse-1.1.0.tar.gz", {"readme.txt": "", "main.c": ""})
     with pytest.raises(InputError, match="is an archive of source code"):
