@@ -2,7 +2,7 @@
 
 **What it finds.** With `--gpu`: operators none of whose kernels have code that the GPU runs. If no operator could be
 connected with its kernels, the whole file. Operators only some of whose kernels lack code are a `note`: they may choose
-another kernel on that GPU.
+another kernel on that GPU. And a torch that itself has no code for the GPU, so that no build of the extension helps.
 
 **Why it fails.** Machine code runs on GPUs of the same major compute capability, from the minor version on that it was
 compiled for (`sm_80` on 8.6, but not on 9.0); code for `sm_90a` runs on 9.0 alone, that for `sm_100f` on its family.
@@ -25,9 +25,11 @@ from collections.abc import Iterator, Mapping
 
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.gpu.compatibility import Choice, CodeFit
+from abiscan.gpu.devices import Gpu
 from abiscan.gpu.outcome import GpuOutcome
-from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.rules.gpu_code import advise_architecture, list_failures
+from abiscan.torches.architectures import builds_with_code_for
 from abiscan.words import listed, plural
 
 _SAYS = "CUDA error: no kernel image is available for execution on the device"
@@ -35,8 +37,11 @@ _SAYS = "CUDA error: no kernel image is available for execution on the device"
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for each GPU on which operators fail, and a note on those of which only some kernels lack
-    code.
+    code. That torch itself has none for a GPU is a finding of its own: no build of the extension helps then.
     """
+    for gpu, runs in linkage.hardware.torch_runs.items():
+        if not runs:
+            yield _torch_itself(linkage.load, gpu)
     yield from list_failures(RULE.name, CodeFit.NONE, linkage, _format_cause, _format_fix, _SAYS)
     for outcome in linkage.hardware.gpus:
         # An operator that has kernels for several GPUs chooses one at run time; that it can reach another is no
@@ -60,6 +65,18 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 fix="no action needed if the operator chooses by the GPU at hand",
                 confidence=Confidence.POSSIBLE,
             )
+
+
+def _torch_itself(load: ExtensionLoad, gpu: Gpu) -> Finding:
+    builds = builds_with_code_for(gpu, load.release.machine)
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.CALL_FAILS,
+        message=f"{load.release} itself has no code for {gpu}: its own operators raise there",
+        evidence=(Evidence(subject=str(load.release)),),
+        fix=f"use a torch with code for it{f': {builds}' if builds else ''}",
+        says=_SAYS,
+    )
 
 
 def _format_cause(outcome: GpuOutcome, choice: Choice) -> str:  # noqa: ARG001 - there is nothing to say about no code

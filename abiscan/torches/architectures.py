@@ -10,6 +10,7 @@ import functools
 from importlib import resources
 from typing import Final
 
+from abiscan.binary.elf import Machine
 from abiscan.errors import AbiscanError
 from abiscan.gpu.compatibility import fits_gpu
 from abiscan.gpu.devices import Gpu
@@ -17,6 +18,7 @@ from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs.files import Files
 from abiscan.regex import regex
 from abiscan.torches.model import TorchRelease
+from abiscan.words import ranges
 
 LIST: Final = regex(rb"((?:sm|compute)_[0-9]{2,3}[af]?(?: (?:sm|compute)_[0-9]{2,3}[af]?){0,40})\0")
 _CUDA: Final = regex(r"\+cu([0-9]{2})([0-9])$")
@@ -49,6 +51,12 @@ def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
     matches = filter(None, map(_TARGET.fullmatch, targets))
     entries = (Entry(kind=kinds[m[1]], architecture=int(m[2]), variant=m[3]) for m in matches)
     return any(fits_gpu(entry, gpu, toolkit) for entry in entries)
+
+
+def builds_with_code_for(gpu: Gpu, machine: Machine) -> str:
+    """Return the embedded builds that have code for a GPU, as ranges of all for that machine: ``2.8.0+cu128-2.15.0``."""
+    builds = {build: targets for (build, on), targets in _read_embedded().items() if on == machine.value}
+    return ranges([build for build, targets in builds.items() if has_code_for(gpu, targets, build)], builds)
 
 
 @functools.cache
