@@ -127,6 +127,9 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
             module.asked.discard(name)
     if module.open_ or hook is not None or binds_any(machine, module):
         return NotKnown(f"{module.name}.{name}")
+    if machine.library.may_be_filled(module.name, machine.extensions.values()):
+        module.open_ = True
+        return NotKnown(f"{module.name}.{name}")
     # From here on the name is certainly absent. The words are those of module_getattro while ``__spec__._initializing``
     # is set.
     if module.stage is Stage.RUNNING:

@@ -500,6 +500,15 @@ class PythonCode(Struct, dict=True):
         sources = (self.source(path) for path in self.sources)
         return any(b"sys.modules" in source and written.search(source) for source in sources)
 
+    def may_be_filled(self, module: str, extensions: Iterable[str]) -> bool:
+        """Whether an extension module may set names of a module in Python: it has that dotted name as a text.
+
+        numpy's C code adds its classes to ``numpy.dtypes``. A name without a dot says nothing: it is that of a
+        namespace of operators, too.
+        """
+        text = b"\0%b\0" % module.encode()
+        return "." in module and any(text in self.files.sources.read(path) for path in extensions)
+
     def may_set_computed(self, cls: str) -> bool:
         """Whether code of the package may set attributes of a class of torch by names that it computes."""
         word = re.escape(cls.rpartition(".")[2].encode())

@@ -151,3 +151,15 @@ def test_a_path_that_may_be_that_of_an_own_library_is_tried(path: str) -> None:
     (fails,) = reading_of(sources, FakeWorld(error=lambda _path: "undefined symbol: f")).imports
     assert fails.raised is Answer.UNKNOWN
     assert any("p/own.so" in condition.text for condition in fails.conditions)
+
+
+@pytest.mark.parametrize(("text", "raises"), [(b"\0p.names\0", False), (b"\0p.names.x\0", True)])
+def test_names_that_an_extension_module_sets_on_another(text: bytes, *, raises: bool) -> None:
+    """As numpy's C code adds its classes to ``numpy.dtypes``."""
+    files = {
+        "p/__init__.py": "import torch\nfrom . import _C, names\nnames.Added\n",
+        "p/names.py": "import torch\nx = 1\n",
+        "p/_C.so": text,
+    }
+    (outcome,) = reading_of(files).imports
+    assert isinstance(outcome.raised, Raised) is raises
