@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -21,6 +22,7 @@ from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.model import Answer
+from abiscan.python.torch_names import list_prefixes
 from abiscan.regex import regex
 
 _MOST_MODULES: Final = 1_000
@@ -60,12 +62,14 @@ class _NotKnown(Exception):  # noqa: N818 - it ends a search, it is no error
 class _Source(NamedTuple):
     """A source file.
 
-    :ivar finds_others: whether its code may change which modules are found
+    :ivar finds_others: whether its import may change which modules are found
+    :ivar movers: its functions that may, and that other modules would have to call
     :ivar imports: what looks like an import outside of blocks, with its position in the text
     """
 
     text: bytes
     finds_others: bool
+    movers: tuple[bytes, ...]
     imports: tuple[tuple[int, _Import], ...]
 
 
@@ -108,6 +112,7 @@ class _Walk:
         self._seen: set[str] = set()
         self._entered: set[str] = set()  # names in torch, modules or not
         self._running: list[str] = []
+        self._movers: set[bytes] = set()
 
     def enter(self, module: str) -> Iterator[BrokenImport]:
         """Yield what breaks the import of a module and of the packages that it is in."""
@@ -119,14 +124,13 @@ class _Walk:
             return
         if standard.is_of_some(parts[0]) or self._installed.has_top(parts[0]) is Answer.UNKNOWN:
             return  # there are copies of what Python no longer has
-        for count in range(1, len(parts) + 1):
-            name = ".".join(parts[:count])
+        for name in list_prefixes(module):
             if name in self._seen:
                 continue
             self._seen.add(name)
             if len(self._seen) > self._most:
                 raise _NotKnown
-            is_there = self._installed.has_top(name) if count == 1 else self._installed.has(name, None)
+            is_there = self._installed.has_top(name) if name == parts[0] else self._installed.has(name, None)
             if is_there is False:
                 yield BrokenImport(ModuleNotFoundError, f"No module named '{name}'", name)
             source = self._installed.source(name)
@@ -139,6 +143,9 @@ class _Walk:
     def _enter_torch(self, module: str) -> Iterator[BrokenImport]:
         """Yield what breaks the import of a module of torch: a package of others, for its own modules are there."""
         if self._running and not is_of_torch(self._running[-1]):
+            absent = (name for name in list_prefixes(module) if self._installed.has(name, None) is False)
+            if (name := next(absent, None)) is not None:
+                yield BrokenImport(ModuleNotFoundError, f"No module named '{name}'", name)
             broken = find_broken_import(module, self._installed)
             if broken is not None:
                 yield broken
@@ -146,9 +153,8 @@ class _Walk:
         if module in self._entered:
             return
         self._entered.add(module)
-        parts = module.split(".")
-        for count in range(2, len(parts) + 1):
-            name = ".".join(parts[:count])
+        _, *below = list_prefixes(module)
+        for name in below:
             source = self._installed.source(name)
             if name in self._seen or source is None:
                 continue
@@ -161,8 +167,12 @@ class _Walk:
 
     def _follow(self, module: str, path: Path) -> Iterator[BrokenImport]:
         source = _read_source(path)
-        if source.finds_others and not is_of_torch(module):
-            raise _NotKnown
+        if not is_of_torch(module):
+            texts = [_read_source(outer).text for outer in map(self._installed.source, self._running[:-1]) if outer]
+            calls = any(_words(name).search(text) for name in source.movers for text in texts)
+            if source.finds_others or calls or any(_words(name).search(source.text) for name in self._movers):
+                raise _NotKnown
+            self._movers.update(source.movers)
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
         for start, statement in source.imports:
             for broken in self._import(statement, package):
@@ -180,7 +190,7 @@ class _Walk:
         yield from self.enter(base)
         if is_of_torch(base):
             for alias in statement.names:
-                yield from self.enter(f"{base}.{alias.name}")
+                yield from self._take_of_torch(base, alias.name)
             return
         source = self._installed.source(base)
         if source is None:
@@ -196,6 +206,15 @@ class _Walk:
                 words = f"cannot import name '{alias.name}' from '{base}' ({source})"
                 yield BrokenImport(ImportError, words, base)
 
+    def _take_of_torch(self, base: str, name: str) -> Iterator[BrokenImport]:
+        """Yield what breaks the import of a name of torch: one that it lacks, or a module of it."""
+        has, source = self._installed.has, self._installed.source(base)
+        is_own = is_of_torch(self._running[-1])
+        if not is_own and source and has(base, name) is False and has(f"{base}.{name}", None) is not True:
+            yield BrokenImport(ImportError, f"cannot import name '{name}' from '{base}' ({source})", base)
+        elif is_own or has(f"{base}.{name}", None) is not False:
+            yield from self.enter(f"{base}.{name}")
+
 
 def _read_source(path: Path) -> _Source:
     status = observed_fs.stat_file(path)
@@ -208,7 +227,31 @@ def _read_source(path: Path) -> _Source:
 def _parse_version(path: Path, _version: tuple[int, ...]) -> _Source:
     text = observed_fs.read_file(path)
     imports = ((match.start(), statement) for match in _STATEMENT.finditer(text) for statement in _imports_in(match[0]))
-    return _Source(text, _FINDS_OTHERS.search(text) is not None, tuple(imports))
+    finds_others, movers = _search_changes(text) if _FINDS_OTHERS.search(text) else (False, ())
+    return _Source(text, finds_others, movers, tuple(imports))
+
+
+def _search_changes(source: bytes) -> tuple[bool, tuple[bytes, ...]]:
+    """Return whether code that the import of a module runs may change which modules are found, and the functions that
+    may and that the module itself does not name again.
+    """
+    try:
+        body = parse(source).body
+    except FAILURES:
+        return True, ()
+    lines, movers = source.splitlines(keepends=True), []
+    for function in body:
+        if not isinstance(function, ast.FunctionDef) or function.decorator_list or function.end_lineno is None:
+            continue
+        part, name = slice(function.lineno - 1, function.end_lineno), function.name.encode()
+        if _FINDS_OTHERS.search(b"".join(lines[part])) and len(_words(name).findall(source)) == 1:
+            movers.append(name)
+            lines[part] = [b"\n"] * (function.end_lineno - function.lineno + 1)
+    return _FINDS_OTHERS.search(b"".join(lines)) is not None, tuple(movers)
+
+
+def _words(name: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"\b%b\b" % re.escape(name))
 
 
 def _imports_in(text: bytes) -> Iterator[_Import]:

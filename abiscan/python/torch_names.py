@@ -148,7 +148,7 @@ class TorchNames(Struct):
     def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:
         """Return those of some dotted names that are, or are in, modules which ``import torch`` does not import."""
         if uses not in self._in_unloaded:
-            modules = {use: next(filter(self.source.is_unloaded, _list_prefixes(use)), None) for use in sorted(uses)}
+            modules = {use: next(filter(self.source.is_unloaded, list_prefixes(use)), None) for use in sorted(uses)}
             self._in_unloaded[uses] = {use: module for use, module in modules.items() if module is not None}
         return self._in_unloaded[uses]
 
@@ -245,8 +245,8 @@ class TorchNames(Struct):
         return None if answer and (name.startswith("_") or not is_core(star)) else answer
 
 
-def _list_prefixes(name: str) -> Iterator[str]:
-    """Return a dotted name up to each of its parts."""
+def list_prefixes(name: str) -> Iterator[str]:
+    """Return a dotted name up to each of its parts, the whole last."""
     return itertools.accumulate(name.split("."), "{}.{}".format)
 
 

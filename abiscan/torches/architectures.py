@@ -54,7 +54,7 @@ def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
 
 
 def builds_with_code_for(gpu: Gpu, machine: Machine) -> str:
-    """Return the embedded builds that have code for a GPU, as ranges of all for that machine: ``2.8.0+cu128-2.15.0``."""
+    """Return the embedded builds that have code for a GPU, as ranges among those for a machine."""
     builds = {build: targets for (build, on), targets in _read_embedded().items() if on == machine.value}
     return ranges([build for build, targets in builds.items() if has_code_for(gpu, targets, build)], builds)
 

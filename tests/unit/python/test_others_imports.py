@@ -20,9 +20,19 @@ BREAKS = {
     "over lines": {"other/__init__.py": "from absent import (\n    first,\n    second,\n)\n"},
     "through another": {"other/__init__.py": "import further\n", "further.py": "import os, absent\n"},
     "a module of it": {"other/__init__.py": "", "other/part.py": "import other.gone\n"},
+    "past a function that nobody calls": {
+        "other/__init__.py": "import further\nimport absent\n",
+        "further.py": "import sys\ndef never():\n    sys.path.insert(0, '/nowhere')\n",
+    },
     "a name": {"other/__init__.py": "from further import gone\n", "further.py": "here = 1\n"},
 }
 WORKS = {
+    "a function that changes the search": {
+        "other/__init__.py": "import further\nfurther.extend(__file__)\nimport hidden\n",
+        "further.py": "import os, sys\ndef extend(file):\n"
+        "    sys.path.insert(0, os.path.join(os.path.dirname(file), 'vendor'))\n",
+        "other/vendor/hidden.py": "",
+    },
     "in a text": {"other/__init__.py": '"""\nimport absent\n"""\n'},
     "under try": {"other/__init__.py": "try:\n    import absent\nexcept ImportError:\n    pass\n"},
     "in a function": {"other/__init__.py": "def f():\n    import absent\n"},
@@ -43,11 +53,21 @@ TORCH = {
     "torch/utils/further.py": "import torch.whole\nfrom absent.part import thing\n",
 }
 """A torch with a module that needs what is not there, as torch.utils.cpp_extension needs setuptools."""
+BESIDE = {
+    "beside.py": "from torch.utils import needs\n",
+    "takes.py": "import torch\nfrom torch.whole import gone\n",
+    "takes_module.py": "import torch\nfrom torch.away.part import thing\n",
+    "guards.py": "import torch\ntry:\n    from torch.whole import gone\nexcept ImportError:\n    pass\n",
+}
+"""Packages that use that torch."""
 OF_TORCH = {
     "import torch.utils.needs\n": True,
     "from torch.utils.needs import thing\n": True,
     "from torch.utils import needs\n": True,
     "import beside\n": True,
+    "import takes\n": True,
+    "import takes_module\n": True,
+    "import guards\n": False,
     "import torch.whole\n": False,
     "import torch.utils\n": False,
     "from torch import utils, whole\n": False,
@@ -72,7 +92,7 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
     files = {**BREAKS, **WORKS}[kind]
     for name, text in files.items():
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
     module = "other.part" if kind == "a module of it" else "other"
     real = really(tmp_path, module)
@@ -92,7 +112,7 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
 @pytest.mark.parametrize("code", OF_TORCH)
 @pytest.mark.parametrize("after", ["", "lookup = torch.ops.load_library\n"])
 def test_a_module_of_torch_needs_what_torch_does_not_require(tmp_path: Path, code: str, after: str) -> None:
-    for name, text in {**TORCH, "beside.py": "from torch.utils import needs\n"}.items():
+    for name, text in {**TORCH, **BESIDE}.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
