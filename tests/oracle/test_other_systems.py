@@ -15,6 +15,8 @@ import pytest
 import abiscan
 from abiscan.errors import InputError
 from abiscan.inputs.target_system import LinuxSystem, target_system
+from abiscan.inputs.wheel_tag import newest_of_manylinux, version_of
+from tools.build_systems import SYSTEMS
 
 needs_debian_12 = pytest.mark.skipif(
     not Path("/etc/os-release").exists() or 'VERSION_ID="12"' not in Path("/etc/os-release").read_text(),
@@ -70,6 +72,13 @@ def test_the_table_has_what_the_libraries_define() -> None:
     assert here == LinuxSystem(name="/", folder=named.folder, newest=named.newest)
 
 
+@pytest.mark.parametrize("system", [system.name for system in SYSTEMS])
+def test_a_distribution_has_what_the_manylinux_tag_for_its_glibc_promises(system: str) -> None:
+    newest = target_system(system).newest
+    promised = newest_of_manylinux(version_of(newest["GLIBC"]))
+    assert all(version_of(newest[family]) >= version_of(promised[family]) for family in newest)
+
+
 @pytest.mark.parametrize(
     ("system", "file", "version", "lacks"),
     {
@@ -79,6 +88,10 @@ def test_the_table_has_what_the_libraries_define() -> None:
         "between two tags": ("manylinux_2_33", "libc.so.6", "GLIBC_2.33", False),
         "another name": ("manylinux2014", "libc.so.6", "GLIBC_2.18", True),
         "a newer libstdc++": ("rhel8", "libstdc++.so.6", "GLIBCXX_3.4.26", True),
+        "a newer GCC than the compiler's": ("amazonlinux2023", "libstdc++.so.6", "GLIBCXX_3.4.33", False),
+        "newer than that": ("amazonlinux2023", "libstdc++.so.6", "GLIBCXX_3.4.34", True),
+        "of aarch64": ("rhel9", "libgcc_s.so.1", "GCC_11.0", False),
+        "the newest system": ("ubuntu26.04", "libstdc++.so.6", "GLIBCXX_3.4.35", False),
         "packed relocations": ("ubuntu22.04", "libc.so.6", "GLIBC_ABI_DT_RELR", True),
         "packed relocations, read": ("debian12", "libc.so.6", "GLIBC_ABI_DT_RELR", False),
         "without a number": ("debian11", "libc.so.6", "GLIBC_PRIVATE", False),
