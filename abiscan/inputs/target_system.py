@@ -17,7 +17,7 @@ from msgspec import Struct
 from abiscan.binary.elf import ElfFile
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
-from abiscan.inputs.wheel_tag import newest_of_manylinux, version_of
+from abiscan.inputs.wheel_tag import family_and_number, newest_of_manylinux, version_of
 from abiscan.regex import regex
 from abiscan.words import did_you_mean
 
@@ -25,8 +25,6 @@ _MANYLINUX: Final = regex(r"manylinux_2_([0-9]{1,2})|manylinux(2014)")
 _OLDEST, _NEWEST = 17, 39
 _MUSL: Final = "musllinux"
 _NUMBERED: Final = regex(r"(GLIBC|GLIBCXX|CXXABI|GCC|ZLIB)_([0-9][0-9.]*)")
-# Versions without a number, and since when they exist.
-_SINCE: Final = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36", "CXXABI_TM_1": "CXXABI_1.3.7", "CXXABI_FLOAT128": "CXXABI_1.3.9"}
 _LIBRARIES: Final = {
     "libc.so.6": ("GLIBC",),
     "libstdc++.so.6": ("GLIBCXX", "CXXABI"),
@@ -58,11 +56,11 @@ class LinuxSystem(Struct, frozen=True, kw_only=True):
 
     def lacks(self, file: str, version: str) -> bool:
         """Whether a library of the system certainly does not define a version."""
-        match = _NUMBERED.fullmatch(_SINCE.get(version, version))
-        if match is None or (file not in _LIBRARIES and file not in _WITH_GLIBC):
+        needed = family_and_number(version)
+        if needed is None or (file not in _LIBRARIES and file not in _WITH_GLIBC):
             return False
-        newest = self.newest.get(match[1])
-        return newest is not None and version_of(match[2]) > version_of(newest)
+        newest = self.newest.get(needed[0])
+        return newest is not None and version_of(needed[1]) > version_of(newest)
 
 
 def target_system(text: str) -> LinuxSystem:

@@ -19,6 +19,8 @@ _MANYLINUX: Final = regex(r"manylinux(?:_(?P<major>[0-9]+)_(?P<minor>[0-9]+)|(?P
 _OLD_NAMES: Final = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 _GLIBC: Final = "GLIBC"
 _VERSION: Final = regex(r"(?P<family>[A-Z]+)_(?P<number>[0-9.]+)")
+# Versions without a number, and since when they exist.
+_SINCE: Final = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36", "CXXABI_TM_1": "CXXABI_1.3.7", "CXXABI_FLOAT128": "CXXABI_1.3.9"}
 _OLDEST_PYTHON: Final = (3, 2)  # of the limited API
 
 
@@ -60,6 +62,12 @@ def lowest_manylinux(version: str, machine: str) -> Version | None:
     if match["family"] == _GLIBC:
         return version_of(match["number"])
     return _list_policies().get((machine, version))
+
+
+def family_and_number(version: str) -> tuple[str, str] | None:
+    """Return what a symbol version belongs to, and its number: ``GLIBC``, ``2.34``; None if it has none."""
+    match = _VERSION.fullmatch(_SINCE.get(version, version))
+    return (match["family"], match["number"]) if match else None
 
 
 def newest_of_manylinux(glibc: Version) -> dict[str, str]:

@@ -14,6 +14,7 @@ from abiscan.findings import OF_METADATA, Effect, Finding
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.document import Document, plain
+from abiscan.results.needs import NO_NEEDS, VersionNeeds
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import PredictedError, Verdict
@@ -50,6 +51,7 @@ class Result(Struct, frozen=True, kw_only=True):
         table
     :ivar uses_torch: false: neither it nor what it brings along uses torch
     :ivar kind: what the target is
+    :ivar needs: the newest symbol versions that it needs of the system
     :ivar before_torch: what the import of an extension module raises where torch is not imported before; None if
         nothing, or if users do not import it by itself
     """
@@ -72,6 +74,7 @@ class Result(Struct, frozen=True, kw_only=True):
     kind: TargetKind = TargetKind.LIBRARY
     call_error: PredictedError | None = None
     cpu: CpuNeeds | None = None
+    needs: VersionNeeds = NO_NEEDS
     before_torch: str | None = None
 
     def __str__(self) -> str:

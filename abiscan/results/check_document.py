@@ -13,6 +13,7 @@ from abiscan.models.model import ModelFormat
 from abiscan.results.document import JsonObject
 from abiscan.results.fields import Distinct, RuleName, Sha256, Text
 from abiscan.results.model import ModelOperatorJson
+from abiscan.results.needs import VersionNeeds
 from abiscan.results.package import (
     ImportFailure,
     ModuleResult,
@@ -165,6 +166,7 @@ class ResultJson(JsonObject, frozen=True, kw_only=True):
     external: Distinct
     findings: Sequence[FindingJson]
     cpu: CpuJson | None
+    needs: VersionNeeds
     gaps: Sequence[GapJson]
     suppressed: Sequence[SuppressedJson]
     other_builds: Mapping[str, Verdict] | UnsetType = UNSET

@@ -28,6 +28,7 @@ from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Progress
 from abiscan.inputs.sources import needs_torch
+from abiscan.inputs.wheel_tag import family_and_number, version_of
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
 from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
@@ -39,6 +40,7 @@ from abiscan.linkage.resolve import Resolver, ended_at_start, library_error, rel
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.results.causes import in_the_order_met
 from abiscan.results.check import Result
+from abiscan.results.needs import VersionNeeds
 from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
@@ -521,12 +523,25 @@ def _make_result(
         uses_torch=_uses_torch(examined, resolution),
         call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
         cpu=linkage.hardware.cpu,
+        needs=_needs_of_system(load),
     )
     if load.release.judged_as is None:
         return result
     from abiscan.verdict.unlisted_build import limited  # few torches are judged as another build
 
     return limited(result, load)
+
+
+def _needs_of_system(load: ExtensionLoad) -> VersionNeeds:
+    """Return the newest symbol versions that an extension and what it loads of its package need of the system."""
+    loaded = load.resolution.closure.new if load.resolution else ()
+    brought = (module.facts for module in loaded if module.facts and module.name in load.siblings)
+    newest: dict[str, str] = {}
+    for needed in (need for facts in (load.facts, *brought) for need in facts.version_needs if not need.weak):
+        if versioned := family_and_number(needed.name):
+            family, number = versioned
+            newest[family] = max(newest.get(family, "0"), number, key=version_of)
+    return VersionNeeds(glibc=newest.get("GLIBC"), glibcxx=newest.get("GLIBCXX"), cxxabi=newest.get("CXXABI"))
 
 
 def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:

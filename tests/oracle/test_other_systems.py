@@ -5,6 +5,7 @@ libraries were loaded with it (``ld.so --library-path``), and of 2.41 in Debian 
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -126,3 +127,15 @@ def test_the_document_has_the_system() -> None:
     versions = {"glibc": "2.36", "libstdcxx": "3.4.30", "cxxabi": "1.3.13", "libgcc": "12.0.0", "zlib": "1.2.12"}
     assert report.document()["system"] == {"name": "debian12", **versions}
     assert "system" not in abiscan.check(SAMPLE, torch="2.13.0").document()
+
+
+@needs_gcc
+def test_the_document_has_the_newest_versions_that_readelf_lists(tmp_path: Path) -> None:
+    library = build(tmp_path, NEW_LIBSTDCXX + "void g() { throw 1; }")
+    listed = subprocess.run(["readelf", "-V", library], capture_output=True, text=True, check=True).stdout
+    versions: dict[str, list[str]] = {}
+    for family, number in re.findall(r"Name: (GLIBC|GLIBCXX|CXXABI)_([0-9.]+)", listed):
+        versions.setdefault(family, []).append(number)
+    newest = {family: max(numbers, key=version_of) for family, numbers in versions.items()}
+    (result,) = abiscan.check(library, torch="2.13.0").document()["results"]
+    assert result["needs"] == {name.lower(): newest.get(name) for name in ("GLIBC", "GLIBCXX", "CXXABI")}

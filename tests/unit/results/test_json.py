@@ -69,6 +69,7 @@ def test_the_document_word_for_word() -> None:
                     }
                 ],
                 "cpu": None,
+                "needs": {"glibc": None, "glibcxx": None, "cxxabi": None},
                 "gaps": [{"stage": "elf", "reason": "cut"}],
                 "suppressed": [],
             },
@@ -92,6 +93,7 @@ _LOADS: dict[str, Any] = {
     "external": [],
     "findings": [],
     "cpu": None,
+    "needs": {"glibc": None, "glibcxx": None, "cxxabi": None},
     "gaps": [],
     "suppressed": [],
 }
