@@ -18,7 +18,8 @@ _ABI3: Final = regex(r"-cp3(?P<minor>[0-9]+)(?:\.cp3[0-9]+)*-abi3-[^-]+\.whl$")
 _MANYLINUX: Final = regex(r"manylinux(?:_(?P<major>[0-9]+)_(?P<minor>[0-9]+)|(?P<old>1|2010|2014))_")
 _OLD_NAMES: Final = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 _GLIBC: Final = "GLIBC"
-_VERSION: Final = regex(r"(?P<family>[A-Z]+)_(?P<number>[0-9.]+)")
+# As short as real ones: names come from files, and int() refuses thousands of digits.
+_VERSION: Final = regex(r"(?P<family>[A-Z]+)_(?P<number>[0-9]{1,5}(?:\.[0-9]{1,5}){0,5})")
 # Versions without a number, and since when they exist.
 _SINCE: Final = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36", "CXXABI_TM_1": "CXXABI_1.3.7", "CXXABI_FLOAT128": "CXXABI_1.3.9"}
 _OLDEST_PYTHON: Final = (3, 2)  # of the limited API

@@ -95,6 +95,7 @@ def test_a_distribution_has_what_the_manylinux_tag_for_its_glibc_promises(system
         "the newest system": ("ubuntu26.04", "libstdc++.so.6", "GLIBCXX_3.4.35", False),
         "packed relocations": ("ubuntu22.04", "libc.so.6", "GLIBC_ABI_DT_RELR", True),
         "packed relocations, read": ("debian12", "libc.so.6", "GLIBC_ABI_DT_RELR", False),
+        "more digits than int() takes": ("debian11", "libc.so.6", "GLIBC_" + "9" * 5000, False),
         "without a number": ("debian11", "libc.so.6", "GLIBC_PRIVATE", False),
         "a library of somebody else": ("debian11", "libmine.so.1", "GLIBC_9.9", False),
     }.values(),
