@@ -156,7 +156,7 @@ def test_a_path_that_may_be_that_of_an_own_library_is_tried(path: str) -> None:
 @pytest.mark.parametrize(("text", "raises"), [(b"\0p.names\0", False), (b"\0p.names.x\0", True)])
 def test_names_that_an_extension_module_sets_on_another(text: bytes, *, raises: bool) -> None:
     """As numpy's C code adds its classes to ``numpy.dtypes``."""
-    files = {
+    files: Mapping[str, str | bytes] = {
         "p/__init__.py": "import torch\nfrom . import _C, names\nnames.Added\n",
         "p/names.py": "import torch\nx = 1\n",
         "p/_C.so": text,
