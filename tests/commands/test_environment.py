@@ -41,14 +41,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def first_line(folder: Path, tmp_path: Path, *words: str, env: dict[str, str | None], code: int = 0) -> str:
-    """The first line on stderr of what abiscan does that is installed in ``own``."""
+    """The line that names the environment, of what abiscan does that is installed in ``own``."""
     more = {"PATH": f"{folder}/on_path/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path), "PIP_NO_INDEX": "1"}
     more["PIP_FIND_LINKS"] = (folder / "wheels").as_uri()
     command = (folder / "own" / "bin" / "python", "-m", "abiscan")
     finished = run(*words, cwd=folder, env={**NOTHING, **more, **env}, command=command)
     assert finished.code == code, finished.err
     if words[0] == "doctor":
-        return finished.out.partition(", torch")[0]
+        # Its first line says how many distributions work.
+        return finished.out.partition("\n")[2].partition(", torch")[0]
     return finished.err.partition("\n")[0].removeprefix("abiscan: ")
 
 

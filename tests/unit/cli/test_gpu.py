@@ -152,7 +152,7 @@ def test_doctor_finds_a_package_without_code(
     python = python_of(site, tmp_path)
     (tools / "nvidia-smi").write_text(f"#!{sys.executable}\nprint('H100, 9.0, 580.65.06')\n", "utf-8")
     # The package of a fake torch has no code for GPUs: it borrows that of a sample.
-    monkeypatch.setattr(doctor, "examine", lambda _, session: examine(FOLDER / sample, session))
-    found = json.loads(run("doctor", "--python", python, "--format", "json").stdout)
+    monkeypatch.setattr(doctor, "examine_target", lambda _, session: examine(FOLDER / sample, session))
+    found = json.loads(run("doctor", "--python", python, "--format", "json1").stdout)
     jsonschema.validate(found, read_schema("doctor"))
     assert [(problem["subject"], problem["trouble"]) for problem in found["ailments"]] == troubles
