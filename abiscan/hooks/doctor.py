@@ -150,7 +150,13 @@ def examine_environment(
         fails = functools.partial(ExaminedDistribution, judgement=None, problem=_NO_TORCH, cause="torch")
         rows = [fails(distribution=item) for item in users]
     else:
-        rows = examine(environment, users, session)
+        # A module that imports torch may be one that hardly anybody imports: what is not known of such a distribution
+        # is no news about torch.
+        rows = [
+            row
+            for row in examine(environment, users, session)
+            if row.fitness is not Fitness.UNKNOWN or environment.needs_torch(row.distribution, files)
+        ]
     for row in rows:
         if row.fitness is Fitness.FAILS:
             assert row.judgement is not None

@@ -33,6 +33,10 @@ def _no_error(_module: str) -> None:
     """Know of no import that fails."""
 
 
+_OWN: Final = regex(rb"(?m)^from \. import (\w+)")
+"""A module that a package imports of its own."""
+
+
 class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     """What is installed beside the package.
 
@@ -183,7 +187,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             or (observed_fs.is_dir(base) and is_in(base, name, self.python))
         ):
             return True
-        if may_have_others(text):
+        if may_have_others(text) or any(
+            self._finds_modules(f"{module}.{own[1].decode()}") for own in _OWN.finditer(text)
+        ):
             return True if named else None
         # What a star brings may come from further stars.
         stars = {
@@ -192,6 +198,11 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         }
         answers = {None if starred_module == module else self.has(starred_module, name) for starred_module in stars}
         return None if answers - {False} else False
+
+    def _finds_modules(self, module: str) -> bool:
+        """Whether a module changes how others are found: it may put another one in the place of its own package."""
+        source = self.source(module)
+        return source is not None and b"meta_path" in observed_fs.read_file(source)
 
     def _has_only_files(self, module: str) -> bool:
         """Whether the packages that a module is in have no submodules but those that are files."""
