@@ -136,13 +136,16 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a distribution has to do with torch: it requires it, with or without an extra, has an extension of
         it, or imports it at once.
         """
-        return self.needs_torch(distribution, files) or any(
-            _IMPORTS_TORCH.search(source) for source in _list_sources(distribution)
+        return (
+            any(map(requires_torch, distribution.requires))
+            or own_system().uses_torch(distribution, files)
+            or any(_IMPORTS_TORCH.search(source) for source in _list_sources(distribution))
         )
 
-    def needs_torch(self, distribution: Distribution, files: Files) -> bool:
-        """Whether a distribution requires torch, with or without an extra, or has an extension of it."""
-        return any(map(requires_torch, distribution.requires)) or own_system().uses_torch(distribution, files)
+    def may_need_torch(self, distribution: Distribution) -> bool:
+        """Whether a distribution requires torch, with or without an extra, or has a library, which may be for it."""
+        required = any(map(requires_torch, distribution.requires))
+        return required or any(map(packages.is_library, packages.files_of(distribution)))
 
     def providers(self, module: str) -> Sequence[Distribution]:
         """Return the distributions that have a top-level module."""

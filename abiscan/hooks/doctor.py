@@ -155,7 +155,7 @@ def examine_environment(
         rows = [
             row
             for row in examine(environment, users, session)
-            if row.fitness is not Fitness.UNKNOWN or environment.needs_torch(row.distribution, files)
+            if row.fitness is not Fitness.UNKNOWN or environment.may_need_torch(row.distribution)
         ]
     for row in rows:
         if row.fitness is Fitness.FAILS:

@@ -12,6 +12,7 @@ from itertools import accumulate
 
 from msgspec import Struct, field
 
+from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.grammar import FAILURES, find_newer, parse
@@ -504,10 +505,16 @@ class PythonCode(Struct, dict=True):
         """Whether an extension module may set names of a module in Python: it has that dotted name as a text.
 
         numpy's C code adds its classes to ``numpy.dtypes``. A name without a dot says nothing: it is that of a
-        namespace of operators, too.
+        namespace of operators, too. Files that are larger than any text are not searched.
         """
         text = b"\0%b\0" % module.encode()
-        return "." in module and any(text in self.files.sources.read(path) for path in extensions)
+        return "." in module and any(text in self._read_if_small(path) for path in extensions)
+
+    def _read_if_small(self, path: str) -> bytes:
+        try:
+            return self.files.sources.read(path)
+        except InputError:
+            return b""
 
     def may_set_computed(self, cls: str) -> bool:
         """Whether code of the package may set attributes of a class of torch by names that it computes."""

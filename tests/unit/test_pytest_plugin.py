@@ -60,7 +60,7 @@ def test_releases_of_a_specifier() -> None:
 def test_there_is_one_test_for_each_release(tmp_path: Path) -> None:
     path = wheel(tmp_path, "_ZN2at15get_num_threadsEv")
     tmp_path.joinpath("test_it.py").write_text(TESTS.format(wheel=str(path)), "utf-8")
-    command = [sys.executable, "-m", "pytest", "-p", "abiscan.pytest", "-v", "--strict-markers", "test_it.py"]
+    command = [sys.executable, "-m", "pytest", "-v", "--strict-markers", "test_it.py"]
     done = subprocess.run(
         [*command, "--rootdir", str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=False
     )

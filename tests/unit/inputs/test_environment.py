@@ -118,7 +118,7 @@ def test_a_folder_names_an_environment_for_every_command(folder: Path) -> None:
     torch = torch_package(folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages")
     (torch / "__init__.py").touch()
     result = click.testing.CliRunner().invoke(main, ["doctor", "--python", str(folder)])
-    assert result.stdout.splitlines()[0] == f"environment {folder} (--python), torch 9.9.0+cpu"
+    assert result.stdout.splitlines()[1] == f"environment {folder} (--python), torch 9.9.0+cpu"
 
 
 @pytest.mark.parametrize(
