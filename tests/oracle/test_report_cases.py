@@ -108,6 +108,7 @@ def test_cases_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert printed[0].startswith("unknown: small: abiscan check absent.so --torch 2.13.0: no answer")
 
 
+@pytest.mark.long  # 1.4 GB of wheels
 @needs_corpus
 @pytest.mark.parametrize("report", report_cases.read(report_cases.REPORTS, Report), ids=lambda report: report.name)
 def test_what_was_right_stays_right(report: Report) -> None:
