@@ -115,6 +115,14 @@ def _compile_attribute(compiler: Compiler, node: ast.Attribute, *, settles: bool
     return take
 
 
+def _list_of(parts: Sequence[Value]) -> Callable[[Any, Scope], list[Any]]:
+    return lambda machine, scope: [part(machine, scope) for part in parts]
+
+
+def _pair_of(key: Value, item: Value) -> Value:
+    return lambda machine, scope: (key(machine, scope), item(machine, scope))
+
+
 def _compile_arguments(
     compiler: Compiler, node: ast.Call
 ) -> Callable[[Any, Scope, object], tuple[list[Any], dict[str, Any]]]:
@@ -125,7 +133,7 @@ def _compile_arguments(
         parts = tuple(compiler.value(argument, settles=False) for argument in node.args)
         if not node.keywords and len(parts) <= len(_FEW):
             return _FEW[len(parts) - 1](*parts) if parts else lambda _machine, _scope, _function: ([], {})
-        spread = lambda machine, scope: [part(machine, scope) for part in parts]  # noqa: E731
+        spread = _list_of(parts)
     if not node.keywords:
         return lambda machine, scope, _function: (spread(machine, scope), {})
     keywords = tuple((keyword.arg, compiler.value(keyword.value)) for keyword in node.keywords)
@@ -546,8 +554,7 @@ def _compile_parts(compiler: Compiler, node: ComprehensionNode) -> Comprehension
         outer = Compiler(is_long=compiler.is_long)
     inner = Compiler(is_long=compiler.is_long)
     if isinstance(node, ast.DictComp):
-        key, item = inner.value(node.key), inner.value(node.value)
-        element: Value = lambda machine, scope: (key(machine, scope), item(machine, scope))  # noqa: E731
+        element = _pair_of(inner.value(node.key), inner.value(node.value))
     else:
         element = inner.value(node.elt)
     made[-1] = replace(made[-1], steps=made[-1].steps + inner.steps)

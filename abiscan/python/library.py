@@ -112,6 +112,7 @@ class PythonCode(Struct, dict=True):
     _using_any: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
+    _texts_in: dict[tuple[str, str], bool] = field(default_factory=dict)
     _may_import: dict[str, bool] = field(default_factory=dict)
 
     # ---- modules by name
@@ -507,14 +508,16 @@ class PythonCode(Struct, dict=True):
         numpy's C code adds its classes to ``numpy.dtypes``. A name without a dot says nothing: it is that of a
         namespace of operators, too. Files that are larger than any text are not searched.
         """
-        text = b"\0%b\0" % module.encode()
-        return "." in module and any(text in self._read_if_small(path) for path in extensions)
+        return "." in module and any(self._has_text(path, module) for path in extensions)
 
-    def _read_if_small(self, path: str) -> bytes:
-        try:
-            return self.files.sources.read(path)
-        except InputError:
-            return b""
+    def _has_text(self, path: str, text: str) -> bool:
+        """Whether a library has a text of its own, which is asked again for each name that a module lacks."""
+        if (path, text) not in self._texts_in:
+            try:
+                self._texts_in[path, text] = b"\0%b\0" % text.encode() in self.files.sources.read(path)
+            except InputError:
+                self._texts_in[path, text] = False
+        return self._texts_in[path, text]
 
     def may_set_computed(self, cls: str) -> bool:
         """Whether code of the package may set attributes of a class of torch by names that it computes."""

@@ -180,11 +180,15 @@ class Judge:
             settings[machine] = self._make_setting(target, machine)
         return settings[machine]
 
+    @property
+    def _is_here(self) -> bool:
+        """Whether what this machine has counts: it says nothing about another system."""
+        return self.torch.here and self._hardware.system is None
+
     def _make_setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
         torch, siblings = self.torch.for_linux(), target.target.siblings
         release = torch.release_for(machine, or_like=True)
-        # What this machine has says nothing about another system.
-        here = torch.here and self._hardware.system is None
+        here = self._is_here
         search = SearchPath(
             environment=system.environment_folders() if here else (),
             siblings=siblings,
@@ -297,7 +301,7 @@ class Judge:
                 resolution=resolution,
                 error=first_error(name, examined.facts, resolution, interpreter, registering, crashes, illegal),
                 siblings=setting.siblings,
-                here=self.torch.here and self._hardware.system is None,
+                here=self._is_here,
                 registering=registering,
                 explained=explained,
                 drifts=drifting,
@@ -419,7 +423,7 @@ class Judge:
 
     def lacking_torch(self, location: str, machine: Machine) -> str | None:
         """Return what loading a library says in a process without torch; None if it finds those of torch."""
-        here = self.torch.here
+        here = self._is_here
         environment = system.environment_folders() if here else ()
         search = SearchPath(environment=environment, native=here, host=_this_host(machine) if here else None)
         closure = Loader(self.files, search, machine).open(Process(has_python=False), location)
