@@ -65,7 +65,7 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     functions = stubs.get("torch/_C/_VariableFunctions.pyi")
     if functions is not None:
         names[FUNCTIONS] = {".", *(node.name for node in functions.body if isinstance(node, ast.FunctionDef))}
-    names[embedded_names.UNLOADED] = known.keys() - _reached(known, sources)
+    names[release_sets.UNLOADED] = known.keys() - _reached(known, sources)
     for loaded in _loaded(known):
         parent, _, name = loaded.rpartition(".")
         if parent in names:

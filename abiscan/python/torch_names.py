@@ -44,6 +44,10 @@ class NameSource(Protocol):
         """Whether nothing that ``import torch`` imports may import a module, not even a function there."""
         ...
 
+    def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:
+        """Return those of some dotted names that are such a module or in one, each with that module."""
+        ...
+
     def mentions(self, owner: str, name: str) -> bool:
         """Whether a quick look at a module is enough to tell that it may have a name."""
         ...
@@ -97,7 +101,8 @@ class TorchNames(Struct):
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
-    _in_unloaded: dict[frozenset[str], Mapping[str, str]] = field(default_factory=dict)
+    _asked: tuple[UsesOfTorch, tuple[str, ...]] | None = None
+    """The package that was asked about last, and what it may lack."""
 
     def has_module(self, name: str) -> bool | None:
         """Whether a module is there. One that is may still raise as it is imported."""
@@ -145,13 +150,6 @@ class TorchNames(Struct):
             return False
         return not last.startswith(around.prefixes) and all(self._of_star(star, last) is False for star in around.stars)
 
-    def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:
-        """Return those of some dotted names that are, or are in, modules which ``import torch`` does not import."""
-        if uses not in self._in_unloaded:
-            modules = {use: next(filter(self.source.is_unloaded, list_prefixes(use)), None) for use in sorted(uses)}
-            self._in_unloaded[uses] = {use: module for use, module in modules.items() if module is not None}
-        return self._in_unloaded[uses]
-
     def lacking(self, uses: frozenset[str]) -> tuple[str, ...]:
         """Return those of some dotted names (``torch.nn.Nope``) that are certainly not there."""
         if uses not in self._lacking:
@@ -180,11 +178,16 @@ class TorchNames(Struct):
 
     def misses(self, code: UsesOfTorch, file: str) -> bool:
         """Whether a source seems to use, as it is imported, a name that may not be there, or a keyword."""
-        uses = code.all_torch_uses
-        unloaded = tuple(use for use, module in self.in_unloaded(uses).items() if not code.may_import(module))
-        return code.uses_any_at_import(file, self.lacking(uses) + unloaded) or any(
+        if self._asked is None or self._asked[0] is not code:  # for each of its files
+            self._asked = code, self._list_missing(code)
+        return code.uses_any_at_import(file, self._asked[1]) or any(
             self.refuses(function, keywords) for function, keywords in code.torch_calls(file)
         )
+
+    def _list_missing(self, code: UsesOfTorch) -> tuple[str, ...]:
+        uses = code.all_torch_uses
+        unloaded = self.source.in_unloaded(uses).items()
+        return (*self.lacking(uses), *(use for use, module in unloaded if not code.may_import(module)))
 
     def is_config(self, module: str) -> bool:
         """Whether the names of a module are options."""

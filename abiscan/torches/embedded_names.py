@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
@@ -16,12 +16,10 @@ from abiscan.python.module_names import ModuleNames
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, NameSource, TorchNames, is_core, of_marks
 from abiscan.torches.marks import SEPARATOR, MarkTable
-from abiscan.torches.release_sets import COMPILED, ReleaseSets
+from abiscan.torches.release_sets import COMPILED, UNLOADED, ReleaseSets
 
 SOURCES: Final = "=sources"
 """The entry that has the digest of all Python files of a release: see ``digest_of``."""
-UNLOADED: Final = "=unloaded"
-"""The entry that has the modules which no code imports that ``import torch`` imports, and no function there."""
 _OF_BUILD: Final = "torch/version.py"
 
 
@@ -106,6 +104,11 @@ class _Release:
     def is_unloaded(self, name: str) -> bool:
         """Whether nothing that ``import torch`` imports may import it."""
         return bool(table().columns_with(UNLOADED, name) & self._bit)
+
+    def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:
+        """Return the names that are such a module or in one, each with the outermost."""
+        found = [(use, module) for use, module, bits in self._sets.in_unloaded(uses) if bits & self._bit]
+        return dict(reversed(found))
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, is_core
+from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, is_core, list_prefixes
 from abiscan.torches.marks import MarkTable
 
 PATCHED: Final = "=patched"
 """The entry that has the names which code of torch sets on what it imports."""
+UNLOADED: Final = "=unloaded"
+"""The entry that has the modules which no code imports that ``import torch`` imports, and no function there."""
 COMPILED: Final = "=compiled"
 """What the entries begin with that have the names which compiled code may give to what it makes, by their last two
 characters."""
@@ -33,6 +35,8 @@ class ReleaseSets:
         self._all = (1 << len(table.columns)) - 1
         self.doubtful = functools.lru_cache(maxsize=16)(self._list_doubtful)
         """Returns dotted names, each with the releases of which it is not shown that the name may be there."""
+        self.in_unloaded = functools.lru_cache(maxsize=16)(self._list_unloaded)
+        """Returns the dotted names that are such a module or in one, each with that and with the releases."""
         self.mentioning = functools.lru_cache(maxsize=4096)(self._find_mentioning)
         """Returns releases in which a module, or a class, may have a name."""
         self.with_module = functools.lru_cache(maxsize=4096)(table.columns_with)
@@ -48,6 +52,10 @@ class ReleaseSets:
     def _list_doubtful(self, uses: frozenset[str]) -> Sequence[tuple[str, int]]:
         doubts = ((use, self._all & ~self._reached(use)) for use in sorted(uses))
         return [(use, bits) for use, bits in doubts if bits]
+
+    def _list_unloaded(self, uses: frozenset[str]) -> Sequence[tuple[str, str, int]]:
+        modules = self._table.marks_of(UNLOADED)
+        return [(use, name, modules[name]) for use in sorted(uses) for name in list_prefixes(use) if name in modules]
 
     def _reached(self, use: str) -> int:
         """Return the releases in which each part of a dotted name may be there, or follows one that is no module."""

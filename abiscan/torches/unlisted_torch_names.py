@@ -10,7 +10,7 @@ import ast
 import functools
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -105,6 +105,10 @@ class _Folder:
     def is_unloaded(self, name: str) -> bool:  # noqa: ARG002 - of a release that is embedded, the table tells
         """Say nothing: all sources would have to be parsed."""
         return False
+
+    def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:  # noqa: ARG002 - as above
+        """Return nothing, for that reason."""
+        return {}
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether the name is a word of the source, or declared for what is compiled."""
@@ -228,6 +232,10 @@ class _ReleaseFiles:
     def is_unloaded(self, name: str) -> bool:
         """Whether nothing that ``import torch`` imports may import it."""
         return self._release.is_unloaded(name)
+
+    def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:
+        """Return the names that are such a module or in one."""
+        return self._release.in_unloaded(uses)
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library of this build ends in it, or a build of the release has it."""

@@ -541,8 +541,9 @@ def _needs_of_system(load: ExtensionLoad) -> VersionNeeds:
     loaded = load.resolution.closure.new if load.resolution else ()
     brought = (module.facts for module in loaded if module.facts and module.name in load.siblings)
     newest: dict[str, str] = {}
-    for needed in (need for facts in (load.facts, *brought) for need in facts.version_needs if not need.weak):
-        if versioned := family_and_number(needed.name):
+    # Many libraries need the same few versions.
+    for name in {need.name for facts in (load.facts, *brought) for need in facts.version_needs if not need.weak}:
+        if versioned := family_and_number(name):
             family, number = versioned
             newest[family] = max(newest.get(family, "0"), number, key=version_of)
     return VersionNeeds(glibc=newest.get("GLIBC"), glibcxx=newest.get("GLIBCXX"), cxxabi=newest.get("CXXABI"))

@@ -18,7 +18,7 @@ from abiscan.python.reading import PackageReader
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import TorchNames
 from abiscan.rules import missing_torch_name
-from abiscan.torches import embedded_names, unlisted_torch_names
+from abiscan.torches import embedded_names, release_sets, unlisted_torch_names
 from abiscan.torches.name_history import history
 from tests import live_torch
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
@@ -260,7 +260,7 @@ print(json.dumps([f"{a}.{b}" for a, _, b in parts if a in sys.modules and hasatt
 
 
 def test_what_import_torch_does_not_import(names: TorchNames) -> None:
-    unloaded = [name for name in embedded_names.table().marks_of(embedded_names.UNLOADED) if names.is_unloaded(name)]
+    unloaded = [name for name in embedded_names.table().marks_of(release_sets.UNLOADED) if names.is_unloaded(name)]
 
     assert len(unloaded) > 100
     assert json.loads(live_torch.run(_HAS_ATTRIBUTES, *unloaded, check=True).stdout) == []
