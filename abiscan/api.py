@@ -52,7 +52,7 @@ DECLARED: Final = "declared"
 
 def check(
     targets: TargetLike | Iterable[TargetLike],
-    torch: TorchLike | None = None,
+    torch: TorchLike | Iterable[TorchLike] | None = None,
     *,
     python: str | None = None,
     rules: Sequence[Rule] | None = None,
@@ -68,7 +68,7 @@ def check(
     Several targets are checked as if loaded into one process, in the order given.
 
     :param torch: a specifier means every embedded release that it admits; ``"declared"`` means the torch that the
-        metadata of each wheel require
+        metadata of each wheel require; several torches may be given
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
@@ -83,31 +83,39 @@ def check(
         cannot be read are in ``unchecked``; a GPU is not known
     """
     session, item = _make_session(session), _several(targets)
+    asked: list[TorchLike | None] = _several(torch)
 
     def find() -> Report:
         from abiscan.inputs import observed_fs
+        from abiscan.results.check import joined
         from abiscan.verdict.bench import CheckRequest
 
-        declared = torch == DECLARED and not observed_fs.path_exists(DECLARED)
+        named = [spec for spec in asked if spec != DECLARED or observed_fs.path_exists(DECLARED)]
+        reports = []
         with _all_sources(item, python, session) as sources:
             request = CheckRequest(
                 targets=tuple(sources),
-                torches=() if declared else tuple(_list_choices(torch, python)),
+                torches=_choices(named, python),
                 rules=_list_rules(rules),
                 each_file=each_file,
                 hardware=_make_hardware(gpus, driver, cpus, system),
             )
-            if declared:
+            if len(named) < len(asked):
+                import msgspec.structs
+
                 from abiscan.pipelines.declared import check_declared
 
-                return check_declared(request, session).filled()
-            from abiscan.pipelines.check import check_targets
+                of_metadata = msgspec.structs.replace(request, torches=())
+                reports.append(check_declared(of_metadata, session).on_system().filled())
+            if named:
+                from abiscan.pipelines.check import check_targets
 
-            return check_targets(request, session).filled()
+                reports.append(check_targets(request, session).on_system().filled())
+            return joined(reports)
 
     # Everything that the answer depends on, beside the files that were looked at on the way.
     options = python, each_file, list(gpus), driver, list(cpus), system, _this_cpu()
-    return _answered(session, "check", item, (torch, *_named(rules)), options, find)
+    return _answered(session, "check", item, (*asked, *_named(rules)), options, find)
 
 
 def matrix(
@@ -637,6 +645,12 @@ def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[Torch
     from abiscan.torches.torch import drop_duplicates, each_build
 
     return drop_duplicates(each_build(choice for torch in torches for choice in _list_choices(torch, python)))
+
+
+def _choices(torches: Sequence[TorchLike | None], python: str | None) -> tuple[TorchChoice, ...]:
+    from abiscan.torches.torch import drop_duplicates
+
+    return tuple(drop_duplicates(choice for torch in torches for choice in _list_choices(torch, python)))
 
 
 def _list_choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:

@@ -21,6 +21,7 @@ from abiscan.cli.options import (
     further_reports_option,
     gpu_options,
     index_options,
+    is_default,
     jobs_option,
     python_option,
     quiet_option,
@@ -37,23 +38,18 @@ from abiscan.findings import Effect, Rule
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.observed_fs import Record, record_observations
 from abiscan.inputs.session import Session
-from abiscan.results.suppressions import (
-    EMPTY,
-    Suppression,
-    apply_suppressions,
-    find_configuration,
-    read_baseline,
-    read_suppressions,
-    verdicts_changed,
-)
+from abiscan.results.check import joined
+from abiscan.results.configuration import Configuration, find_configuration, read_configuration
+from abiscan.results.suppressions import EMPTY, Suppression, apply_suppressions, read_baseline, verdicts_changed
 from abiscan.words import plural
 
 _FILES_NAMED: Final = 3
+_NO_TARGETS: Final = 'Name one, or put it into pyproject.toml: [tool.abiscan] targets = ["dist/*.whl"]'
 _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
 @click.command(cls=ReportingCommand)
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @torch_option(
     "The torch to check against: a release number, latest, a version specifier ('>=2.4,<2.7'), a torch folder or its "
     "lib, a libtorch_cpu.so, a wheel; or `declared` for the torch that a wheel's metadata requires, which also checks "
@@ -72,7 +68,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
     metavar="FILE",
     help="A JSON report from an earlier run: findings in it do not fail.",
 )
-@click.option("--no-config", is_flag=True, help="Read no pyproject.toml: accept nothing that it accepts.")
+@click.option("--no-config", is_flag=True, help="Read no pyproject.toml: neither its settings nor what it accepts.")
 @gpu_options
 @cpu_option
 @system_option
@@ -130,10 +126,14 @@ def check(
       abiscan check dist/*.whl --torch 2.9.1 --gpu 8.0 --gpu 9.0 --gpu 12.0 --fail-on call-fails
       abiscan check dist/*.whl --torch 2.9.1 --cpu x86-64-v2 --cpu haswell
 
-    Accept known findings with --baseline, or in pyproject.toml, with a reason and an expiry date:
+    In a project, `abiscan check` alone does what its pyproject.toml says; options replace its settings. Known findings
+    are accepted there, with a reason and an expiry date, or with --baseline:
 
     \b
       [tool.abiscan]
+      targets = ["dist/*.whl"]
+      torch = ["declared", ">=2.9"]
+      fail-on = "call-fails"
       suppress = [
         {rule = "missing-library", target = "pkg/_cuda.so", reason = "optional", until = 2027-01-31},
       ]
@@ -148,29 +148,48 @@ def check(
     refuse_both("--torch", torch, "--python", python)
     refuse_both("-v", verbose, "-q", quiet)
     rules = _list_rules(select, ignore)
-    worst = Effect(fail_on)
     begin = time.monotonic()
     with errors_reported(), record_observations() if verbose else contextlib.nullcontext() as record:
         known_findings = read_baseline(baseline) if baseline else EMPTY
-        file, suppressions = (None, ()) if no_config else _list_suppressions(targets)
+        settings = _settle(
+            Configuration() if no_config else _find_settings(targets),
+            quiet=quiet,
+            targets=targets,
+            torches=(torch,) if torch else (),
+            gpus=gpus,
+            cpus=cpus,
+            systems=(system,) if system else (),
+            fail_on=None if is_default("fail_on") else Effect(fail_on),
+        )
+        worst, file = settings.fail_on or Effect(fail_on), settings.file
+        targets = targets or tuple(settings.list_targets())
+        if not targets:
+            raise click.UsageError(f"Missing argument 'TARGET...'. {_NO_TARGETS}")
         with show_progress("checking") as progress:
             session = Session.of_user(progress, jobs=jobs, index=index)
-            report = abiscan.check(
-                targets,
-                torch,
-                python=python,
-                rules=rules,
-                each_file=each_file,
-                gpus=gpus,
-                driver=driver,
-                cpus=cpus,
-                system=system,
-                session=session,
+            report = joined(
+                [
+                    abiscan.check(
+                        targets,
+                        # The torch of a Python that is named replaces those of the file.
+                        None if python else settings.torches or None,
+                        python=python,
+                        rules=rules,
+                        each_file=each_file,
+                        gpus=settings.gpus,
+                        driver=driver,
+                        cpus=settings.cpus,
+                        system=named_system,
+                        session=session,
+                    )
+                    for named_system in settings.systems or (None,)
+                ]
             )
+        report = settings.leave_out(report)
         # Applied twice, with and without the file: a suppression that changes the exit code is said on stderr, since a
         # file in the folder is easily forgotten.
         plain = apply_suppressions(report, (), known_findings)
-        report = apply_suppressions(report, suppressions, known_findings)
+        report = apply_suppressions(report, _list_suppressions(settings), known_findings)
     accepted = verdicts_changed(report, file) if file else ""
     if accepted:
         codes = [str(item.exit_code(worst, strict=strict)) for item in (report, plain)]
@@ -250,20 +269,35 @@ def _list_rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Ru
     return [rule for rule in select or SELECTABLE if rule not in ignore]
 
 
-def _list_suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppression, ...]]:
-    """Return the file whose suppressions apply in this folder, and those that do today; expired ones are reported."""
+def _find_settings(targets: Sequence[str]) -> Configuration:
+    """Return the settings of the project that the current folder is in."""
     file, passed_over = find_configuration(Path.cwd(), targets)
     if passed_over is not None:
         print_notice(f"abiscan: {passed_over}: is not read, since it is inside of what is checked")
     if file is None:
-        return None, ()
+        return Configuration()
     from abiscan.rules import EVERY_RULE
 
+    return read_configuration(file, [rule.name for rule in EVERY_RULE])
+
+
+def _settle(of_file: Configuration, *, quiet: bool, **named: Sequence[str] | Effect | None) -> Configuration:
+    """Return the settings of a run, and say which of them are those of the file: one in the folder is easily
+    forgotten.
+    """
+    settings = of_file.replaced(**named)
+    if (names := of_file.names_left_in(settings)) and not quiet:
+        print_notice(f"abiscan: {', '.join(names)} as {of_file.file} says (--no-config ignores the file)")
+    return settings
+
+
+def _list_suppressions(settings: Configuration) -> tuple[Suppression, ...]:
+    """Return the suppressions that apply today; expired ones are reported."""
     # In the time zone of the user: a date in the file has none.
     today = dt.datetime.now().astimezone().date()
-    suppressions = read_suppressions(file, [rule.name for rule in EVERY_RULE])
-    for suppression in suppressions:
+    for suppression in settings.suppressions:
         if suppression.until < today:
             expired = f"the suppression of {suppression.rule} for {suppression.target} expired on {suppression.until}"
-            print_notice(f"abiscan: {file}: {expired} and no longer applies ({suppression.reason})")
-    return file, tuple(suppression for suppression in suppressions if suppression.until >= today)
+            reason = f"and no longer applies ({suppression.reason})"
+            print_notice(f"abiscan: {suppression.source}: {expired} {reason}")
+    return tuple(suppression for suppression in settings.suppressions if suppression.until >= today)

@@ -256,6 +256,11 @@ def quiet_option(help_text: str) -> _Option[Any]:
     return click.option("-q", "--quiet", is_flag=True, help=help_text)
 
 
+def is_default(name: str) -> bool:
+    """Whether the user has not passed the option of a parameter."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.DEFAULT
+
+
 def refuse_both(item: str, one_given: object, second: str, other_given: object) -> None:
     """Reject a combination of two options.
 

@@ -23,7 +23,7 @@ def render_junit(report: Report, fail_on: Effect, *, strict: bool) -> str:
     suites: dict[str, list[_Case]] = {}
     for entry in answers_of(report):
         # By the build, not the release: a run may check a CPU and a CUDA build of one release.
-        name = f"torch {entry.judged.torch_build or '(unknown version)'}"
+        name = entry.torch if entry.judged.torch_build else "torch (unknown version)"
         suites.setdefault(name, []).append(_make_case(entry, fail_on, strict=strict))
     # The schema is a convention of Ant and Jenkins: testsuites, testsuite, testcase with failure, error or skipped.
     root = ET.Element("testsuites", {"name": "abiscan"})

@@ -39,12 +39,16 @@ def _list_lines(report: Report) -> Iterator[str]:
         elsewhere = f" ({plain(entry.judged.elsewhere)})" if entry.judged.elsewhere else ""
         verdict = f"{_SIGNS[entry.verdict]} {entry.verdict}{elsewhere}"
         error = as_code(entry.error or _note_on(entry))
-        yield f"| {as_code(entry.title)} | {plain(entry.judged.torch_build or '?')} | {verdict} | {error} |"
+        yield f"| {as_code(entry.title)} | {plain(_name_torch(entry))} | {verdict} | {error} |"
     for target in report.unchecked:
         verdict = "nothing to check" if target.readable else "❔ not checked"
         yield f"| {as_code(target.target)} | | {verdict} | {plain(target.problem)} |"
     for entry in answers:
         yield from _list_details(entry)
+
+
+def _name_torch(entry: ReportAnswer) -> str:
+    return entry.torch.removeprefix("torch ") if entry.judged.torch_build else "?"
 
 
 def _note_on(entry: ReportAnswer) -> str:

@@ -159,7 +159,7 @@ def _of_package(entry: ReportAnswer, package: PackageResult, indices: dict[str, 
             "level": "error" if entry.fails() else mild,
             "message": {"text": "\n".join(lines)},
             "locations": [_locate_entry(entry)],
-            "partialFingerprints": {_FINGERPRINT: _hash_parts(_OF_PACKAGES["id"], package.name, package.torch or "")},
+            "partialFingerprints": {_FINGERPRINT: _hash_parts(_OF_PACKAGES["id"], *_identify(package))},
             "properties": {"effect": package.effect.value if package.effect else None, "torch": package.torch_build},
         }
     for cause in entry.causes:
@@ -173,15 +173,17 @@ def _of_package(entry: ReportAnswer, package: PackageResult, indices: dict[str, 
             "locations": [*map(_locate_result, of_cause[:1])] or [_make_location(package.target, package.name)],
             # GitHub shows a result at its first location only; the other files of a cause are related.
             "relatedLocations": [*map(_locate_result, of_cause[1:])],
-            "partialFingerprints": {
-                _FINGERPRINT: _hash_parts(cause.finding.rule, package.name, package.torch or "", *subjects)
-            },
+            "partialFingerprints": {_FINGERPRINT: _hash_parts(cause.finding.rule, *_identify(package), *subjects)},
             "properties": {
                 "effect": cause.finding.effect.value,
                 "torch": package.torch_build,
                 **_state_confidence(cause.finding),
             },
         }
+
+
+def _identify(package: PackageResult) -> list[str]:
+    return [package.name, package.torch or "", *filter(None, [package.apart, package.named_system])]
 
 
 _OF_PACKAGES: Final[dict[str, Any]] = {
@@ -194,8 +196,7 @@ _OF_PACKAGES: Final[dict[str, Any]] = {
 
 
 def _make_entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
-    torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
-    text = f"{finding.message} ({result.path} on {torch})"
+    text = f"{finding.message} ({result.path} on {result.torch_name})"
     return {
         "ruleId": finding.rule,
         "ruleIndex": indices[finding.rule],

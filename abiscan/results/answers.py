@@ -44,9 +44,14 @@ class ReportAnswer(Struct, frozen=True, kw_only=True):
         return str(self.judged.verdict.value)
 
     @property
+    def machine(self) -> str | None:
+        """What it is built for: ``aarch64``, ``Windows on x86_64``; None for Python code alone."""
+        return self.judged.machine
+
+    @property
     def torch(self) -> str:
-        """The torch, in words."""
-        return f"torch {self.judged.torch_build}" if self.judged.torch_build else "this torch"
+        """The torch in words, with the machine and the system where they are not these."""
+        return self.judged.torch_name
 
     @property
     def causes(self) -> Sequence[Cause]:
@@ -82,13 +87,12 @@ class ReportAnswer(Struct, frozen=True, kw_only=True):
 def answers_of(report: Report) -> Iterator[ReportAnswer]:
     """Yield the answers of a report: those for packages, then those for files that belong to none."""
     for package in report.packages:
-        name = f"{package.name} {package.version}" if package.version else package.name
         yield ReportAnswer(
             report=report,
             judged=package,
             package=package,
-            name=name,
-            title=name,
+            name=package.title,
+            title=package.title,
             error=first_line(str(package.error)) if package.error else None,
             cause=(package.error.cause if package.error else None) or "",
             gaps=[Gap(stage="python", reason=reason) for reason in package.gaps],

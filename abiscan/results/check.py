@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +18,7 @@ from abiscan.results.document import Document, plain
 from abiscan.results.needs import NO_NEEDS, VersionNeeds
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.unchecked import Unchecked, exit_code_of
-from abiscan.results.verdict import PredictedError, Verdict
+from abiscan.results.verdict import PredictedError, Verdict, torch_in_words
 
 if TYPE_CHECKING:
     from abiscan.results.answers import ReportAnswer
@@ -43,6 +44,8 @@ class Result(Struct, frozen=True, kw_only=True):
     :ivar path: the extension, relative to the target
     :ivar torch: public version of the torch, None if unknown
     :ivar torch_build: the same with its local version label
+    :ivar machine: what it is built for: ``aarch64``, ``Windows on x86_64``; None if it cannot be read
+    :ivar named_system: the system that the user named, None for this one or any
     :ivar torch_cuda: the major version of CUDA that this torch was built for
     :ivar suppressed: findings that are in the baseline or that the configuration suppresses: they do not fail the check
     :ivar other_builds: the verdicts on other builds of this release, where a release number was asked for and they
@@ -76,13 +79,19 @@ class Result(Struct, frozen=True, kw_only=True):
     cpu: CpuNeeds | None = None
     needs: VersionNeeds = NO_NEEDS
     before_torch: str | None = None
+    machine: str | None = None
+    named_system: str | None = None
 
     def __str__(self) -> str:
-        torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
         error = f" - {self.predicted_error.line}" if self.predicted_error else ""
         error += f", until a call fails - {self.call_error.line}" if self.call_error else ""
         aside = "" if self.uses_torch else ", but does not use torch"
-        return f"{self.path}: {self.verdict.value} on {torch}{error}{aside}"
+        return f"{self.path}: {self.verdict.value} on {self.torch_name}{error}{aside}"
+
+    @property
+    def torch_name(self) -> str:
+        """The torch in words, with the machine and the system where they are not these."""
+        return torch_in_words(self.torch_build, self.machine, self.named_system)
 
     def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
         """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap that was not expected."""
@@ -156,14 +165,13 @@ class Report(Document, frozen=True, kw_only=True):
     @property
     def alone(self) -> tuple[Result, ...]:
         """The results of files that belong to none of the packages."""
-        # With the torch: a run on several torches has a package once for each.
-        targets = {(package.target, package.torch_build) for package in self.packages}
-        return tuple(result for result in self.results if (result.target, result.torch_build) not in targets)
+        packages = {_place_of(package) for package in self.packages}
+        return tuple(result for result in self.results if _place_of(result) not in packages)
 
     def files(self, package: PackageResult) -> tuple[tuple[UsedLibrary, Result], ...]:
         """Return the libraries of a package that were checked, each with its result."""
-        target = package.target, package.torch_build
-        by_path = {result.path: result for result in self.results if (result.target, result.torch_build) == target}
+        place = _place_of(package)
+        by_path = {result.path: result for result in self.results if _place_of(result) == place}
         return tuple(
             (library, by_path[library.file])
             for library in package.libraries
@@ -191,11 +199,29 @@ class Report(Document, frozen=True, kw_only=True):
             result.is_failure(fail_on, strict=strict) for result in used if result.verdict is not Verdict.FAILS
         )
 
+    def on_system(self) -> Report:
+        """Return the report with the system that the user named in all of its results."""
+        if self.system is None:
+            return self
+        name = self.system["name"]
+        return replace(
+            self,
+            results=tuple(replace(result, named_system=name) for result in self.results),
+            packages=tuple(replace(package, named_system=name) for package in self.packages),
+        )
+
     def filled(self) -> Report:
-        """Return the report with the findings of the libraries that each package uses among those of the package."""
+        """Return the report with the findings of the libraries that each package uses among those of the package, and
+        with what tells builds of one version apart.
+        """
+        builds = _apart(self.packages)
         # dict.fromkeys: findings are frozen and hashable, and one that two libraries share is listed once.
         packages = tuple(
-            replace(package, findings=tuple(dict.fromkeys((*package.own_findings, *self._of_libraries(package)))))
+            replace(
+                package,
+                findings=tuple(dict.fromkeys((*package.own_findings, *self._of_libraries(package)))),
+                apart=builds.get(package.target, ""),
+            )
             for package in self.packages
         )
         return replace(self, packages=packages)
@@ -230,6 +256,47 @@ class Report(Document, frozen=True, kw_only=True):
         return plain(self._contents())
 
 
+def joined(reports: Sequence[Report]) -> Report:
+    """Return several reports on the same targets as one; what is in an earlier one is not repeated."""
+    if len(reports) == 1:
+        return reports[0]
+    results = {(*_place_of(result), result.path): result for report in reversed(reports) for result in report.results}
+    packages = {_place_of(package): package for report in reversed(reports) for package in report.packages}
+    return Report(
+        results=tuple(
+            result
+            for report in reports
+            for result in report.results
+            if results.pop((*_place_of(result), result.path), None)
+        ),
+        packages=tuple(
+            package for report in reports for package in report.packages if packages.pop(_place_of(package), None)
+        ),
+        unchecked=tuple(dict.fromkeys(target for report in reports for target in report.unchecked)),
+        system=reports[0].system if all(report.system == reports[0].system for report in reports) else None,
+    ).filled()
+
+
+def _place_of(item: Result | PackageResult) -> tuple[str, str | None, str | None]:
+    """Return what one target is judged on: a run on several torches has a package once for each."""
+    return item.target, item.torch_build, item.named_system
+
+
+def _apart(packages: Sequence[PackageResult]) -> dict[str, str]:
+    """Return, by target, what tells builds of one version of a package apart: those parts of their names."""
+    versions: dict[tuple[str, str | None], dict[str, Sequence[str]]] = {}
+    for package in packages:
+        parts = posixpath.basename(package.target).removesuffix(".whl").split("-")
+        versions.setdefault((package.name, package.version), {})[package.target] = parts
+    builds = [builds for builds in versions.values() if len(builds) > 1]
+    return {
+        target: "-".join(part for part in parts if any(part not in others for others in of_version.values()))
+        or posixpath.dirname(target)
+        for of_version in builds
+        for target, parts in of_version.items()
+    }
+
+
 def report_json(report: Report) -> ReportJson:
     """Return what documents have of a report."""
     # Only JSON needs these types: a check that prints text does not wait for them.
@@ -258,5 +325,6 @@ def _result_json(result: Result) -> ResultJson:
         ],
         other_builds=result.other_builds or UNSET,
         before_torch=result.before_torch or UNSET,
+        named_system=result.named_system or UNSET,
         call_error=form.CallErrorJson.of(error, how=error.how.value) if error else UNSET,
     )

@@ -150,6 +150,8 @@ class CallErrorJson(JsonObject, frozen=True, kw_only=True):
 class ResultJson(JsonObject, frozen=True, kw_only=True):
     """The result for one extension.
 
+    :ivar machine: what it is built for: ``aarch64``, ``Windows on x86_64``
+    :ivar named_system: there if the user named a system: its name
     :ivar before_torch: there if the import of an extension module raises an ImportError where torch is not imported
         before: its text
     """
@@ -172,6 +174,8 @@ class ResultJson(JsonObject, frozen=True, kw_only=True):
     other_builds: Mapping[str, Verdict] | UnsetType = UNSET
     call_error: CallErrorJson | UnsetType = UNSET
     before_torch: str | UnsetType = UNSET
+    machine: str | None = None
+    named_system: str | UnsetType = UNSET
     uses_torch: bool = True
 
 
@@ -186,6 +190,8 @@ class PackageResultJson(JsonObject, frozen=True, kw_only=True):
     :ivar classes: the custom classes that the model needs
     :ivar devices: the devices that the file names
     :ivar warnings: what torch prints as it loads the model, and goes on
+    :ivar machine: what its libraries are built for: ``aarch64``, ``Windows on x86_64``; null if it has none, or several
+    :ivar named_system: there if the user named a system: its name
     :ivar findings: findings about the package as a whole, such as its metadata
     """
 
@@ -218,6 +224,8 @@ class PackageResultJson(JsonObject, frozen=True, kw_only=True):
     needs: Sequence[str] = ()
     other_builds: Mapping[str, PackageVerdict] | UnsetType = UNSET
     findings: Sequence[FindingJson]
+    machine: str | None = None
+    named_system: str | UnsetType = UNSET
 
 
 def package_result_json(package: PackageResult) -> PackageResultJson:
@@ -233,6 +241,7 @@ def package_result_json(package: PackageResult) -> PackageResultJson:
         **of_model,
         other_builds=package.other_builds or UNSET,
         findings=[finding_json(finding) for finding in package.own_findings],
+        named_system=package.named_system or UNSET,
     )
 
 

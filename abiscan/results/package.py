@@ -14,7 +14,7 @@ from abiscan.python.model import HowLoaded, Skipped, Told
 from abiscan.regex import regex
 from abiscan.results.document import JsonObject
 from abiscan.results.model import ModelResult
-from abiscan.results.verdict import How, Verdict
+from abiscan.results.verdict import How, Verdict, torch_in_words
 from abiscan.words import first_line, listed, plural
 
 _LACKS: Final = regex(r"No module named '(\w+)|cannot import name '[^']*' from '(\w+)")
@@ -194,6 +194,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     :ivar target: what the user named
     :ivar torch: public version of the torch, None if unknown
     :ivar torch_build: the same with its local version label
+    :ivar machine: what its libraries are built for: ``aarch64``, ``Windows on x86_64``; None if it has none, or several
+    :ivar apart: what tells it from other builds of its version in the same report; empty if there are none
+    :ivar named_system: the system that the user named, None for this one or any
     :ivar module: the name that the package is imported by
     :ivar built_for: the releases of torch that its libraries may have been built for, oldest first; empty if unknown
     :ivar modules: all modules that the target installs, that of the verdict first, and public submodules with libraries
@@ -239,6 +242,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     unread: str | None = None
     is_python: bool = False
     model: ModelResult | None = None
+    machine: str | None = None
+    named_system: str | None = None
+    apart: str = ""
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.summary}"
@@ -268,8 +274,18 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     @property
     def subject(self) -> str:
         """The package and the torch: ``torchvision 0.20.1 on torch 2.13.0``."""
-        name = f"{self.name} {self.version}" if self.version else self.name
-        return f"{name} on {f'torch {self.torch_build}' if self.torch_build else 'this torch'}"
+        return f"{self.title} on {self.torch_name}"
+
+    @property
+    def title(self) -> str:
+        """The package and its version, with what tells this build of it from others in the report."""
+        title = f"{self.name} {self.version}" if self.version else self.name
+        return f"{title} ({self.apart})" if self.apart else title
+
+    @property
+    def torch_name(self) -> str:
+        """The torch in words, with the machine and the system where they are not these."""
+        return torch_in_words(self.torch_build, self.machine, self.named_system)
 
     @property
     def elsewhere(self) -> str:

@@ -1,19 +1,15 @@
-"""Findings that the user accepts: a baseline, and the suppressions in ``pyproject.toml``.
+"""Findings that the user accepts: a baseline, and suppressions.
 
 They change the exit code, not the verdict, and every report shows a suppressed finding as such.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import fnmatch
-import gc
 import json
-import os
 import posixpath
-import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +23,6 @@ from abiscan.results.check import Report, Result, Suppressed
 from abiscan.words import listed
 
 _IN_BASELINE: Final = "in the baseline"
-_FIELDS: Final = {"rule", "target", "reason", "until"}
-_EXAMPLE: Final = '{rule = "undefined-symbol", target = "*/_C.so", reason = "why", until = 2027-01-31}'
 
 
 class Suppression(Struct, frozen=True, kw_only=True):
@@ -110,28 +104,6 @@ def _read_evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
     return evidence
 
 
-def find_configuration(folder: Path, targets: Iterable[str] = ()) -> tuple[Path | None, Path | None]:
-    """Find the nearest ``pyproject.toml`` in a folder or above it that has a table ``[tool.abiscan]``.
-
-    :param targets: what is checked: a file inside of one of them is the target's own, and has no say
-    :return: that file, and a nearer one that is passed over
-    """
-    # A stranger's repository could otherwise accept its own findings.
-    inside = [os.path.realpath(target) for target in targets if os.path.isdir(target)]  # noqa: PTH112
-    passed_over = None
-    for place in (folder, *folder.parents):
-        file = place / "pyproject.toml"
-        if observed_fs.is_file(file):
-            here = os.path.realpath(place)
-            if any(here == root or here.startswith(os.path.join(root, "")) for root in inside):  # noqa: PTH118
-                passed_over = passed_over or (file if b"tool.abiscan" in _read_bytes(file) else None)
-                continue
-            tools = _read_table(file).get("tool")
-            if isinstance(tools, dict) and "abiscan" in tools:
-                return file, passed_over
-    return None, passed_over
-
-
 def verdicts_changed(report: Report, file: Path) -> str:
     """Say in one line what the suppressions in a file accept; empty if they accept nothing."""
     subject = dict.fromkeys(
@@ -141,82 +113,6 @@ def verdicts_changed(report: Report, file: Path) -> str:
         if suppressed.source == str(file)
     )
     return f"{file} accepts {listed(subject)}" if subject else ""
-
-
-def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, ...]:
-    """Return the suppressions in a ``pyproject.toml``, expired ones included.
-
-    :param rules: the names of all rules
-    :raises InputError: one has no reason, no expiry date, an unknown rule, or is otherwise invalid
-    """
-    table = _read_table(file)["tool"]["abiscan"]
-    if not isinstance(table, dict):
-        raise InputError(str(file), "[tool.abiscan] is not a table", f"write: suppress = [{_EXAMPLE}]")
-    if unknown := sorted(set(table) - {"suppress"}):
-        raise InputError(str(file), f"[tool.abiscan] has no setting {unknown[0]}", "the only setting is suppress")
-    entries = table.get("suppress", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError(str(file), "[tool.abiscan] suppress is not a list of tables", f"write: [{_EXAMPLE}]")
-    return tuple(_make_suppression(file, number, entry, rules) for number, entry in enumerate(entries, 1))
-
-
-def _read_bytes(file: Path) -> bytes:
-    try:
-        return observed_fs.read_file(file)
-    except OSError:
-        return b""
-
-
-def _read_table(file: Path) -> dict[str, Any]:
-    # Imported only if there is a file: most runs read none.
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        text = observed_fs.read_file(file).decode("utf-8")
-        with _collector_paused():
-            return tomllib.loads(text)
-    except OSError as error:
-        raise InputError(str(file), f"cannot be read: {error.strerror or error}") from error
-    except RecursionError as error:
-        raise InputError(str(file), "not TOML: arrays or tables are nested too deeply") from error
-    except ValueError as error:
-        raise InputError(str(file), f"not TOML: {error}") from error
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Run no cyclic garbage collection meanwhile.
-
-    tomllib recurses in Python until nothing more can be called. A finalizer that a collection runs there fails, and
-    Python prints its traceback, although the error itself is handled.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _make_suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Collection[str]) -> Suppression:
-    subject = f"{file}: suppression {number} of [tool.abiscan]"
-    if unknown := sorted(set(entry) - _FIELDS):
-        raise InputError(subject, f"unknown field {unknown[0]}", f"write: {_EXAMPLE}")
-    for field in ("rule", "target", "reason"):
-        value = entry.get(field)
-        if not isinstance(value, str) or not value.strip():
-            raise InputError(subject, f"{field} is missing", f"write: {_EXAMPLE}")
-    if entry["rule"] not in rules:
-        raise InputError(subject, f"there is no rule {entry['rule']}", f"rules: {', '.join(sorted(rules))}")
-    until = entry.get("until")
-    # TOML has dates and times, and a datetime is a date to Python.
-    if not isinstance(until, dt.date) or isinstance(until, dt.datetime):
-        raise InputError(subject, "until, the expiry date, is missing", f"write: {_EXAMPLE}")
-    reason = entry["reason"].strip()
-    return Suppression(rule=entry["rule"], target=entry["target"], reason=reason, until=until, source=str(file))
 
 
 def apply_suppressions(report: Report, suppressions: Sequence[Suppression], baseline: Baseline) -> Report:

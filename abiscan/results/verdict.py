@@ -6,6 +6,7 @@ import enum
 
 from msgspec import Struct
 
+from abiscan.inputs import system
 from abiscan.words import first_line
 
 
@@ -49,3 +50,15 @@ class PredictedError(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The error in one line."""
         first = first_line(self.message)
         return f"{self.object}: {first}" if self.object else first
+
+
+def torch_in_words(build: str | None, machine: str | None, named_system: str | None) -> str:
+    """Return a torch, with the place that a verdict is for: ``torch 2.13.0+cpu (aarch64, debian12)``.
+
+    :param machine: what the libraries are for, which is said where it is not this one
+    :param named_system: the system that the user named
+    """
+    here = system.own_machine()
+    places = [place for place in (machine, named_system) if place and not (here and place == here.value)]
+    torch = f"torch {build}" if build else "this torch"
+    return f"{torch} ({', '.join(places)})" if places else torch

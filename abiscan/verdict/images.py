@@ -84,6 +84,7 @@ def _make_result(target: Target, file: ImageFile, torch: TorchImages, results: I
         sha256=file.sha256,
         torch=number_of(torch.build) if torch.build else None,
         torch_build=torch.build,
+        machine=f"{torch.system.value} on {torch.machine.value}",
         verdict=_make_verdict(results),
         predicted_error=_predicted(file, results) if results.fails else None,
         undefined_symbols=tuple(dict.fromkeys(missing.name for missing in results.names)),

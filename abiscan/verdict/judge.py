@@ -517,6 +517,7 @@ def _make_result(
         sha256=examined.extension.source.hash_content(),
         torch=load.release.version,
         torch_build=load.release.build,
+        machine=examined.facts.machine.value,
         verdict=verdict,
         predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in load.undefined)),

@@ -34,6 +34,7 @@ from abiscan.rules import missing_torch_name
 from abiscan.torches.name_history import history
 from abiscan.verdict.conditions import conditions_of
 from abiscan.verdict.package_reading import PackageFacts, chain
+from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
         version=facts.package.version,
         torch=process.release_number,
         torch_build=process.build,
+        machine=system_of(facts.target.target).machine(facts.target.target),
         module=outcome.module if outcome else None,
         verdict=verdict,
         error=error,

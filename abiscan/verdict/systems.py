@@ -61,8 +61,14 @@ class TargetSystem(Protocol):
     def builds_for(self, target: Target) -> tuple[tuple[TorchVersion, str], ...]:
         """Return the embedded builds that have what a target imports, as far as that is known, with their releases."""
 
+    def machine(self, target: Target) -> str | None:
+        """Return what the libraries of a target are built for: ``aarch64``, ``Windows on x86_64``; None if it has none.
+
+        Several machines are no machine.
+        """
+
     def describe_platform(self, target: Target) -> str:
-        """Return what a target is built for, in words: ``aarch64``."""
+        """Return what a target is built for, in words of a message."""
 
     def uses_torch(self, distribution: Distribution, files: Files) -> bool:
         """Whether an installed package has an extension of torch for the system."""
@@ -118,6 +124,10 @@ class _Linux:
             if build_machine is machine and release in releases
         )
 
+    def machine(self, target: Target) -> str | None:
+        machines = {library.facts.machine.value for library in (*target.extensions, *target.libraries.values())}
+        return machines.pop() if len(machines) == 1 else None
+
     def describe_platform(self, target: Target) -> str:
         return target.extensions[0].facts.machine.value
 
@@ -160,11 +170,13 @@ class _Images:
         releases = {release for machine in image.images for release in torch_images.releases(image.system, machine)}
         return tuple((release, str(release)) for release in releases)
 
-    def describe_platform(self, target: Target) -> str:
+    def machine(self, target: Target) -> str:
         image = main_image(target.images)
-        machines = " and ".join(machine.value for machine in image.images)
+        return f"{image.system.value} on {' and '.join(machine.value for machine in image.images)}"
+
+    def describe_platform(self, target: Target) -> str:
         # Of the releases for these systems, only the newest are embedded.
-        return f"{image.system.value} on {machines} among the embedded ones"
+        return f"{self.machine(target)} among the embedded ones"
 
     def uses_torch(self, distribution: Distribution, _files: Files) -> bool:
         return sources.images_use_torch(distribution)

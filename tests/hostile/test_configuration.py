@@ -74,6 +74,12 @@ def test_that_of_a_target_is_never_read(folder: Path, target: str) -> None:
     assert "pyproject.toml: is not read, since it is inside of what is checked" in done.err
 
 
+def test_the_settings_of_a_target_are_never_read(folder: Path) -> None:
+    (folder / "pyproject.toml").rename(folder / "build" / "pyproject.toml")
+    (folder / "build" / "pyproject.toml").write_text('[tool.abiscan]\nfail-on = "aborts"\n', encoding="utf-8")
+    assert checked(folder / "build", ".").code == 1
+
+
 def test_one_above_a_target_still_counts(folder: Path) -> None:
     assert checked(folder, "build").code == 0
 

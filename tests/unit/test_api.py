@@ -170,7 +170,7 @@ def test_one_target_is_not_several() -> None:
         abiscan.operators([LOADS, LOADS])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("torch", [1, b"2.13.0", ["2.13.0"]])
+@pytest.mark.parametrize("torch", [1, b"2.13.0", [["2.13.0"]]])
 def test_a_torch_of_another_type_is_named(torch: object) -> None:
     with pytest.raises(TypeError, match=r"a torch is a string or a path, not (int|bytes|list)"):
         abiscan.check(LOADS, torch)  # type: ignore[arg-type]

@@ -351,6 +351,41 @@ def test_suppressions_count_until_their_day(
     assert run("bad.so", "--torch", torch).exit_code == 2
 
 
+def test_a_project_says_what_is_checked(
+    good: Path, bad: Path, torch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert good.exists()
+    settings = (
+        f'[tool.abiscan]\ntargets = ["build/*.so", "bad/bad.so"]\ntorch = ["{torch}", "2.13.0"]\nfail-on = "aborts"\n'
+    )
+    (tmp_path / "pyproject.toml").write_text(settings, encoding="utf-8")
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    result = run("--format", "json")
+    checked = [(one["target"], one["torch"]) for one in json.loads(result.stdout)["results"]]
+    names = ["../build/good.so", "../bad/bad.so"]
+    assert checked == [(name, number) for number in ("9.9.0", "2.13.0") for name in names]
+    assert result.exit_code == 0
+    assert f"abiscan: targets, torch, fail-on as {tmp_path}/pyproject.toml says" in result.stderr
+    assert run("--fail-on", "load-fails").exit_code == 1
+    named = run(bad, "--torch", torch, "-q")
+    assert (named.stdout.count("\n"), named.stderr) == (1, "")
+    assert "Missing argument 'TARGET...'" in run("--no-config").stderr
+    (tmp_path / "pyproject.toml").write_text('[tool.abiscan]\ntargets = ["dist/*.whl"]\n', encoding="utf-8")
+    assert f"there is no dist/*.whl in {tmp_path} (build it first, or correct the path)" in run().stderr
+
+
+def test_one_question_has_several_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = '[tool.abiscan]\nsystem = ["debian12", "manylinux_2_17"]\n'
+    (tmp_path / "pyproject.toml").write_text(settings, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    lines = run(SAMPLES / "loads" / "loads.so", "--torch", "2.13.0", "-q").stdout.splitlines()
+    assert [(" loads on " in line, line.partition("(")[2].partition(")")[0]) for line in lines] == [
+        (True, "debian12"),
+        (False, "manylinux_2_17"),  # it needs GLIBC_2.32
+    ]
+
+
 def test_output_goes_to_the_file_whole(bad: Path, torch: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     result = run(bad, "--torch", torch, "--format", "json", "--output", report)

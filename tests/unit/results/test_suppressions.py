@@ -10,14 +10,13 @@ import pytest
 
 from abiscan.errors import InputError
 from abiscan.results.check import Report
+from abiscan.results.configuration import Configuration, find_configuration, read_configuration
 from abiscan.results.suppressions import (
     EMPTY,
     Baseline,
     Suppression,
     apply_suppressions,
-    find_configuration,
     read_baseline,
-    read_suppressions,
 )
 from tests.unit.report.reports import failure, finding
 
@@ -113,14 +112,14 @@ def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
 GOOD = 'rule = "a-rule", target = "*", reason = "because", until = 2027-01-31'
 
 
-def read(text: str, folder: Path) -> tuple[Suppression, ...]:
+def read(text: str, folder: Path) -> Configuration:
     file = folder / "pyproject.toml"
     file.write_text(text, encoding="utf-8")
-    return read_suppressions(file, RULES)
+    return read_configuration(file, RULES)
 
 
 def test_suppressions_are_read(tmp_path: Path) -> None:
-    (found,) = read(f"[tool.abiscan]\nsuppress = [{{{GOOD}}}]\n", tmp_path)
+    (found,) = read(f"[tool.abiscan]\nsuppress = [{{{GOOD}}}]\n", tmp_path).suppressions
     assert msgspec.structs.replace(found, source=None) == suppression(target="*", reason="because")
     assert found.source == str(tmp_path / "pyproject.toml")
 
@@ -149,7 +148,12 @@ def test_a_suppression_that_is_none(text: str, problem: str, tmp_path: Path) -> 
     [
         ("[tool.abiscan]\nsuppress = 3\n", "not a list of tables"),
         ("[tool.abiscan]\nsuppress = [3]\n", "not a list of tables"),
-        ("[tool.abiscan]\nsupress = []\n", "no setting supress"),
+        ("[tool.abiscan]\nsupress = []\n", r"no setting supress .did you mean suppress"),
+        ("[tool.abiscan]\ntorch = 2.9\n", "torch is neither a name nor a list of names"),
+        ("[tool.abiscan]\ntargets = ['']\n", "targets is neither a name nor a list of names"),
+        ("[tool.abiscan]\nfail-on = 'never'\n", "fail-on: never is no effect .effects: note, "),
+        ("[tool.abiscan]\nper-file-ignores = ['a-rule']\n", "per-file-ignores is no table of files"),
+        ("[tool.abiscan.per-file-ignores]\n'*' = 'a-rul'\n", "there is no rule a-rul .did you mean a-rule"),
         ("[tool.abiscan\n", "not TOML"),
         ("[tool]\nabiscan = 3\n", "is not a table"),
     ],
@@ -178,6 +182,14 @@ def test_nothing_is_finalized_while_a_configuration_recurses(tmp_path: Path) -> 
     assert gc.isenabled()
     assert collections
     assert not any(inside for _, inside in collections)
+
+
+def test_rules_are_skipped_for_files(tmp_path: Path) -> None:
+    for pattern, kept in (("pkg/_C.so", 0), ("*.so", 0), ("_C.so", 0), ("pkg.whl", 0), ("pkg/_D.so", 1)):
+        settings = read(f"[tool.abiscan.per-file-ignores]\n'{pattern}' = ['a-rule']\n", tmp_path)
+        (result,) = settings.leave_out(REPORT).results
+        assert len(result.findings) == kept
+        assert result.verdict is REPORT.results[0].verdict
 
 
 def test_tools_that_are_no_table_are_no_configuration(tmp_path: Path) -> None:
