@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         matrix,
         model_operators,
         operators,
+        release,
         releases,
         stable,
         survey,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         UsedLibrary,
         VerdictCondition,
     )
+    from abiscan.results.release import ReleaseProblem, ReleaseReport, ReleaseWheel
     from abiscan.results.stable import StableReport
     from abiscan.results.survey import SurveyCause, SurveyEntry, SurveySummary
     from abiscan.results.torch_operators import TorchOperators
@@ -96,6 +98,9 @@ __all__ = [
     "PackageVerdict",
     "PredictedError",
     "Rejected",
+    "ReleaseProblem",
+    "ReleaseReport",
+    "ReleaseWheel",
     "Report",
     "ReportAnswer",
     "Result",
@@ -122,6 +127,7 @@ __all__ = [
     "matrix",
     "model_operators",
     "operators",
+    "release",
     "releases",
     "stable",
     "survey",
@@ -158,6 +164,7 @@ _MODULES = {
         "VerdictCondition",
     ),
     "abiscan.results.torch_operators": ("TorchOperators",),
+    "abiscan.results.release": ("ReleaseProblem", "ReleaseReport", "ReleaseWheel"),
     "abiscan.results.stable": ("StableReport",),
     "abiscan.results.survey": ("SurveyCause", "SurveyEntry", "SurveySummary"),
     "abiscan.results.verdict": ("How", "PredictedError", "Verdict"),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from abiscan.results.matrix import Matrix
     from abiscan.results.model_operators import ModelOperators
     from abiscan.results.operators import ExtensionOperators
+    from abiscan.results.release import ReleaseReport
     from abiscan.results.stable import StableReport
     from abiscan.results.survey import SurveySummary
     from abiscan.results.torch_operators import TorchOperators
@@ -465,6 +466,33 @@ def _workers(
     from abiscan.pipelines.local_workers import local_workers
 
     return local_workers(jobs or count_processors())
+
+
+def release(
+    targets: TargetLike | Iterable[TargetLike],
+    against: TargetLike | Iterable[TargetLike] = (),
+    *,
+    corrected: str | os.PathLike[str] | None = None,
+    session: Session | None = None,
+) -> ReleaseReport:
+    """Judge the wheels of a release before it is published: what they require, their tags, what they work on.
+
+    :param targets: the wheels, or the folder that they are in
+    :param against: the wheels that were published last: what is worse now is a problem
+    :param corrected: a folder for wheels whose metadata are corrected; none are written by default
+    :raises AbiscanError: no wheel can be read
+    """
+    from abiscan.hooks.release import judge_release
+    from abiscan.verdict.bench import CheckRequest
+
+    session = _make_session(session)
+    folder = None if corrected is None else Path(corrected)
+    with contextlib.ExitStack() as stack:
+        sources = stack.enter_context(_all_sources(targets, None, session))
+        before = _several(against)
+        previous = stack.enter_context(_all_sources(before, None, session)) if before else []
+        request = CheckRequest(targets=tuple(sources), rules=_list_rules(None))
+        return judge_release(request, previous, session, folder)
 
 
 def works(package: TargetLike, torch: TorchLike | None = None, *, session: Session | None = None) -> bool | None:

@@ -25,6 +25,7 @@ from abiscan.results.fit import FitReportJson
 from abiscan.results.matrix import CellJson, MatrixJson
 from abiscan.results.model_operators import ModelOperatorsJson
 from abiscan.results.operators import InventoriesJson, InventoryJson
+from abiscan.results.release import ReleaseReportJson
 from abiscan.results.stable import StableReportJson
 from abiscan.results.torch_operators import TorchApiVersionsJson
 from abiscan.results.versions import VersionTableJson
@@ -42,6 +43,7 @@ DOCUMENTS: Final[dict[str, tuple[str, tuple[type[Struct], ...]]]] = {
     "ops-api-history": ("ops TARGET --api-version", (ApiHistory,)),
     "ops-api-version": ("ops --torch SPEC --api-version", (TorchApiVersionsJson,)),
     "ops-model": ("ops MODEL", (ModelOperatorsJson,)),
+    "release": ("release", (ReleaseReportJson,)),
     "stable": ("stable", (StableReportJson,)),
     "survey": ("survey, one line of the output", (SurveyJson,)),
 }

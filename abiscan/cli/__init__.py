@@ -19,10 +19,10 @@ class _Commands(click.Group):
 
     NAMES = (
         *("cache", "check", "coverage", "diff", "doctor", "explain", "fit"),
-        *("guard", "matrix", "ops", "pip", "releases", "stable", "stamp", "survey", "uv"),
+        *("guard", "matrix", "ops", "pip", "release", "releases", "stable", "stamp", "survey", "uv"),
     )
 
-    READING = frozenset({"check", "coverage", "diff", "matrix", "ops", "stable", "stamp"})
+    READING = frozenset({"check", "coverage", "diff", "matrix", "ops", "release", "stable", "stamp"})
     """The commands that read targets, and need no network once they do; ``doctor`` does that itself, and then asks."""
 
     READING_ONLINE = frozenset({"fit"})

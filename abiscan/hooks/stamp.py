@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import csv
 import functools
 import hashlib
-import io
 import json
 import posixpath
-import re
-import shutil
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +18,7 @@ from abiscan.errors import InputError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.hooks import guard
-from abiscan.inputs import destination
+from abiscan.hooks.wheel_file import refuse_signed, rewrite_wheel
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.session import Session
 from abiscan.regex import regex
@@ -34,7 +28,6 @@ from abiscan.verdict.systems import system_of
 
 GUARD: Final = "_abiscan_guard.py"
 _NAME: Final = regex(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^-]+-[^-]+\.whl")
-_SIGNATURES: Final = ("/RECORD.jws", "/RECORD.p7s")
 
 
 class Stamp(Struct, frozen=True, kw_only=True):
@@ -72,7 +65,7 @@ def stamp_wheel(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     document = _make_document(path, relied)
     # Sorted, without a date: the same wheel and torch give the same bytes, so a build stays reproducible.
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
-    _rewrite_wheel(path, dict.fromkeys(members, text))
+    rewrite_wheel(path, path, dict.fromkeys(members, text))
     return Stamp(
         members=members,
         fingerprint=document["fingerprint"],
@@ -86,9 +79,7 @@ def stamp_wheel(path: Path, choice: TorchChoice, session: Session) -> Stamp:
 def _list_places(path: Path) -> tuple[str, ...]:
     """Return where the stamp goes: next to each copy of the guard."""
     wheel = Wheel(path)
-    # A signature is over RECORD (binary distribution format, "Signed wheel files"), which stamping changes.
-    if any(name.endswith(_SIGNATURES) for name in wheel.list_members()):
-        raise InputError(str(path), "is signed, and stamping would invalidate the signature", "sign it after stamping")
+    refuse_signed(path, wheel.list_members())
     places = [posixpath.dirname(name) for name in wheel.list_members() if posixpath.basename(name) == GUARD]
     if not places:
         fix = f"first run abiscan guard --write PACKAGE/{GUARD}, and call its check() in PACKAGE/__init__.py"
@@ -124,43 +115,3 @@ def _list_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
         }
         for row in judged.rows
     }
-
-
-def _rewrite_wheel(path: Path, additions: Mapping[str, bytes]) -> None:
-    """Add members to a wheel and to its RECORD; the file is replaced atomically."""
-    with (
-        destination.write_whole(path) as stream,
-        zipfile.ZipFile(path) as old,  # closed before it is replaced, as Windows wants it
-        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as new,
-    ):
-        _copy_members(old, new, additions)
-
-
-def _copy_members(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, bytes]) -> None:
-    record = next(info for info in old.infolist() if re.fullmatch(r"[^/]+\.dist-info/RECORD", info.filename))
-    for info in old.infolist():
-        # Members are copied as they are inflated; an earlier stamp and RECORD are written anew.
-        if info.filename in additions or info is record:
-            continue
-        with old.open(info) as source, new.open(info, "w") as copy:
-            shutil.copyfileobj(source, copy, 1 << 20)
-    for name, content in additions.items():
-        new.writestr(_make_info(name, record), content)
-    # RECORD is CSV: path, hash in urlsafe base64 without padding, size (packaging specifications).
-    rows = [row for row in csv.reader(io.StringIO(old.read(record).decode("utf-8"))) if row and row[0] not in additions]
-    added = [[name, f"sha256={_hash_bytes(content)}", str(len(content))] for name, content in additions.items()]
-    lines = io.StringIO()
-    # The line of RECORD itself stays last.
-    csv.writer(lines, lineterminator="\n").writerows([*rows[:-1], *added, *rows[-1:]])
-    new.writestr(_make_info(record.filename, record), lines.getvalue().encode())
-
-
-def _make_info(name: str, like: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """Return a member with the time and permissions of another one: the file must not depend on the current time."""
-    info = zipfile.ZipInfo(name, like.date_time)
-    info.external_attr, info.compress_type = like.external_attr, zipfile.ZIP_DEFLATED
-    return info
-
-
-def _hash_bytes(content: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

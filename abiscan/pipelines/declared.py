@@ -72,13 +72,16 @@ def _check_declared(source: Source, bench: TorchSet) -> tuple[tuple[Result, ...]
         return bench.judge(source, torch, declarations=declarations), None
     results = bench.judge(source, torch)
     package = bench.package(source, torch, results, with_findings=True) or judged.package.results[torch]
-    findings = _list_findings(package, _make_declaration(target.metadata, judged, admitted), bench.rules)
+    findings = declared_findings(judged, target.metadata, bench.rules)
     return results, msgspec.structs.replace(package, own_findings=(*findings, *package.own_findings))
 
 
-def _list_findings(package: PackageResult, declaration: Declaration, rules: Sequence[Rule]) -> Iterator[Finding]:
-    if declared_requirement_wrong.RULE in rules:
-        yield from declared_requirement_wrong.list_findings(declaration, package.name)
+def declared_findings(judged: Judged, metadata: Metadata, rules: Sequence[Rule]) -> Iterator[Finding]:
+    """Yield what is wrong with the requirement of a package that was judged on all releases."""
+    if judged.package and declared_requirement_wrong.RULE in rules:
+        admitted = {release for release in judged.builds if _admits_release(metadata, release)}
+        declaration = _make_declaration(metadata, judged, admitted)
+        yield from declared_requirement_wrong.list_findings(declaration, judged.package.name)
 
 
 def _admits_release(metadata: Metadata, release: TorchVersion) -> bool:

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import base64
+import csv
+import email
+import hashlib
+import io
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import click.testing
+import jsonschema
+import pytest
+
+import abiscan
+from abiscan.cli import main
+from abiscan.findings import Effect
+from abiscan.hooks.release import with_requirement, with_tags
+from abiscan.results.document import read_schema
+from tests.elf_builder import Elf
+from tests.fakes import SAMPLES, package_wheel
+
+WHEEL = SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl"  # works on torch 2.12 and newer
+
+
+def run(*words: str | Path) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, ["release", *map(str, words)])
+
+
+def test_a_corrected_wheel_says_what_is_true_of_it(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    wheel = shutil.copy(WHEEL, dist / WHEEL.name.replace("linux_x86_64", "manylinux_2_17_x86_64"))
+    result = run(dist, "--write", "--format", "json")
+    assert result.exit_code == 1, result.output
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, read_schema("release"), cls=jsonschema.Draft202012Validator)
+    (judged,) = document["wheels"]
+    assert (judged["declared"], judged["requires_dist"]) == ("torch", "torch>=2.12")
+    assert (judged["glibc"], judged["tags"]) == ("2.32", "py3-none-manylinux_2_32_x86_64")
+    rules = {problem["rule"] for problem in judged["problems"] if problem["effect"] == "load-fails"}
+    assert rules == {"declared-requirement-wrong", "platform-tag-wrong"}
+    (written,) = (tmp_path / "dist-corrected").iterdir()
+    assert str(written) == judged["written"]
+    assert written.name == "abiscan_sample-1.0-py3-none-manylinux_2_32_x86_64.whl"
+    with zipfile.ZipFile(written) as new, zipfile.ZipFile(wheel) as old:
+        info = "abiscan_sample-1.0.dist-info"
+        metadata = email.message_from_bytes(new.read(f"{info}/METADATA"))
+        assert metadata.get_all("Requires-Dist") == ["torch>=2.12"]
+        assert new.read(f"{info}/WHEEL").endswith(b"\nTag: py3-none-manylinux_2_32_x86_64\n\n")
+        changed = {name for name in old.namelist() if new.read(name) != old.read(name)}
+        assert changed == {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD")}
+        rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(new.read(f"{info}/RECORD").decode()))}
+        assert rows.pop(f"{info}/RECORD") == ["", ""]
+        for name, (digest, size) in rows.items():
+            content = new.read(name)
+            expected = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            assert (digest, int(size)) == (f"sha256={expected}", len(content))
+        assert set(rows) | {f"{info}/RECORD"} == set(new.namelist())
+    assert abiscan.check(written, "declared").exit_code() == 0
+
+
+def test_what_the_last_release_had_is_missed(tmp_path: Path) -> None:
+    module = Elf(needed=("libtorch_cpu.so",))
+    now = package_wheel(tmp_path, "abiscan_sample", {"abiscan_sample/_C.so": module}, version="2.0")
+    report = abiscan.release(now, [WHEEL, WHEEL.parent])
+    said = [(problem.effect, problem.message) for problem in report.wheels[0].problems]
+    operators = "abiscan_sample::scale"
+    assert (Effect.CALL_FAILS, f"has no longer the operators {operators}, as 1.0 has") in said
+    assert report.exit_code() == 0
+    assert report.exit_code(Effect.CALL_FAILS) == 1
+    other = package_wheel(tmp_path, "abiscan_sample", {"pkg/_C.so": module}, tag="cp311-cp311-linux_x86_64")
+    (gone,) = abiscan.release(other, WHEEL).problems
+    assert (gone.effect, gone.message) == (Effect.CALL_FAILS, "there is no wheel for py3-none on x86_64, as of 1.0")
+
+
+def test_tags_are_written_as_wheel_does() -> None:
+    """As ``python -m wheel tags --platform-tag manylinux_2_17_x86_64.manylinux2014_x86_64`` of wheel 0.48 does."""
+    before = ["Wheel-Version: 1.0", "Generator: setuptools (0.1.5)", "Tag: cp311-cp311-linux_x86_64", "Build: 1"]
+    after = [line for line in before if not line.startswith("Tag")]
+    after += ["Tag: cp311-cp311-manylinux2014_x86_64", "Tag: cp311-cp311-manylinux_2_17_x86_64"]
+    tags = "cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64"
+    assert with_tags("\n".join([*before, "", ""]), tags) == "\n".join([*after, "", ""])
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        (["Requires-Dist: torch"], ["torch>=2.12"]),
+        (["Requires-Dist: numpy", "Requires-Dist: torch (>=2.0)"], ["numpy", "torch>=2.12"]),
+        (["Requires-Dist: torchvision", "Requires-Dist: torch-npu"], ["torch>=2.12", "torchvision", "torch-npu"]),
+        (["Requires-Dist: Torch>=2; python_version>='3.9'", "Requires-Dist: torch<9"], ["torch>=2.12"]),
+        (["Requires-Dist: torch==2.1; extra == 'old'"], ["torch>=2.12", "torch==2.1; extra == 'old'"]),
+        ([], ["torch>=2.12"]),
+    ],
+)
+def test_the_requirement_replaces_those_of_torch(lines: list[str], after: list[str]) -> None:
+    text = "\n".join(["Metadata-Version: 2.1", "Name: pkg", "Version: 1.0", *lines, "", "Requires-Dist: torch\n"])
+    result = email.message_from_string(with_requirement(text, "torch>=2.12"))
+    assert result.get_all("Requires-Dist") == after
+    assert result.get_payload() == "Requires-Dist: torch\n"
+
+
+def test_what_is_no_wheel_is_2() -> None:
+    result = run(SAMPLES / "loads" / "loads.so")
+    assert result.exit_code == 2
+    assert "is no wheel (pass the wheels of a release, or the folder that they are in)" in result.stderr
