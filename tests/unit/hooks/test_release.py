@@ -11,14 +11,12 @@ import zipfile
 from pathlib import Path
 
 import click.testing
-import jsonschema
 import pytest
 
 import abiscan
 from abiscan.cli import main
 from abiscan.findings import Effect
 from abiscan.hooks.release import with_requirement, with_tags
-from abiscan.results.document import read_schema
 from tests.elf_builder import Elf
 from tests.fakes import SAMPLES, package_wheel
 
@@ -36,7 +34,6 @@ def test_a_corrected_wheel_says_what_is_true_of_it(tmp_path: Path) -> None:
     result = run(dist, "--write", "--format", "json")
     assert result.exit_code == 1, result.output
     document = json.loads(result.stdout)
-    jsonschema.validate(document, read_schema("release"), cls=jsonschema.Draft202012Validator)
     (judged,) = document["wheels"]
     assert (judged["declared"], judged["requires_dist"]) == ("torch", "torch>=2.12")
     assert (judged["glibc"], judged["tags"]) == ("2.32", "py3-none-manylinux_2_32_x86_64")

@@ -38,6 +38,7 @@ DOCUMENTS: Final = [
     ("matrix", ["matrix", LOADS, "--torch", "2.12.0", "--torch", "2.13.0"]),
     ("coverage", ["coverage", str(SAMPLES / "coverage" / "backend.so"), "--torch", "2.13.0"]),
     ("diff", ["diff", "2.7.0", "2.7.1", "--used-by", LOADS]),
+    ("release", ["release", WHEEL]),
     ("stable", ["stable", LOADS]),
     ("ops", ["ops", LOADS]),
     ("ops", ["ops", WHEEL]),
