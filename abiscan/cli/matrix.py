@@ -100,8 +100,6 @@ def matrix(
             raise click.UsageError("--versions takes the name of one package")
         _show_versions(targets[0], versions, torches, python, index, form, output)
     # ``_show_versions`` does not return, so from here on it is the table of extensions.
-    if form == "markdown":
-        raise click.UsageError("--format markdown is for --versions")
     with errors_reported(), show_progress("checking") as progress:
         session = Session.of_user(progress, jobs=jobs, index=index)
         result = abiscan.matrix(
@@ -128,7 +126,12 @@ def matrix(
 
         stream.write(matrix_html.render_page(result))
 
-    write_result(result, form, output, {"text": write_text, "html": write_html})
+    def write_markdown(stream: TextIO) -> None:
+        from abiscan.report import matrix_markdown
+
+        stream.write(matrix_markdown.render_matrix(result))
+
+    write_result(result, form, output, {"text": write_text, "html": write_html, "markdown": write_markdown})
     report_unread(result.unchecked)
     if strict:
         cells = (cell for row in result.rows for cell in row.results.values())

@@ -463,8 +463,9 @@ def _read_members(
     if metadata is None or is_for_any_system(metadata.wheel):  # others are for one system
         unreadable += _for_other_systems(images)
     if not objects and not unreadable and (package is None or not _imports_torch(package)):
-        refusal = InputError if metadata is None else NoExtensionError  # a package may be pure Python: that is fine
-        raise refusal(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
+        if metadata is not None:  # a package may be pure Python: that is fine
+            raise _no_extension(name)
+        raise InputError(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
     # By file name and by soname, since ld.so knows a loaded library by both (elf/dl-load.c); the first one counts.
     siblings: dict[str, str] = {}
     for location, member in objects.items():
@@ -496,7 +497,7 @@ def _imports_torch(package: Package) -> bool:
 
 
 def _no_extension(name: str) -> NoExtensionError:
-    return NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
+    return NoExtensionError(name, "nothing in it uses torch", "pass an extension of torch")
 
 
 def _for_other_systems(members: Iterable[tuple[str, str, ElfSource]]) -> Iterator[tuple[str, InputError]]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+import msgspec.structs
 from msgspec import Struct
 
 from abiscan.extension.built_for import BuiltFor
@@ -16,7 +17,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, Target, name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.stable import list_stabilities
-from abiscan.results.check import Result
+from abiscan.results.check import Result, told_apart
 from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, is_importable, is_loading, is_working
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -146,7 +147,9 @@ def make_matrix(
             parts.append(branche())
     rows = tuple(row for judge_target in parts for row in judge_target.judged.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
-    packages = tuple(judge_target.judged.package for judge_target in parts if judge_target.judged.package)
+    rows_of_packages = [judge_target.judged.package for judge_target in parts if judge_target.judged.package]
+    apart = told_apart(rows_of_packages)
+    packages = tuple(msgspec.structs.replace(row, apart=apart.get(row.target, "")) for row in rows_of_packages)
     checked = {*(bench.names if request.torches else ()), *(release for row in rows for release in row.results)}
     checked |= {release for package in packages for release in package.results}
     return Matrix(

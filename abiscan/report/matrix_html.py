@@ -29,6 +29,7 @@ from abiscan.results.matrix import (
     format_cell,
     format_legend,
     format_working,
+    mark_of,
     name_of_row,
 )
 from abiscan.results.package import PackageResult
@@ -49,11 +50,8 @@ _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", 
 def render_page(matrix: Matrix) -> str:
     """Return the page. Its findings should be explained: see ``Judge.judge``."""
     # The order of the command line: anchors are numbers, since names may have any character.
-    names = list(dict.fromkeys(row.target for row in matrix.rows))
-    targets = []
-    for number, target in enumerate(names):
-        rows = [row for row in matrix.rows if row.target == target]
-        targets.append("\n".join(_list_target(f"t{number}", rows, matrix)))
+    names = matrix.targets
+    targets = ["\n".join(_list_target(f"t{number}", target, matrix)) for number, target in enumerate(names)]
     return fill_page(
         "Which torch releases does it load on?",
         _list_answers(names, matrix),
@@ -73,8 +71,15 @@ def _list_answers(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
 
 def _format_badge(target: str, matrix: Matrix) -> str:
     releases = format_working(matrix, target)
-    words = f"torch {releases}" if releases else "no torch"
-    return f'<span class="badge {"loads" if releases else "fails"}">{escaped(words)}</span>'
+    package = matrix.package(target)
+    rows = [package] if package else [row for row in matrix.rows if row.target == target]
+    if releases:
+        kind, words = "loads", f"torch {releases}"
+    elif any(mark_of(row, column) == "?" for row in rows for column in matrix.columns):
+        kind = words = "unknown"
+    else:
+        kind, words = "fails", "no torch"
+    return f'<span class="badge {kind}">{escaped(words)}</span>'
 
 
 def _list_unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
@@ -84,11 +89,11 @@ def _list_unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
         yield "</ul>"
 
 
-def _list_target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
-    target, package = rows[0].target, matrix.package(rows[0].target)
+def _list_target(anchor: str, target: str, matrix: Matrix) -> Iterator[str]:
+    rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
     shown: list[Row | PackageRow] = [*([package] if package else []), *rows]
     yield f'<h2 id="{anchor}">{escaped(target)} {_format_badge(target, matrix)}</h2>'
-    yield f"<p>{escaped(format_advice(matrix, target, rows[0].declared))}</p>"
+    yield f"<p>{escaped(format_advice(matrix, target, shown[0].declared))}</p>"
     anchors = [_list_anchors(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
 
     # Columns are merged only if they link to the same details, not just if their signs are equal.
@@ -98,7 +103,7 @@ def _list_target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[s
         ]
 
     # What users ask about is the newest release, so that is where they begin to read.
-    checked = {name for row in rows for name in row.results}
+    checked = {name for row in shown for name in row.results}
     columns = [column for column in reversed(matrix.columns) if checked.intersection(column.builds)]
     # Newest first on the page, but a span reads from old to new.
     spans = {_format_span([column.release for column in run[::-1]]): run[0] for run in group_adjacent(columns, answer)}

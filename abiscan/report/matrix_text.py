@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -44,7 +45,7 @@ def render_matrix(matrix: Matrix, console: Console, *, verbose: bool = False) ->
     :param verbose: with the first cause of each failure, and all clues to the torch that a file was built for
     """
     rows: tuple[Row | PackageRow, ...] = (*matrix.rows, *matrix.packages)
-    names = [clean(name_of_row(row)) for row in rows]
+    names = [clean(name) for name in (*map(name_of_row, rows), *(title for _, title in titled_rows(matrix)))]
     # Names are wrapped on a terminal only, where they have up to half of its width; elsewhere, they are searched for.
     if names and not console.is_terminal:
         console.width = max(console.width, 2 * max(map(len, names)))
@@ -86,20 +87,29 @@ def _list_overview(matrix: Matrix, width: int) -> Iterator[Text | Table]:
     """Yield all targets in one table, each with the verdict on its package or on its files; nothing for a single
     target.
     """
-    targets = sorted(matrix.targets)
-    if len(targets) < 2:
+    if len(matrix.targets) < 2:
         return
-    packages = [matrix.package(target) for target in targets]
-    rows = [
-        row
-        for target, package in zip(targets, packages, strict=True)
-        for row in ([package] if package else [row for row in matrix.rows if row.target == target])
-    ]
+    titled = titled_rows(matrix)
+    rows = [row for row, _ in titled]
     # Of rows, since a target that is no package has one for each file.
     somewhere = sum(any(verdict_mark(result) in _GOOD for result in row.results.values()) for row in rows)
+    count = plural(len(matrix.targets), "target")
     yield Text()
-    yield Text(f"{plural(len(targets), 'target')}: {somewhere} of {plural(len(rows), 'row')} work on some release")
-    yield from _list_tables(rows, matrix.columns, width)
+    yield Text(f"{count}: {somewhere} of {plural(len(rows), 'row')} work on some release")
+    yield from _list_tables(rows, matrix.columns, width, [title for _, title in titled])
+
+
+def titled_rows(matrix: Matrix) -> list[tuple[Row | PackageRow, str]]:
+    """Return the rows that count for all targets, sorted by these: of a package its own, otherwise those of files.
+
+    Each has a title, with the target of a file where another target has a file of the same path.
+    """
+    packages = {target: matrix.package(target) for target in sorted(matrix.targets)}
+    rows: list[Row | PackageRow] = []
+    for target, package in packages.items():
+        rows += [package] if package else [row for row in matrix.rows if row.target == target]
+    names = Counter(map(name_of_row, rows))
+    return [(row, f"{row.target}: {name}" if names[name := name_of_row(row)] > 1 else name) for row in rows]
 
 
 def _list_cuda(matrix: Matrix, target: str) -> Iterator[Text]:
@@ -187,11 +197,16 @@ def _format_clue(clue: Clue) -> str:
     return f"{readable}: {span(clue.releases)}"
 
 
-def _list_tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: int) -> Iterator[Table]:
-    """Yield as many tables as fit the width of the terminal, one below the other."""
+def _list_tables(
+    rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: int, titles: Sequence[str] = ()
+) -> Iterator[Table]:
+    """Yield as many tables as fit the width of the terminal, one below the other.
+
+    :param titles: of the rows; by default their names
+    """
     # Columns are merged over all rows: the table stays one table.
     groups = group_adjacent(columns, lambda column: [format_cell(row, column) for row in rows])
-    names = [clean(name_of_row(row)) for row in rows]
+    names = [*map(clean, titles or map(name_of_row, rows))]
     # At least one column, however narrow the terminal is.
     room = max((width - max(map(len, names)) - 4) // _COLUMN, 1)
     for start in range(0, len(groups), room):

@@ -14,6 +14,7 @@ from abiscan.results.survey import SIGNS
 from abiscan.words import clean, listed, plural
 
 _NOT_CHECKED: Final = "not checked"
+_NOTHING: Final = "nothing to check"
 _MOST_COLUMNS: Final = 100
 """How long a line may be: its reason is in full above."""
 _LEAST_REASON: Final = 40
@@ -39,7 +40,7 @@ def list_lines(report: Report) -> Iterator[StyledLine]:
         yield StyledLine("  ", (sign, STYLES[sign]), f" {subject:{width}}  {reason}".rstrip())
 
 
-_SIGNS: Final = {**SIGNS, _NOT_CHECKED: "!"}
+_SIGNS: Final = {**SIGNS, _NOTHING: "·", _NOT_CHECKED: "!"}
 
 
 def _spell_verdict(verdict: str) -> str:
@@ -52,4 +53,4 @@ def _list_rows(report: Report) -> Iterator[tuple[str, str, str]]:
         error = "" if entry.error is None else f": {entry.error}"
         yield entry.verdict, clean(f"{entry.title} on {entry.torch}"), clean(f"{_spell_verdict(entry.verdict)}{error}")
     for target in report.unchecked:
-        yield _NOT_CHECKED, clean(target.target), clean(target.problem)
+        yield _NOTHING if target.readable else _NOT_CHECKED, clean(target.target), clean(target.said)

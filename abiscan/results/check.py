@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import UNSET, Struct, field
@@ -214,7 +214,7 @@ class Report(Document, frozen=True, kw_only=True):
         """Return the report with the findings of the libraries that each package uses among those of the package, and
         with what tells builds of one version apart.
         """
-        builds = _apart(self.packages)
+        builds = told_apart(self.packages)
         # dict.fromkeys: findings are frozen and hashable, and one that two libraries share is listed once.
         packages = tuple(
             replace(
@@ -256,6 +256,17 @@ class Report(Document, frozen=True, kw_only=True):
         return plain(self._contents())
 
 
+class _Build(Protocol):
+    """A package, or its row of a matrix."""
+
+    @property
+    def target(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str | None: ...
+
+
 def joined(reports: Sequence[Report]) -> Report:
     """Return several reports on the same targets as one; what is in an earlier one is not repeated."""
     if len(reports) == 1:
@@ -282,7 +293,7 @@ def _place_of(item: Result | PackageResult) -> tuple[str, str | None, str | None
     return item.target, item.torch_build, item.named_system
 
 
-def _apart(packages: Sequence[PackageResult]) -> dict[str, str]:
+def told_apart(packages: Iterable[_Build]) -> dict[str, str]:
     """Return, by target, what tells builds of one version of a package apart: those parts of their names."""
     versions: dict[tuple[str, str | None], dict[str, Sequence[str]]] = {}
     for package in packages:

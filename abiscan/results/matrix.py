@@ -132,13 +132,17 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class PackageRow(Struct, frozen=True, kw_only=True):
-    """One package on all releases: as for ``Row``."""
+    """One package on all releases: as for ``Row``.
+
+    :ivar apart: what tells it from other builds of its version; empty if there are none
+    """
 
     target: str
     name: str
     version: str | None
     declared: str | None
     results: Mapping[str, PackageResult]
+    apart: str = ""
 
 
 class Column(Struct, frozen=True, kw_only=True):
@@ -379,7 +383,8 @@ def name_of_row(row: Row | PackageRow) -> str:
     """Return what tables call a row."""
     if isinstance(row, Row):
         return row.path
-    return f"{row.name} {row.version}" if row.version else row.name
+    name = f"{row.name} {row.version}" if row.version else row.name
+    return f"{name} ({row.apart})" if row.apart else name
 
 
 def mark_of(row: Row | PackageRow, column: Column) -> str:

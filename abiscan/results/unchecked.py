@@ -37,9 +37,14 @@ class Unchecked(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def __str__(self) -> str:
+        return f"{self.target}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What is said of it, in every view."""
         if self.readable:
-            return f"{self.target}: nothing to check: {self.problem}"
-        return f"{self.target}: {self.problem}" + (f" ({self.fix})" if self.fix else "")
+            return f"nothing to check: {self.problem}"
+        return self.problem + (f" ({self.fix})" if self.fix else "")
 
 
 def exit_code_of(*, failed: bool, unknown: bool, unchecked: Iterable[Unchecked]) -> int:

@@ -128,3 +128,31 @@ def test_where_the_import_fails_there_is_no_note(tmp_path: Path) -> None:
 
     assert report.packages[0].verdict is PackageVerdict.IMPORT_FAILS
     assert not report.packages[0].own_findings
+
+
+def test_a_page_and_a_table_have_python_code_alone(tmp_path: Path) -> None:
+    works = _wheel(tmp_path, "from torch.amp import custom_bwd\n")
+    (tmp_path / "second").mkdir()
+    open_ = _wheel(tmp_path / "second", "import torch\nraise ValueError('who knows')\n")
+    words = ["matrix", str(works), str(open_), "--torch", "2.3.0", "--torch", "2.4.0", "--format"]
+    page = CliRunner().invoke(main, [*words, "html"]).stdout
+    assert [page.count(f'<h2 id="t{number}">') for number in range(3)] == [1, 1, 0]
+    assert page.count('<span class="badge loads">torch 2.4.0</span>') == 2  # in the list of answers, and at its table
+    assert page.count('<span class="badge unknown">unknown</span>') == 2
+    table = CliRunner().invoke(main, [*words, "markdown"]).stdout.splitlines()
+    assert table[:4] == [
+        "| | torch 2.4.0 | torch 2.3.0 |",
+        "|---|:-:|:-:|",
+        f"| `pure 1.0 ({tmp_path})` | ✓ | ✗ |",  # one name, one version, one set of tags: the folders differ
+        f"| `pure 1.0 ({tmp_path}/second)` | ? | ? |",
+    ]
+    assert f"- `{works}`: requires torch; works on torch 2.4.0" in "\n".join(table)
+
+
+def test_builds_of_one_version_are_told_apart(tmp_path: Path) -> None:
+    works = _wheel(tmp_path, "import torch\n")
+    second = works.rename(tmp_path / "pure-1.0-cp311-none-any.whl"), _wheel(tmp_path, "import torch\n")
+    result = CliRunner().invoke(main, ["check", *map(str, second), "--torch", "2.4.0", "-q"])
+    assert [line.partition(" on ")[0] for line in result.stdout.splitlines()] == ["pure 1.0 (cp311)", "pure 1.0 (py3)"]
+    report = abiscan.check(second, "2.4.0")
+    assert [answer.title for answer in report.answers] == ["pure 1.0 (cp311)", "pure 1.0 (py3)"]

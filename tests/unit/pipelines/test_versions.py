@@ -127,7 +127,6 @@ def test_the_command(wheels: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         (["nail", "other", "--versions", "all"], "takes the name of one package"),
         (["nail", "--versions", "newest"], "is not a package with a version specifier"),
         (["nail", "--versions", ">=3"], "no version on the index satisfies it"),
-        (["nail", "--format", "markdown"], "--format markdown is for --versions"),
     ],
 )
 def test_wrong_usage_is_2(
