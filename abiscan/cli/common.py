@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TextIO, TypeAlias, cast
 
 import click
 
@@ -287,8 +287,20 @@ def write_result(result: HasJson, form: str, output: Path | None, views: Mapping
 def make_console(stream: TextIO) -> Console:
     """Return the console that human-readable views print to."""
     from rich.console import Console
+    from rich.text import Text
+
+    from abiscan.report.line import StyledLine, wrapped
 
     class OutputConsole(Console):
+        def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+            # On a terminal, lines are broken between words. A command is no_wrap: it stays one line, to be copied.
+            # Not is_terminal, which a variable can make true of a pipe.
+            if soft_wrap and not options.get("no_wrap") and stream.isatty() and len(objects) == 1:
+                (line,) = objects
+                text = line.__rich__() if isinstance(line, StyledLine) else line
+                objects = (wrapped(text, self.width) if isinstance(text, Text) else text,)
+            super().print(*objects, soft_wrap=soft_wrap, **options)
+
         def on_broken_pipe(self) -> None:
             # ``errors_reported`` ends such a run as shells expect it.
             raise  # noqa: PLE0704 - what it handles; rich would exit with 1, which means a finding

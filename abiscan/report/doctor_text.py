@@ -19,8 +19,9 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     """Write what was looked at, the failures by cause, what works in part, what is not known, and what to type."""
     torch = f"torch {diagnosis.torch.version or '(unknown version)'}"
     if diagnosis.torch.error is not None:
-        console.print(Text(f"torch itself cannot be imported: {clean(diagnosis.torch.error)}"), soft_wrap=True)
-    console.print(Text(str(diagnosis.counts)), soft_wrap=True)
+        console.print(_label("torch itself cannot be imported", diagnosis.torch.error, "bold red"), soft_wrap=True)
+    fails = any(ailment.effect for ailment in diagnosis.ailments)
+    console.print(Text(str(diagnosis.counts), style="red" if fails else "green"), soft_wrap=True)
     console.print(Text(f"environment {clean(diagnosis.chosen)}, {torch}"), soft_wrap=True)
     _render_ailments(
         [item for item in diagnosis.ailments if item.effect and item.trouble is not Trouble.TORCH_ITSELF], console
@@ -31,7 +32,8 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     _render_ailments([item for item in diagnosis.ailments if not item.effect], console)
     _render_lines("imported", _list_trials(diagnosis), console)
     for finding in diagnosis.process:
-        console.print(Text(f"\n{clean(finding.message)}"), soft_wrap=True)
+        console.print()
+        console.print(Text(clean(finding.message), style="yellow"), soft_wrap=True)
         if finding.says is not None:
             console.print(Text(f"  {clean(finding.says)}"), soft_wrap=True)
         console.print(Text(f"  {clean(finding.fix)}"), soft_wrap=True)
@@ -83,7 +85,7 @@ def _name_of(ailment: Ailment) -> str:
 def _render_lines(title: str, lines: Iterable[str], console: Console) -> None:
     lines = list(lines)
     if lines:
-        console.print(Text(f"\n{title}:"))
+        console.print(Text(f"\n{title}:", style="bold"))
     for line in lines:
         console.print(Text(f"  {clean(line)}"), soft_wrap=True)
 
@@ -91,14 +93,15 @@ def _render_lines(title: str, lines: Iterable[str], console: Console) -> None:
 def _render_commands(diagnosis: Diagnosis, console: Console) -> None:
     for remedy in diagnosis.way_out:
         if remedy.advice is not None:
-            console.print(Text(f"\n{clean(remedy.advice)}"), soft_wrap=True)
+            console.print()
+            console.print(Text(clean(remedy.advice)), soft_wrap=True)
     # One installation may mend several packages: it is typed once.
     commands = list(dict.fromkeys(command for ailment in diagnosis.ailments for command in ailment.commands))
     changes = {remedy.command: remedy.changes for remedy in diagnosis.way_out}
     if commands:
-        console.print(Text("\nto fix this, type:" if len(commands) == 1 else "\nto fix these, type:"))
+        console.print(Text(f"\nto fix {'this' if len(commands) == 1 else 'these'}, type:", style="bold green"))
     for command in commands:
-        console.print(Text(f"  {clean(command)}"), soft_wrap=True)  # in one line, to be copied
+        console.print(Text(f"  {clean(command)}", style="bold"), soft_wrap=True, no_wrap=True)  # to be copied
         for line in change_lines(changes.get(command, ())) if len(commands) > 1 else ():
             console.print(Text(f"    {clean(line)}"), soft_wrap=True)
     for line in change_lines(changes.get(commands[0], ())) if len(commands) == 1 else ():
@@ -110,7 +113,8 @@ def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
     for ailment in diagnosis.ailments:
         if ailment.stays is not None:
             why = f"did not look for other versions of {ailment.subject}: {ailment.stays}"
-            console.print(Text(f"\n{clean(why)}"), soft_wrap=True)
+            console.print()
+            console.print(Text(clean(why)), soft_wrap=True)
     # What could not be checked has no effect, and nothing was looked for either.
     unsolved = [
         ailment.subject
@@ -120,9 +124,16 @@ def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
     names = ", ".join(map(clean, unsolved))
     if diagnosis.unreachable is not None:
         why = f"since an index cannot be read: {diagnosis.unreachable}"
-        console.print(Text(f"\ndid not look for versions that work, {clean(why)}"), soft_wrap=True)
+        console.print()
+        console.print(Text(f"did not look for versions that work, {clean(why)}"), soft_wrap=True)
     elif unsolved:
-        console.print(Text(f"\nfound nothing on the index that works together: looked for other versions of {names}"))
+        console.print()
+        nothing = "found nothing on the index that works together"
+        console.print(Text(f"{nothing}: looked for other versions of {names}"), soft_wrap=True)
+
+
+def _label(what: str, text: str, style: str) -> Text:
+    return Text.assemble((what, style), f": {clean(text)}")
 
 
 def _format_problem(ailment: Ailment) -> str:

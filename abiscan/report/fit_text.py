@@ -16,7 +16,7 @@ def render_fit(fit: FitReport, console: Console, *, verbose: bool) -> None:
     :param verbose: show a table of all newer versions, and why each of them does not fit
     """
     if fit.obstacle is not None:
-        console.print(Text(clean(first_line(fit.obstacle))), soft_wrap=True)
+        console.print(Text(clean(first_line(fit.obstacle)), style="red"), soft_wrap=True)
     if fit.torch_instead is not None:
         number = fit.torch_instead.partition("+")[0]
         console.print(Text(f"torch {fit.torch_instead} would do: use --torch {number}"), soft_wrap=True)
@@ -28,7 +28,8 @@ def render_fit(fit: FitReport, console: Console, *, verbose: bool) -> None:
         console.print(line.append(f"  {clean(_format_comment(package))}"), soft_wrap=True)
     if verbose and any(package.rejected for package in fit.packages):
         console.print(_make_table(fit))
-    console.print(Text(f"\n{clean(fit.command or '')}"), soft_wrap=True)
+    console.print()
+    console.print(Text(clean(fit.command or ""), style="bold"), soft_wrap=True, no_wrap=True)
 
 
 def _format_comment(package: Fitting) -> str:

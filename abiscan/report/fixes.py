@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.report.line import StyledLine
 from abiscan.words import clean
+
+FIX: Final = ("fix", "bold green")
+"""The label of what to do, which stands out of what is wrong."""
 
 
 def shared_fixes(findings: Iterable[Finding]) -> Mapping[str, int]:
@@ -19,4 +23,4 @@ def shared_fixes(findings: Iterable[Finding]) -> Mapping[str, int]:
 def fix_lines(shared: Mapping[str, int]) -> Iterator[StyledLine]:
     """Return the lines for shared fixes, which stand below the findings."""
     for fix, count in shared.items():
-        yield StyledLine(("fix", "bold"), f" for {'both' if count == 2 else f'all {count}'}: {clean(fix)}")
+        yield StyledLine(FIX, f" for {'both' if count == 2 else f'all {count}'}: {clean(fix)}")

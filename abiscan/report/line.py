@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
+from abiscan.regex import regex
+
 if TYPE_CHECKING:
     from rich.text import Text
 
 _STYLING: Final = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 """What makes rich write styles to what is no terminal."""
+_WORD: Final = regex(r"\S+")
 
 
 class StyledLine:
@@ -38,6 +41,32 @@ class StyledLine:
         from rich.text import Text
 
         return Text.assemble(*self._parts, style=self._style)
+
+
+def wrapped(text: Text, width: int) -> Text:
+    """Return a line broken at spaces to fit a terminal, with a hanging indent.
+
+    A word that has no room stays whole, for the terminal to break: a symbol or a path is copied and searched for.
+    """
+    from rich.cells import cell_len
+
+    words = [match.span() for match in _WORD.finditer(text.plain)]
+    if not words or cell_len(text.plain) <= width:
+        return text
+    # Under the words after the label, if there is one: "  = fix: ".
+    indent = words[0][0] + (4 if text.plain.startswith("= ", words[0][0]) else 2)
+    used = 0
+    ends: list[int] = []
+    for (begin, end), previous in zip(words, [0, *(end for _, end in words)], strict=False):
+        needed = cell_len(text.plain[previous:end])
+        if used and used + needed > width:
+            ends += (previous, begin)
+            used = indent + cell_len(text.plain[begin:end])
+        else:
+            used += needed
+    # Of the parts, every other one is the spaces in whose place the line ends.
+    lines = text.divide(ends)[::2]
+    return type(text)(f"\n{'':{indent}}").join(lines)
 
 
 class Page(Protocol):

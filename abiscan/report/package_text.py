@@ -10,7 +10,7 @@ from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect
 from abiscan.python.model import HowLoaded, Told
 from abiscan.regex import regex
-from abiscan.report.fixes import fix_lines, shared_fixes
+from abiscan.report.fixes import FIX, fix_lines, shared_fixes
 from abiscan.report.line import StyledLine
 from abiscan.results.causes import Cause, group_causes
 from abiscan.results.check import Report
@@ -198,7 +198,7 @@ def _list_cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iter
         names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)
         yield StyledLine(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")
     if finding.fix not in shared:
-        yield StyledLine(f"  = fix: {clean(finding.fix)}")
+        yield StyledLine("  = ", FIX, f": {clean(finding.fix)}")
     yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from abiscan.findings import Effect
+from abiscan.report.fixes import FIX
 from abiscan.report.line import Page, StyledLine
 from abiscan.results.release import ReleaseProblem, ReleaseReport, ReleaseWheel
 from abiscan.torches import embedded
@@ -69,7 +70,7 @@ def _list_problem(problem: ReleaseProblem, fail_on: Effect) -> Iterator[StyledLi
     label, style = ("error", "bold red") if is_error else ("warning", "yellow")
     rule = f"[{problem.rule}]" if problem.rule else ""
     yield StyledLine((f"{label}{rule}", style), f": {clean(problem.message)}")
-    yield StyledLine(f"  = fix: {clean(problem.fix)}")
+    yield StyledLine("  = ", FIX, f": {clean(problem.fix)}")
 
 
 def _format_releases(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import package_text
-from abiscan.report.fixes import fix_lines, shared_fixes
+from abiscan.report.fixes import FIX, fix_lines, shared_fixes
 from abiscan.report.line import Page, StyledLine
 from abiscan.results.answers import ReportAnswer, answers_of
 from abiscan.results.check import Report
@@ -98,7 +98,7 @@ def _list_finding(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[St
     yield from _quote_torch(finding.says, verbosity)
     yield StyledLine(f"  = effect: {finding.effect.value}")
     if fix:
-        yield StyledLine(f"  = fix: {clean(finding.fix)}")
+        yield StyledLine("  = ", FIX, f": {clean(finding.fix)}")
     yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 

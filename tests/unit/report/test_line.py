@@ -5,8 +5,10 @@ from typing import Final
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
-from abiscan.report.line import Page, PlainPage, StyledLine, is_plain
+from abiscan.cli.common import make_console
+from abiscan.report.line import Page, PlainPage, StyledLine, is_plain, wrapped
 
 LINES: Final = (
     StyledLine(),
@@ -56,3 +58,43 @@ def test_a_line_grows() -> None:
     line = StyledLine(("works", "green"))
     line.append(" on torch")
     assert (line.plain, len(line)) == ("works on torch", 14)
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("", [""]),
+        ("one line of thirty characters.", ["one line of thirty characters."]),
+        ("a line that is longer than thirty characters", ["a line that is longer than", "  thirty characters"]),
+        ("  = fix: install a build of it made for torch", ["  = fix: install a build of it", "      made for torch"]),
+        # A symbol stays whole, for the terminal to break; so does the indent that was there.
+        ("      _ZN2at4_ops5zeros4callEN3c108ArrayRef", ["      _ZN2at4_ops5zeros4callEN3c108ArrayRef"]),
+        ("see _ZN2at4_ops5zeros4callEN3c108ArrayRef", ["see", "  _ZN2at4_ops5zeros4callEN3c108ArrayRef"]),
+        ("漢字漢字漢字漢字漢字漢字 漢字漢字", ["漢字漢字漢字漢字漢字漢字", "  漢字漢字"]),
+    ],
+)
+def test_a_line_is_broken_between_words(line: str, lines: list[str]) -> None:
+    assert wrapped(Text(line), 30).plain.split("\n") == lines
+
+
+def test_styles_stay_where_they_are() -> None:
+    broken = wrapped(Text.assemble(("error[rule]", "red"), (": what is wrong with it", "bold")), 20)
+    assert [(broken.plain[span.start : span.end], span.style) for span in broken.spans] == [
+        ("error[rule]", "red"),
+        (": what is", "bold"),
+        ("wrong with it", "bold"),
+    ]
+
+
+def test_lines_are_broken_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    line = StyledLine("word " * 40)
+    for stream, count in ((Terminal(), 3), (io.StringIO(), 1)):
+        for setting in ("", "1"):
+            monkeypatch.setenv("FORCE_COLOR", setting)
+            make_console(stream).print(line, soft_wrap=True)
+            assert stream.getvalue().count("\n") == count
+            make_console(stream).print(line, soft_wrap=True, no_wrap=True)  # a command
+            assert stream.getvalue().count("\n") == count + 1
+            stream.seek(0)
+            stream.truncate()
