@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import abiscan
+from abiscan.inputs.lock_names import is_lock_name
 from abiscan.words import did_you_mean
 
 
@@ -71,7 +72,10 @@ class _Commands(click.Group):
             from abiscan.inputs.isolation import Confinement
 
             # ``matrix --versions`` reads wheels from an index; all other targets of ``matrix`` are here.
-            online = command in self.READING_ONLINE or any(word.startswith("--versions") for word in ctx.args)
+            # The packages of a lock are on one, too.
+            online = command in self.READING_ONLINE or any(
+                word.startswith("--versions") or is_lock_name(word) for word in ctx.args
+            )
             confinement = Confinement.ONLINE if online else Confinement.OFFLINE
             return supervisor.run_isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
 

@@ -14,6 +14,7 @@ import click
 
 import abiscan
 from abiscan.cli.common import errors_reported, explain_strict, make_page, report_unread, show_progress, write_result
+from abiscan.cli.lock import LockOptions, check_lock_file, find_lock, lock_options
 from abiscan.cli.options import (
     cpu_option,
     each_file_option,
@@ -73,6 +74,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 @cpu_option
 @system_option
 @each_file_option
+@lock_options
 @jobs_option("The number of processes that emulate the extensions of a target.")
 @verbose_option("Show all evidence, and what could not be checked.")
 @quiet_option("Show only verdicts.")
@@ -96,6 +98,7 @@ def check(
     cpus: tuple[str, ...],
     system: str | None,
     each_file: bool,
+    lock_choice: LockOptions,
     jobs: int,
     verbose: bool,
     quiet: bool,
@@ -103,10 +106,11 @@ def check(
     """Check whether extensions will load and work on a torch.
 
     TARGET is a shared object, a program, a wheel (read in place), a conda package, a folder, NAME==VERSION (pip
-    downloads the wheel), the name of an installed package, or a saved model. Every extension of torch in it is checked.
-    The verdict on a package is the outcome of importing it: its Python code is read, never run, to find out which
-    extensions it loads, and what it does without them. The verdict on a model is that of loading it, with the other
-    targets imported before.
+    downloads the wheel), the name of an installed package, a saved model, or a lock: uv.lock, pylock.toml, poetry.lock,
+    pdm.lock, pixi.lock, an explicit file of conda, or a file of pinned requirements. Every extension of torch in it is
+    checked. The verdict on a package is the outcome of importing it: its Python code is read, never run, to find out
+    which extensions it loads, and what it does without them. The verdict on a model is that of loading it, with the
+    other targets imported before. A lock is an environment for each Python: its torch, and all in it that uses torch.
 
     \b
     Examples:
@@ -125,6 +129,7 @@ def check(
       abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
       abiscan check dist/*.whl --torch 2.9.1 --gpu 8.0 --gpu 9.0 --gpu 12.0 --fail-on call-fails
       abiscan check dist/*.whl --torch 2.9.1 --cpu x86-64-v2 --cpu haswell
+      abiscan check uv.lock --extra train --python-version 3.12
 
     In a project, `abiscan check` alone does what its pyproject.toml says; options replace its settings. Known findings
     are accepted there, with a reason and an expiry date, or with --baseline:
@@ -147,6 +152,18 @@ def check(
     """
     refuse_both("--torch", torch, "--python", python)
     refuse_both("-v", verbose, "-q", quiet)
+    if (lock := find_lock(targets, lock_choice)) is not None:
+        refuse_both(str(lock), lock, "--torch", torch)  # its torch is in it
+        check_lock_file(
+            lock,
+            lock_choice,
+            index=index,
+            form=form,
+            output=output,
+            jobs=jobs,
+            hardware=(gpus, driver, cpus, system),
+            strict=strict,
+        )
     rules = _list_rules(select, ignore)
     begin = time.monotonic()
     with errors_reported(), record_observations() if verbose else contextlib.nullcontext() as record:

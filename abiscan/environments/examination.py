@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
 from msgspec import Struct
@@ -34,6 +34,19 @@ if TYPE_CHECKING:
     from abiscan.inputs.files import Files
 
 _REMOVED: Final = "its libraries were removed meanwhile"
+
+
+class JudgeDistribution(Protocol):
+    """Returns the verdict on a distribution, None if it has nothing to do with torch.
+
+    ``errors`` are what the imports of others raise, by their modules.
+    """
+
+    def __call__(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> Judgement | None:
+        """Judge it.
+
+        :raises InputError: it cannot be read
+        """
 
 
 class ExaminedDistribution(Struct, frozen=True, kw_only=True):
@@ -105,13 +118,18 @@ def list_users(environment: WholeEnvironment, files: Files) -> list[Distribution
 
 
 def examine(
-    environment: WholeEnvironment, distributions: Sequence[Distribution], session: Session
+    environment: WholeEnvironment,
+    distributions: Sequence[Distribution],
+    session: Session,
+    judge: JudgeDistribution | None = None,
 ) -> list[ExaminedDistribution]:
     """Return what becomes of each distribution in an environment; one that cannot be checked costs no other.
 
     :param distributions: those of ``list_users``, or some of them
+    :param judge: judges one that is not installed
     """
-    rows = {row.name: row for row in _judge_all(environment, distributions, {}, session)}
+    judge = judge or functools.partial(_judge, environment, session=session)
+    rows = {row.name: row for row in _judge_all(environment, distributions, {}, session, judge)}
     # What imports a package that fails, fails with it: the reading of a package does not follow others, unless they
     # have libraries for torch. So those that require what fails are looked at again, until nothing more fails.
     errors: dict[str, Raised] = {}
@@ -127,15 +145,19 @@ def examine(
         ]
         if not again:
             return list(_with_doubts(list(_with_causes(list(rows.values()), environment)), environment))
-        rows |= {row.name: row for row in _judge_all(environment, again, errors, session)}
+        rows |= {row.name: row for row in _judge_all(environment, again, errors, session, judge)}
 
 
 def _judge_all(
-    environment: WholeEnvironment, distributions: Sequence[Distribution], errors: Mapping[str, Raised], session: Session
+    environment: WholeEnvironment,
+    distributions: Sequence[Distribution],
+    errors: Mapping[str, Raised],
+    session: Session,
+    judge: JudgeDistribution,
 ) -> Iterator[ExaminedDistribution]:
     jobs = max(session.jobs, count_processors())
-    judge = functools.partial(_judge, environment, session=session, errors=errors)
-    shared = branches.share_in_order(distributions, judge, str, jobs, first_here=True)
+    find = functools.partial(judge, errors=errors)
+    shared = branches.share_in_order(distributions, find, str, jobs, first_here=True)
     for number, (distribution, take) in enumerate(shared, 1):
         session.progress(f"checking {distribution} ({number} of {len(distributions)} packages)")
         unmet = environment.unmet(distribution)

@@ -13,6 +13,7 @@ from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
+from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import Distribution, FetchedWheel, is_library
 from abiscan.inputs.session import Session
@@ -133,12 +134,14 @@ def judge_package(
     *,
     compared: bool = False,
     import_errors: Mapping[str, Raised] | None = None,
+    hardware: Hardware | None = None,
 ) -> Judgement | None:
     """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
 
     :param beside: packages that will be installed with it
     :param compared: whether the judgement is compared with another one, which has the same mistakes of the reading
     :param import_errors: what the imports of other packages are known to raise, by their modules
+    :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
     :raises InputError: it cannot be read
     """
     request = CheckRequest(
@@ -147,6 +150,7 @@ def judge_package(
         rules=tuple(RULES),
         neighbours=tuple(beside),
         import_errors=import_errors or {},
+        hardware=hardware or Hardware(),
     )
     if compared and is_python_alone(source):
         torches = TorchSet(request, session)

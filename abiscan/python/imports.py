@@ -388,7 +388,7 @@ class PythonInterpreter(Calls):
     def _error_of_other(self, name: str) -> Raised | None:
         """Return what the import of an installed package with libraries for torch raises, by one of its modules."""
         around, top = self.library.surroundings, name.partition(".")[0]
-        is_other = around.is_final and top != "torch" and self.library.find(top) is None
+        is_other = (around.is_final or around.others_known) and top != "torch" and self.library.find(top) is None
         return around.import_error(top) if is_other else None
 
     # ---- import statements

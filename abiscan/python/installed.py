@@ -50,6 +50,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar import_error: returns what the import of an installed package with libraries for torch raises, by its module;
         None if that is not certain, or nothing
     :ivar is_final: whether installing the package changes nothing of this
+    :ivar others_known: whether ``import_error`` knows of packages that are not installed yet
     """
 
     torch_folder: Path | None = None
@@ -61,6 +62,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     has_tool: Callable[[str], bool | Answer] = _not_known
     import_error: Callable[[str], Raised | None] = _no_error
     is_final: bool = False
+    others_known: bool = False
 
     @functools.cached_property
     def _known(self) -> dict[tuple[str, str | None], bool | None]:

@@ -279,8 +279,8 @@ class TorchSet:
         if reading is None:
             return None
         if key not in self._read:
-            import_error = functools.partial(self._import_error, name)
-            self._read = {key: reading.read(self._judges[name], target, import_error)}
+            import_error, known = functools.partial(self._import_error, name), bool(self._request.import_errors)
+            self._read = {key: reading.read(self._judges[name], target, import_error, others_known=known)}
         return self._read[key]
 
     def _import_error(self, name: str, module: str) -> Raised | None:

@@ -202,18 +202,25 @@ class PackageReading:
         self._reader = PackageReader(self._sources, self._modules, built_for, read_on, further)
 
     def read(
-        self, judge: Judge, target: ExaminedTarget, import_error: Callable[[str], Raised | None]
+        self,
+        judge: Judge,
+        target: ExaminedTarget,
+        import_error: Callable[[str], Raised | None],
+        *,
+        others_known: bool = False,
     ) -> ReadPackage | None:
         """Read it for one torch; None if it has nothing to do with its libraries.
 
         :param import_error: see ``Surroundings``
+        :param others_known: see ``Surroundings``
         """
         if not self._has_code:
             return None
         world = self._make_world(judge, target)
         surroundings = surroundings_of(judge.torch, self._package)
-        if surroundings.is_final:  # torches with the same surroundings share a reading
-            surroundings = replace(surroundings, import_error=import_error)
+        # Torches with the same surroundings share a reading; what is known of others without files is no part of them.
+        if surroundings.is_final or others_known:
+            surroundings = replace(surroundings, import_error=import_error, others_known=others_known)
         reading = self._reader.read(world.fresh, surroundings)
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None

@@ -1,0 +1,409 @@
+"""The environments that a lock describes, examined as if they were installed.
+
+Only what uses torch is fetched. The torch is the embedded build that the lock means, so nothing is known of the Python
+that will be there but its version, and of other packages only what was looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from abiscan.cache.result_cache import answer
+from abiscan.environments.examination import ExaminedDistribution, examine
+from abiscan.environments.judgement import Fitness, Judgement, judge_package, may_fail
+from abiscan.environments.lock_store import LockedSource, LockStore
+from abiscan.environments.model import WholeEnvironment
+from abiscan.errors import InputError
+from abiscan.findings import Effect, Evidence, Finding
+from abiscan.gpu.devices import Hardware
+from abiscan.index.client import System
+from abiscan.inputs import result_codec
+from abiscan.inputs.packages import Distribution, is_library
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import open_archive, requires_torch
+from abiscan.inputs.version import TorchVersion
+from abiscan.locks.model import FromWhere, Lock, LockedFile, LockedPackage, Selection
+from abiscan.python.model import Raised
+from abiscan.regex import regex
+from abiscan.results.doctor import DistributionState, ModuleState, Origin, TorchHealth
+from abiscan.results.lock import LockedState, LockReport, count_verdicts
+from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.torches import embedded
+from abiscan.torches.platforms import platform_of
+from abiscan.torches.torch import ReleaseNumber
+from abiscan.verdict.hardware import cpu_question
+
+_TORCHES: Final = ("torch", "pytorch")
+_MINORS: Final = range(9, 16)
+_OF_CUDA: Final = regex(r"(nvidia|cuda|cupti)(-|$)|pytorch-cuda$|.*-cuda-?")
+_NOT_USERS: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$|libtorch$|pytorch-(mutex|cuda|cpu|gpu)$")
+_KNOWN: Final = regex(
+    r"(?!torch(tune)?$)(.*-)?(torch.*|pytorch.*)|apex$|detectron2$|fbgemm-gpu.*|pyg-lib$|k2$|kaolin$|natten$|xformers$"
+    r"|flash-attn.*|flashinfer-.*|sgl-kernel$|vllm(-.*)?$|mamba-ssm$|causal-conv1d$|bitsandbytes$|nixl.*|spconv-.*"
+)
+"""Packages that use torch, some of which do not require it: users are to choose its build themselves."""
+_PLATFORM: Final = regex(r"(?P<system>manylinux|musllinux|linux|macosx|win)(?:_\d+_\d+)?_(?P<machine>\w+)")
+_FIRST_WITH_NUMPY_2: Final = Version("2.3")
+_ORIGINS: Final = {FromWhere.INDEX: Origin.INDEX, FromWhere.DIRECT: Origin.DIRECT, FromWhere.CONDA: Origin.CONDA}
+
+
+class LockedEnvironment(WholeEnvironment, frozen=True, kw_only=True, dict=True):
+    """An environment that a lock describes.
+
+    :ivar system: what it is for
+    :ivar packages: everything in it, by name
+    :ivar build: the build of torch that stands for its own; None if there is none
+    :ivar sources: the files of what uses torch, by name
+    :ivar keys: what their bytes are told by
+    """
+
+    system: System
+    packages: Mapping[str, LockedPackage]
+    build: str | None
+    sources: Mapping[str, LockedSource]
+    keys: Mapping[str, str]
+
+    @functools.cached_property
+    def _markers(self) -> dict[str, str]:
+        return self.system.environment
+
+    def requirements(self, distribution: Distribution) -> Iterator[Requirement]:
+        """Yield what a distribution requires here, without extras."""
+        if distribution.name not in self._required:
+            self._required[distribution.name] = tuple(super().requirements(distribution))
+        yield from self._required[distribution.name]
+
+    @functools.cached_property
+    def _required(self) -> dict[str, tuple[Requirement, ...]]:
+        """What was parsed of requirements: they are asked for again and again."""
+        return {}
+
+    def providers(self, module: str) -> Sequence[Distribution]:
+        """Return the distributions that have a top-level module, among those that use torch."""
+        return [item for item in self.distributions if module in self._modules.get(canonicalize_name(item.name), ())]
+
+    @functools.cached_property
+    def members(self) -> dict[str, tuple[str, ...]]:
+        """The files of what uses torch."""
+        archives = {name: open_archive(source) for name, source in self.sources.items()}
+        return {name: tuple(archive.list_members()) for name, archive in archives.items() if archive is not None}
+
+    @functools.cached_property
+    def _modules(self) -> dict[str, frozenset[str]]:
+        return {
+            name: frozenset(member.partition("/")[0].partition(".")[0] for member in members)
+            for name, members in self.members.items()
+        }
+
+    def has_libraries(self, name: str) -> bool:
+        """Whether a distribution has a library."""
+        return any(map(is_library, self.members.get(name, ())))
+
+    def may_need_torch(self, distribution: Distribution) -> bool:
+        """Whether a distribution requires torch, with or without an extra, or has a library, which may be for it."""
+        name = canonicalize_name(distribution.name)
+        known = name not in self.sources or self.has_libraries(name)
+        return known or any(map(requires_torch, distribution.requires))
+
+
+def name_platform(system: System) -> str:
+    """Return what a system is called in reports: ``linux_x86_64``."""
+    match = _PLATFORM.fullmatch(system.platforms[0])
+    if match is None:
+        return system.platforms[0]
+    name = "linux" if match["system"] in ("manylinux", "musllinux") else match["system"]
+    return f"{name}_{match['machine']}"
+
+
+def list_systems(
+    lock: Lock, pythons: Sequence[tuple[int, int]], platforms: Sequence[str], selection: Selection
+) -> tuple[System, ...]:
+    """Return the environments of a lock that are asked for: by default this platform, or those that it names, and each
+    Python that it and its torch are for.
+
+    :raises InputError: it is for none of them
+    """
+    own = System.of()
+    asked: list[str | None] = [*platforms]
+    if not asked:
+        asked = [None]
+        if lock.platforms and not lock.admits(own) and not any(lock.admits(System.of((3, minor))) for minor in _MINORS):
+            asked = [*lock.platforms]
+    chosen: list[System] = []
+    for platform in asked:
+        systems = [System.of((3, minor), platform) for minor in _MINORS]
+        if pythons:
+            systems = [System.of(python, platform) for python in pythons]
+        admitted = [system for system in systems if lock.admits(system)]
+        if not pythons and len(admitted) == len(systems):  # it does not say for which Pythons it is
+            admitted = [System.of(platform=platform)]
+        chosen += (
+            admitted
+            if pythons
+            else [item for item in admitted if _has_torch_for(lock, item, selection)] or admitted[:1]
+        )
+    if not chosen:
+        wanted = ", ".join(
+            str(System.of(python, platform)) for platform in asked for python in pythons or (own.python,)
+        )
+        raise InputError(
+            str(lock.path), f"is not for {wanted}", "choose others with --python-version, --python-platform"
+        )
+    return tuple(chosen)
+
+
+def _has_torch_for(lock: Lock, system: System, selection: Selection) -> bool:
+    torch = next((item for item in lock.select(system, selection) if item.name in _TORCHES), None)
+    return torch is None or not torch.files or torch.choose_file(system) is not None
+
+
+def check_lock(
+    lock: Lock, systems: Sequence[System], selection: Selection, session: Session, hardware: Hardware | None = None
+) -> LockReport:
+    """Examine the environments that a lock describes.
+
+    :raises AbiscanError: the lock contradicts itself, or what it names cannot be had, or is something else
+    """
+    store = LockStore(session)
+    states = [
+        examine_locked(make_environment(lock, system, selection, store, session), session, hardware)
+        for system in systems
+    ]
+    return LockReport(lock=str(lock.path), environments=tuple(states))
+
+
+def make_environment(
+    lock: Lock, system: System, selection: Selection, store: LockStore, session: Session
+) -> LockedEnvironment:
+    """Make the environment that a lock describes for a system: what uses torch is fetched.
+
+    :raises AbiscanError: as for ``check_lock``
+    """
+    session.progress(f"reading {lock.path} for {system}")
+    packages = {package.name: package for package in lock.select(system, selection)}
+    torch = next((packages[name] for name in _TORCHES if name in packages), None)
+    below = _below(torch, packages)
+    suspects = [
+        item
+        for name, item in packages.items()
+        if name not in below and not _NOT_USERS.match(name) and item.origin is not FromWhere.PROJECT
+    ]
+    files = store.locate([*suspects, *([torch] if torch else [])], system)
+    lines = _list_requirements(files, store)
+    users = [item for item in suspects if _uses_torch(item, lines.get(item.name))]
+    fetched = {item: file for item in users if (file := files[item]) is not None and torch is not None}
+    sources = store.fetch(fetched.values()) if fetched else {}
+    return LockedEnvironment(
+        python=None,
+        distributions=tuple(
+            Distribution(
+                name=name,
+                version=item.version or "unknown",
+                site=posixpath.join(embedded.SITE, "locked"),
+                objects=(),
+                requires=lines.get(name) or (item.requires if item.origin is not FromWhere.CONDA else None) or (),
+                source=None,
+            )
+            for name, item in packages.items()
+        ),
+        system=system,
+        packages=packages,
+        build=find_build(torch, packages, system) if torch else None,
+        sources={item.name: sources[file] for item, file in fetched.items()},
+        keys={item.name: _key_of(file) for item, file in fetched.items()},
+    )
+
+
+def _key_of(file: LockedFile) -> str:
+    return file.sha256 or file.url or file.path or file.name
+
+
+def _list_requirements(
+    files: Mapping[LockedPackage, LockedFile | None], store: LockStore
+) -> dict[str, tuple[str, ...] | None]:
+    """Return what metadata require, by the names of the packages that have them apart from their files."""
+    wheels = {item.name: file for item, file in files.items() if file is not None and file.name.endswith(".whl")}
+    of_file = store.requirements(wheels.values())
+    return {name: of_file[file] for name, file in wheels.items()}
+
+
+def _uses_torch(package: LockedPackage, lines: Sequence[str] | None) -> bool:
+    """Whether a package uses torch, as far as metadata tell, or its name."""
+    required = any(name in _TORCHES for name in package.requires or ())
+    return required or any(map(requires_torch, lines or ())) or _KNOWN.fullmatch(package.name) is not None
+
+
+def _below(torch: LockedPackage | None, packages: Mapping[str, LockedPackage]) -> frozenset[str]:
+    """Return torch and what it requires, directly or not: none of that can use it."""
+    names, waiting = {"torch", "pytorch"}, [torch] if torch else []
+    while waiting:
+        for name in waiting.pop().requires or ():
+            if name not in names and name in packages:
+                names.add(name)
+                waiting.append(packages[name])
+    return frozenset(names)
+
+
+def find_build(torch: LockedPackage, packages: Collection[str], system: System) -> str | None:
+    """Return the embedded build that a torch in a lock is, or the one that is most like it; None if its release is not
+    embedded.
+    """
+    version = TorchVersion.parse(torch.version or "")
+    if version is None:
+        return None
+    platform = platform_of(system)
+    if version.of_release not in platform.releases():
+        return None
+    cuda = any(_OF_CUDA.match(name) for name in packages) if not version.local else version.local.startswith("cu")
+    return (
+        platform.find_build(version, cuda=cuda)
+        or platform.find_build(version.of_release, cuda=cuda)
+        or platform.build_of(str(version.of_release)).number
+    )
+
+
+def examine_locked(environment: LockedEnvironment, session: Session, hardware: Hardware | None = None) -> LockedState:
+    """Examine an environment that a lock describes."""
+    system = environment.system
+    torch = next((environment.packages[name] for name in _TORCHES if name in environment.packages), None)
+    users = [item for item in environment.distributions if _is_user(item, environment)]
+    if torch is None or environment.build is None:
+        problem = "torch is not in the lock" if torch is None else f"torch {torch.version} is not known to this abiscan"
+        rows = [ExaminedDistribution(distribution=item, judgement=None, problem=problem) for item in users]
+    else:
+        judge = functools.partial(_judge, environment, session=session, hardware=hardware)
+        rows = examine(
+            environment, [item for item in users if canonicalize_name(item.name) in environment.sources], session, judge
+        )
+        rows = [
+            row for row in rows if row.fitness is not Fitness.UNKNOWN or environment.may_need_torch(row.distribution)
+        ]
+        rows += [
+            _unbuilt(item, environment) for item in users if canonicalize_name(item.name) not in environment.sources
+        ]
+    distribution = environment.find(torch.name) if torch else None
+    unmet = environment.unmet(distribution) if distribution else ()
+    states = tuple(sorted((_state_of(row, environment) for row in rows), key=lambda state: state.name))
+    return LockedState(
+        python=f"{system.python[0]}.{system.python[1]}",
+        platform=name_platform(system),
+        torch=TorchHealth(version=torch.version if torch else None, imports=None, unmet=tuple(map(str, unmet))),
+        judged_as=environment.build,
+        distributions=states,
+        process=tuple(_examine_process(environment)),
+        counts=count_verdicts(states),
+    )
+
+
+def _is_user(distribution: Distribution, environment: LockedEnvironment) -> bool:
+    name = canonicalize_name(distribution.name)
+    if name in environment.sources:
+        return True
+    package = environment.packages[name]
+    below = _below(environment.packages.get("torch"), environment.packages)
+    return name not in below and not _NOT_USERS.match(name) and _uses_torch(package, distribution.requires)
+
+
+def _unbuilt(distribution: Distribution, environment: LockedEnvironment) -> ExaminedDistribution:
+    package = environment.packages[canonicalize_name(distribution.name)]
+    what = (
+        "it is source code" if package.origin is FromWhere.SOURCE_TREE else f"it has no wheel for {environment.system}"
+    )
+    problem = f"{what}, and would be built with the torch that is there then: not checked"
+    return ExaminedDistribution(
+        distribution=distribution, judgement=None, problem=problem, unmet=environment.unmet(distribution)
+    )
+
+
+def _judge(
+    environment: LockedEnvironment,
+    distribution: Distribution,
+    *,
+    session: Session,
+    hardware: Hardware | None,
+    errors: Mapping[str, Raised],
+) -> Judgement | None:
+    """Return the verdict on a distribution: that of an earlier run, if its bytes and all else were the same."""
+    name = canonicalize_name(distribution.name)
+    # Only libraries need those of others; Python code is the same whatever lies beside it.
+    has_libraries = environment.has_libraries(name)
+    beside = sorted(
+        other for other in environment.sources if other != name and has_libraries and environment.has_libraries(other)
+    )
+    known = sorted((module, str(error)) for module, error in errors.items())
+    keys = [environment.keys[other] for other in (name, *beside)]
+    more = result_codec.encode_result(hardware) if hardware else None, cpu_question(session.cpus)
+    question = ["locked", environment.build, *keys, known, more]
+    assert environment.build is not None
+    source, choice = environment.sources[name], ReleaseNumber(environment.build)
+
+    def find() -> Judgement | None:
+        others = [environment.sources[other] for other in beside]
+        judgement = judge_package(source, choice, session, others, import_errors=errors, hardware=hardware)
+        # What the reading does not follow to its end is no news about torch, if it uses nothing that torch lacks.
+        unknown = judgement is not None and judgement.fitness is Fitness.UNKNOWN
+        if unknown and not errors and not has_libraries and not may_fail(source, choice, session):
+            return Judgement(results=())
+        return judgement
+
+    return answer(session.folder, question, find, ())
+
+
+def _state_of(row: ExaminedDistribution, environment: LockedEnvironment) -> DistributionState:
+    package = row.judgement.package if row.judgement else None
+    error = row.problem or (row.judgement.error if row.judgement else None)
+    lost = package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT
+    origin = environment.packages[row.name].origin
+    return DistributionState(
+        name=row.distribution.name,
+        version=row.distribution.version,
+        origin=_ORIGINS.get(origin, Origin.UNKNOWN),
+        verdict=package.verdict if package else _VERDICTS[row.fitness],
+        modules=tuple(_modules_of(package)) if package else (),
+        error=None if row.fitness is Fitness.WORKS else error,
+        without=(package.summary,) if package is not None and lost else (),
+        missing_requirements=tuple(item.name for item in row.missing),
+        unmet=tuple(map(str, row.unmet)),
+        cause=row.cause,
+    )
+
+
+_VERDICTS: Final = {
+    Fitness.WORKS: PackageVerdict.WORKS,
+    Fitness.FAILS: PackageVerdict.IMPORT_FAILS,
+    Fitness.UNKNOWN: PackageVerdict.UNKNOWN,
+}
+
+
+def _modules_of(package: PackageResult) -> Iterator[ModuleState]:
+    if package.module is not None:
+        yield ModuleState(
+            name=package.module, verdict=package.verdict, error=str(package.error) if package.error else None
+        )
+
+
+def _examine_process(environment: LockedEnvironment) -> Iterator[Finding]:
+    """Yield what is wrong with torch and numpy together: torch asks for numpy when it needs it, and goes on without."""
+    torch, numpy = environment.packages.get("torch"), environment.packages.get("numpy")
+    if torch is None or numpy is None or not torch.version or not numpy.version:
+        return
+    try:
+        is_older = Version(torch.version) < _FIRST_WITH_NUMPY_2 and Version(numpy.version).major >= 2
+    except InvalidVersion:
+        return
+    if is_older:
+        yield Finding(
+            rule="numpy-abi",
+            effect=Effect.CALL_FAILS,
+            message=f"torch {torch.version} was compiled for another numpy than {numpy}: Tensor.numpy() and"
+            " torch.from_numpy() raise RuntimeError: Numpy is not available",
+            evidence=(Evidence(subject=str(numpy)),),
+            fix="require the numpy that it is for: numpy<2",
+        )

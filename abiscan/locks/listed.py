@@ -1,0 +1,107 @@
+"""Locks that are a list of packages, each with what decides whether it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from abiscan.errors import InputError
+from abiscan.index.client import System
+from abiscan.locks.model import (
+    LockedPackage,
+    Selection,
+    applies_in_lock,
+    markers_for,
+    require_names,
+)
+
+_AGAIN: Final = "lock the project again"
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A package of a list.
+
+    :ivar marker: when it is installed
+    :ivar groups: the groups that it is in; empty for one that is always installed
+    :ivar pythons: the Pythons that it is for, as a specifier
+    :ivar platform: the platform that it is for, as ``System.of`` takes it; None for any
+    """
+
+    package: LockedPackage
+    marker: str | None = None
+    groups: frozenset[str] = frozenset()
+    pythons: str = ""
+    platform: str | None = None
+
+
+class ListedLock(Struct, frozen=True, kw_only=True):
+    """A lock that is a list.
+
+    :ivar pythons: the Pythons that it is for, as a specifier
+    :ivar platforms: those that it names
+    :ivar markers: the environments that it is for; empty for all
+    :ivar extras: those that it has
+    :ivar groups: those that it has, beside what is always installed
+    :ivar defaults: the groups that are installed if nobody asks
+    """
+
+    path: Path
+    entries: tuple[Entry, ...]
+    pythons: str = ""
+    platforms: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
+
+    def admits(self, system: System) -> bool:
+        """Whether it is for a system, as far as it says."""
+        environment = markers_for(system)
+        if self.markers and not any(
+            applies_in_lock(marker, environment, str(self.path), (), ()) for marker in self.markers
+        ):
+            return False
+        if self.platforms and not any(_is_like(platform, system) for platform in self.platforms):
+            return False
+        return self._admits_python(self.pythons, system)
+
+    def select(self, system: System, selection: Selection) -> tuple[LockedPackage, ...]:
+        """Return what is installed on a system."""
+        subject = str(self.path)
+        require_names(selection.extras, self.extras, "extra", subject)
+        require_names(selection.groups, self.groups, "group", subject)
+        chosen: dict[str, LockedPackage] = {}
+        for package in self._list_chosen(system, selection):
+            there = chosen.setdefault(package.name, package)
+            if there.version != package.version:
+                raise InputError(subject, f"has both {there} and {package} for {system}", _AGAIN)
+        return tuple(chosen[name] for name in sorted(chosen))
+
+    def _list_chosen(self, system: System, selection: Selection) -> Iterator[LockedPackage]:
+        groups = {*selection.groups, *(self.defaults if selection.dev else ())}
+        environment = markers_for(system)
+        for entry in self.entries:
+            if entry.groups and not entry.groups & {*groups, *selection.extras}:
+                continue
+            if entry.platform is not None and not _is_like(entry.platform, system):
+                continue
+            if not self._admits_python(entry.pythons, system):
+                continue
+            if applies_in_lock(entry.marker, environment, str(self.path), selection.extras, sorted(groups)):
+                yield entry.package
+
+    def _admits_python(self, specifier: str, system: System) -> bool:
+        try:
+            return SpecifierSet(specifier).contains(markers_for(system)["python_full_version"], prereleases=True)
+        except InvalidSpecifier as error:
+            raise InputError(str(self.path), f"has Pythons that are none: {error}", _AGAIN) from error
+
+
+def _is_like(platform: str, system: System) -> bool:
+    """Whether a platform is that of a system, but for its age."""
+    other = System.of(system.python, platform)
+    return (other.images, other.machine) == (system.images, system.machine)

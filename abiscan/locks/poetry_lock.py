@@ -1,0 +1,119 @@
+"""``poetry.lock``, version 2: a list of packages, with the hashes of their files but not their addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.utils import canonicalize_name
+
+from abiscan.errors import InputError
+from abiscan.index.remote import sound_hash
+from abiscan.locks.listed import Entry, ListedLock
+from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
+from abiscan.locks.toml_file import read_toml, table, tables
+
+_VERSION: Final = "2."
+_MAIN: Final = "main"
+_ORIGINS: Final = {"git": FromWhere.SOURCE_TREE, "directory": FromWhere.SOURCE_TREE, "file": FromWhere.DIRECT}
+
+
+def read_poetry_lock(path: Path) -> ListedLock:
+    """Read it.
+
+    :raises InputError: it cannot be read, or is of a version that is not known
+    """
+    contents, subject = read_toml(path), str(path)
+    metadata = table(contents.get("metadata"), subject, "metadata")
+    version = str(metadata.get("lock-version"))
+    if not version.startswith(_VERSION):
+        problem = f"is a lock of version {version}, and only version 2 of poetry.lock is known"
+        raise InputError(subject, problem, "lock the project with poetry 1.5 or newer, or update abiscan")
+    packages = tables(contents.get("package"), subject, "package")
+    require_few(packages, subject)
+    groups = {str(group) for item in packages for group in item.get("groups") or ()} - {_MAIN}
+    return ListedLock(
+        path=path,
+        entries=tuple(entry for item in packages for entry in _entries_of(path, item)),
+        pythons=_as_specifier(str(metadata.get("python-versions") or "*")),
+        extras=tuple(table(contents.get("extras"), subject, "extras")),
+        groups=tuple(sorted(groups)),
+        # All groups that are not optional, which the lock does not say.
+        defaults=(_MAIN, *sorted(groups)),
+    )
+
+
+def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[Entry]:
+    subject, source = str(path), table(item.get("source"), str(path), "source")
+    files = [
+        LockedFile(name=str(file.get("file")), sha256=sound_hash(str(file.get("hash") or "").removeprefix("sha256:")))
+        for file in tables(item.get("files"), subject, "files")
+    ]
+    url = str(source.get("url") or "")
+    kind = str(source.get("type") or "")
+    wheels: tuple[LockedFile, ...] = ()
+    if kind in ("url", "file") and url.endswith(".whl"):
+        is_remote, name = kind == "url", url.rpartition("/")[2]
+        sha256 = next((file.sha256 for file in files if file.name == name), None)
+        place = None if is_remote else str(path.absolute().parent / url)
+        wheels = (LockedFile(name=name, url=url if is_remote else None, path=place, sha256=sha256),)
+    package = LockedPackage(
+        name=sound_name(item.get("name"), subject),
+        version=sound_version(item.get("version"), subject),
+        files=wheels,
+        sources=tuple(file for file in files if not file.name.endswith(".whl")) if not _has_wheel(files) else (),
+        hashes=frozenset(file.sha256 for file in files if file.sha256),
+        index=f"{url.rstrip('/')}" if kind == "legacy" else None,
+        requires=tuple(_required(table(item.get("dependencies"), subject, "dependencies"))),
+        origin=_ORIGINS.get(kind, FromWhere.DIRECT if kind == "url" else FromWhere.INDEX),
+    )
+    markers, groups = item.get("markers"), frozenset(map(str, item.get("groups") or ()))
+    pythons = _as_specifier(str(item.get("python-versions") or "*"))
+    if isinstance(markers, dict):  # one for each group
+        for group in groups:
+            marker = markers.get(group)
+            yield Entry(
+                package=package,
+                marker=None if marker is None else str(marker),
+                groups=frozenset({group}),
+                pythons=pythons,
+            )
+        return
+    # Before groups were written, what is optional is for an extra, and it is not said for which.
+    if item.get("optional") and not markers:
+        return
+    yield Entry(package=package, marker=None if markers is None else str(markers), groups=groups, pythons=pythons)
+
+
+def _has_wheel(files: list[LockedFile]) -> bool:
+    return any(file.name.endswith(".whl") for file in files)
+
+
+def _required(dependencies: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in dependencies.items():
+        several = value if isinstance(value, list) else [value]
+        if any(not isinstance(item, dict) or not item.get("optional") for item in several):
+            yield canonicalize_name(name)
+
+
+def _as_specifier(text: str) -> str:
+    """Return Pythons in poetry's words as a specifier; one that admits all where they are not those of PEP 440."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    if text == "*":
+        return ""
+    parts = []
+    for part in text.split(","):
+        word = part.strip()
+        if word.startswith("^"):
+            major = word[1:].partition(".")[0]
+            parts += [f">={word[1:]}", f"<{int(major) + 1}" if major.isdecimal() else ""]
+        else:
+            parts.append(word)
+    specifier = ",".join(filter(None, parts))
+    try:
+        SpecifierSet(specifier)
+    except InvalidSpecifier:  # such as 2.7 || >=3.5
+        return ""
+    return specifier

@@ -1,0 +1,73 @@
+"""The text of a lock as TOML, within the size that locks have."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from abiscan.errors import InputError
+from abiscan.inputs import observed_fs
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LARGEST: Final = 64 << 20
+AGAIN: Final = "lock the project again"
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a lock.
+
+    :raises InputError: it cannot be read, or is larger than any lock
+    """
+    try:
+        with observed_fs.open_file(path) as stream:
+            content: bytes = stream.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise InputError(str(path), problem) from error
+    if len(content) > LARGEST:
+        raise InputError(str(path), f"is larger than {LARGEST >> 20} MiB, which no lock is", AGAIN)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), "is no text in UTF-8", AGAIN) from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a lock in TOML has.
+
+    :raises InputError: it cannot be read
+    """
+    try:
+        return tomllib.loads(read_text(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = "too many brackets" if isinstance(error, RecursionError) else str(error)
+        raise InputError(str(path), f"is no TOML, or was cut off: {reason}", AGAIN) from error
+
+
+def tables(value: object, subject: str, name: str) -> list[dict[str, Any]]:
+    """Return a list of tables, the empty one where there is none.
+
+    :raises InputError: it is something else
+    """
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise InputError(subject, f"has no tables in {name}", AGAIN)
+    return value
+
+
+def table(value: object, subject: str, name: str) -> dict[str, Any]:
+    """Return a table, the empty one where there is none.
+
+    :raises InputError: it is something else
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(subject, f"has no table in {name}", AGAIN)
+    return value
