@@ -22,6 +22,7 @@ from abiscan.results.coverage import BackendReportJson
 from abiscan.results.diff import ComparisonJson
 from abiscan.results.doctor import DiagnosisJson, DiagnosisJson1
 from abiscan.results.fit import FitReportJson
+from abiscan.results.lock import LockComparison, LockReport
 from abiscan.results.matrix import CellJson, MatrixJson
 from abiscan.results.model_operators import ModelOperatorsJson
 from abiscan.results.operators import InventoriesJson, InventoryJson
@@ -33,8 +34,10 @@ from abiscan.results.versions import VersionTableJson
 FOLDER: Final = Path(abiscan.__file__).parent / "results" / "schema"
 DOCUMENTS: Final[dict[str, tuple[str, tuple[type[Struct], ...]]]] = {
     "check": ("check", (ReportJson,)),
+    "check-lock": ("check LOCK", (LockReport,)),
     "coverage": ("coverage", (BackendReportJson,)),
     "diff": ("diff", (ComparisonJson,)),
+    "diff-lock": ("diff OLD NEW of locks", (LockComparison,)),
     "doctor": ("doctor", (DiagnosisJson1,)),
     "fit": ("fit", (FitReportJson,)),
     "matrix": ("matrix", (MatrixJson,)),

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import abiscan
-from abiscan.inputs.lock_names import is_lock_name
+from abiscan.inputs.kinds import is_lock_name
 from abiscan.words import did_you_mean
 
 

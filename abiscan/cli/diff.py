@@ -13,7 +13,7 @@ from abiscan.cli.lock import LockOptions, compare_lock_files, lock_options
 from abiscan.cli.options import complete_torch, index_options, machine_option, report_options, verbose_option
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.index_options import IndexOptions
-from abiscan.inputs.lock_names import is_lock_name
+from abiscan.inputs.kinds import is_lock_name
 from abiscan.inputs.session import Session
 
 

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
 from abiscan.inputs.index_options import IndexOptions
-from abiscan.inputs.lock_names import is_lock_name
+from abiscan.inputs.kinds import is_lock_name
 from abiscan.inputs.session import Session
 
 if TYPE_CHECKING:
     from abiscan.index.client import System
-    from abiscan.locks.model import Lock, Selection
+    from abiscan.locks.model import Lock, ProjectPart
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FORMATS: Final = ("text", "json", "markdown")
@@ -34,11 +34,11 @@ class LockOptions(Struct, frozen=True, kw_only=True):
     platforms: tuple[str, ...] = ()
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> ProjectPart:
         """What of the project is asked for."""
-        from abiscan.locks.model import Selection
+        from abiscan.locks.model import ProjectPart
 
-        return Selection(extras=self.extras, groups=self.groups, dev=not self.no_dev)
+        return ProjectPart(extras=self.extras, groups=self.groups, dev=not self.no_dev)
 
     def systems_of(self, lock: Lock) -> tuple[System, ...]:
         """Return the environments that are asked for.

@@ -12,7 +12,7 @@ from abiscan.environments.locked import LockedEnvironment, examine_locked, make_
 from abiscan.gpu.devices import Hardware
 from abiscan.index.client import System
 from abiscan.inputs.session import Session
-from abiscan.locks.model import Lock, Selection
+from abiscan.locks.model import Lock, ProjectPart
 from abiscan.results.doctor import DistributionState
 from abiscan.results.lock import LockComparison, LockedState, OutcomeChange, VersionChange
 from abiscan.results.package import PackageVerdict
@@ -30,7 +30,7 @@ def compare_locks(
     old: Lock,
     new: Lock,
     systems: Sequence[System],
-    selection: Selection,
+    selection: ProjectPart,
     session: Session,
     hardware: Hardware | None = None,
 ) -> LockComparison:

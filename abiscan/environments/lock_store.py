@@ -112,22 +112,22 @@ class LockStore:
         only = next(iter(package.hashes)) if len(package.hashes) == 1 else None
         return LockedFile(name=candidate.wheel, url=None if path else url, path=path, sha256=sha256 or only)
 
-    def requirements(self, files: Iterable[LockedFile]) -> Mapping[LockedFile, tuple[str, ...] | None]:
-        """Return what the metadata of wheels require; None for those of which no metadata are to be had by themselves.
+    def requirements(self, files: Mapping[LockedFile, bool]) -> Mapping[LockedFile, tuple[str, ...] | None]:
+        """Return what the metadata of wheels require; None for those that have none beside them.
 
+        :param files: the wheels, and whether the end of one may be read that has no metadata beside it
         :raises AbiscanError: a server cannot be reached
         """
-        wanted = [file for file in dict.fromkeys(files) if file not in self._requires]
+        wanted = [file for file in files if file not in self._requires]
         if wanted:
             self._session.progress(f"reading what {len(wanted)} packages require")
-        self._requires |= zip(wanted, self._each(wanted, self._read_requirements), strict=True)
+        read = self._each(wanted, lambda file: self._read_requirements(file, inside=files[file]))
+        self._requires |= zip(wanted, read, strict=True)
         return self._requires
 
-    def _read_requirements(self, file: LockedFile) -> tuple[str, ...] | None:
+    def _read_requirements(self, file: LockedFile, *, inside: bool) -> tuple[str, ...] | None:
         if file.url is None:
-            wheel = Wheel(Path(file.path or file.name))
-            name = find_metadata(wheel.list_members())
-            return required_by(wheel.read_text(name), file.name) if name else None
+            return _required_in(Wheel(Path(file.path or file.name)), file.name)
         key = hashlib.sha256(f"{file.url} {file.sha256}".encode()).hexdigest()
         path = self._folder / f"{key}.page"
         try:
@@ -138,6 +138,9 @@ class LockStore:
             if file.sha256:  # that there are none is kept, too
                 with contextlib.suppress(OSError):
                     cache_folder.write_checked(path, content)
+        if not content and inside:
+            with self._remote(file) as remote:
+                return _required_in(Wheel(Path(file.name), cast("IO[bytes]", remote)), file.name)
         return required_by(content.decode("utf-8", "replace"), f"{file.name}.metadata") if content else None
 
     def fetch(self, files: Iterable[LockedFile]) -> dict[LockedFile, LockedSource]:
@@ -225,6 +228,11 @@ class LockStore:
 
 _AGAIN: Final = "lock the project again; the file is not the one that was locked"
 _OF_CONDA: Final = (".conda", ".tar.bz2")
+
+
+def _required_in(wheel: Wheel, subject: str) -> tuple[str, ...] | None:
+    name = find_metadata(wheel.list_members())
+    return required_by(wheel.read_text(name), subject) if name else None
 
 
 def _is_on_index(package: LockedPackage) -> bool:

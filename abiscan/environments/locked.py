@@ -6,6 +6,7 @@ that will be there but its version, and of other packages only what was looked a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from abiscan.cache.result_cache import answer
 from abiscan.environments.examination import ExaminedDistribution, examine
 from abiscan.environments.judgement import Fitness, Judgement, judge_package, may_fail
 from abiscan.environments.lock_store import LockedSource, LockStore
-from abiscan.environments.model import WholeEnvironment
+from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gpu.devices import Hardware
@@ -29,7 +30,7 @@ from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import open_archive, requires_torch
 from abiscan.inputs.version import TorchVersion
-from abiscan.locks.model import FromWhere, Lock, LockedFile, LockedPackage, Selection
+from abiscan.locks.model import FromWhere, Lock, LockedFile, LockedPackage, ProjectPart
 from abiscan.python.model import Raised
 from abiscan.regex import regex
 from abiscan.results.doctor import DistributionState, ModuleState, Origin, TorchHealth
@@ -50,6 +51,7 @@ _KNOWN: Final = regex(
 )
 """Packages that use torch, some of which do not require it: users are to choose its build themselves."""
 _PLATFORM: Final = regex(r"(?P<system>manylinux|musllinux|linux|macosx|win)(?:_\d+_\d+)?_(?P<machine>\w+)")
+_NEEDED_BY_TORCH: Final = regex(r"typing-extensions$|nvidia-(?!nvtx|cufile|nvshmem|cusparselt)")
 _FIRST_WITH_NUMPY_2: Final = Version("2.3")
 _ORIGINS: Final = {FromWhere.INDEX: Origin.INDEX, FromWhere.DIRECT: Origin.DIRECT, FromWhere.CONDA: Origin.CONDA}
 
@@ -62,6 +64,7 @@ class LockedEnvironment(WholeEnvironment, frozen=True, kw_only=True, dict=True):
     :ivar build: the build of torch that stands for its own; None if there is none
     :ivar sources: the files of what uses torch, by name
     :ivar keys: what their bytes are told by
+    :ivar complete: whether nothing is installed but what is in the lock
     """
 
     system: System
@@ -69,6 +72,7 @@ class LockedEnvironment(WholeEnvironment, frozen=True, kw_only=True, dict=True):
     build: str | None
     sources: Mapping[str, LockedSource]
     keys: Mapping[str, str]
+    complete: bool
 
     @functools.cached_property
     def _markers(self) -> dict[str, str]:
@@ -76,14 +80,25 @@ class LockedEnvironment(WholeEnvironment, frozen=True, kw_only=True, dict=True):
 
     def requirements(self, distribution: Distribution) -> Iterator[Requirement]:
         """Yield what a distribution requires here, without extras."""
-        if distribution.name not in self._required:
-            self._required[distribution.name] = tuple(super().requirements(distribution))
-        yield from self._required[distribution.name]
+        name = distribution.name
+        if name not in self._required:
+            of_lock = self.packages[name].requires or ()
+            of_metadata = tuple(super().requirements(distribution))
+            self._required[name] = of_metadata if distribution.requires else tuple(map(Requirement, of_lock))
+        yield from self._required[name]
 
     @functools.cached_property
     def _required(self) -> dict[str, tuple[Requirement, ...]]:
         """What was parsed of requirements: they are asked for again and again."""
         return {}
+
+    def unmet(self, distribution: Distribution) -> tuple[Unmet, ...]:
+        """Return the requirements in the metadata of a distribution that are not met; what is absent from a lock that
+        need not be complete is not among them.
+        """
+        if not distribution.requires:  # the lock has names alone, whatever their markers
+            return ()
+        return tuple(item for item in super().unmet(distribution) if self.complete or item.there is not None)
 
     def providers(self, module: str) -> Sequence[Distribution]:
         """Return the distributions that have a top-level module, among those that use torch."""
@@ -123,7 +138,7 @@ def name_platform(system: System) -> str:
 
 
 def list_systems(
-    lock: Lock, pythons: Sequence[tuple[int, int]], platforms: Sequence[str], selection: Selection
+    lock: Lock, pythons: Sequence[tuple[int, int]], platforms: Sequence[str], selection: ProjectPart
 ) -> tuple[System, ...]:
     """Return the environments of a lock that are asked for: by default this platform, or those that it names, and each
     Python that it and its torch are for.
@@ -159,13 +174,13 @@ def list_systems(
     return tuple(chosen)
 
 
-def _has_torch_for(lock: Lock, system: System, selection: Selection) -> bool:
+def _has_torch_for(lock: Lock, system: System, selection: ProjectPart) -> bool:
     torch = next((item for item in lock.select(system, selection) if item.name in _TORCHES), None)
     return torch is None or not torch.files or torch.choose_file(system) is not None
 
 
 def check_lock(
-    lock: Lock, systems: Sequence[System], selection: Selection, session: Session, hardware: Hardware | None = None
+    lock: Lock, systems: Sequence[System], selection: ProjectPart, session: Session, hardware: Hardware | None = None
 ) -> LockReport:
     """Examine the environments that a lock describes.
 
@@ -180,7 +195,7 @@ def check_lock(
 
 
 def make_environment(
-    lock: Lock, system: System, selection: Selection, store: LockStore, session: Session
+    lock: Lock, system: System, selection: ProjectPart, store: LockStore, session: Session
 ) -> LockedEnvironment:
     """Make the environment that a lock describes for a system: what uses torch is fetched.
 
@@ -195,7 +210,9 @@ def make_environment(
         for name, item in packages.items()
         if name not in below and not _NOT_USERS.match(name) and item.origin is not FromWhere.PROJECT
     ]
-    files = store.locate([*suspects, *([torch] if torch else [])], system)
+    files = store.locate(suspects, system)
+    with contextlib.suppress(InputError):  # torch itself is not fetched: only what it requires is of interest
+        files |= store.locate([torch] if torch else [], system)
     lines = _list_requirements(files, store)
     users = [item for item in suspects if _uses_torch(item, lines.get(item.name))]
     fetched = {item: file for item in users if (file := files[item]) is not None and torch is not None}
@@ -208,7 +225,7 @@ def make_environment(
                 version=item.version or "unknown",
                 site=posixpath.join(embedded.SITE, "locked"),
                 objects=(),
-                requires=lines.get(name) or (item.requires if item.origin is not FromWhere.CONDA else None) or (),
+                requires=lines.get(name) or (),
                 source=None,
             )
             for name, item in packages.items()
@@ -218,6 +235,7 @@ def make_environment(
         build=find_build(torch, packages, system) if torch else None,
         sources={item.name: sources[file] for item, file in fetched.items()},
         keys={item.name: _key_of(file) for item, file in fetched.items()},
+        complete=lock.is_complete,
     )
 
 
@@ -229,9 +247,9 @@ def _list_requirements(
     files: Mapping[LockedPackage, LockedFile | None], store: LockStore
 ) -> dict[str, tuple[str, ...] | None]:
     """Return what metadata require, by the names of the packages that have them apart from their files."""
-    wheels = {item.name: file for item, file in files.items() if file is not None and file.name.endswith(".whl")}
-    of_file = store.requirements(wheels.values())
-    return {name: of_file[file] for name, file in wheels.items()}
+    wheels = {item: file for item, file in files.items() if file is not None and file.name.endswith(".whl")}
+    of_file = store.requirements({file: item.requires is None for item, file in wheels.items()})
+    return {item.name: of_file[file] for item, file in wheels.items()}
 
 
 def _uses_torch(package: LockedPackage, lines: Sequence[str] | None) -> bool:
@@ -288,17 +306,29 @@ def examine_locked(environment: LockedEnvironment, session: Session, hardware: H
         rows += [
             _unbuilt(item, environment) for item in users if canonicalize_name(item.name) not in environment.sources
         ]
-    distribution = environment.find(torch.name) if torch else None
-    unmet = environment.unmet(distribution) if distribution else ()
     states = tuple(sorted((_state_of(row, environment) for row in rows), key=lambda state: state.name))
     return LockedState(
         python=f"{system.python[0]}.{system.python[1]}",
         platform=name_platform(system),
-        torch=TorchHealth(version=torch.version if torch else None, imports=None, unmet=tuple(map(str, unmet))),
+        torch=_examine_torch(torch, environment),
         judged_as=environment.build,
         distributions=states,
         process=tuple(_examine_process(environment)),
         counts=count_verdicts(states),
+    )
+
+
+def _examine_torch(torch: LockedPackage | None, environment: LockedEnvironment) -> TorchHealth:
+    """Return what becomes of torch itself: its first lines and its libraries need some of what it requires."""
+    distribution = environment.find(torch.name) if torch else None
+    unmet = environment.unmet(distribution) if distribution else ()
+    missing = (item for item in unmet if item.there is None)
+    needed = next((item for item in missing if _NEEDED_BY_TORCH.match(canonicalize_name(item.name))), None)
+    return TorchHealth(
+        version=torch.version if torch else None,
+        imports=False if needed else None,
+        error=str(needed) if needed else None,
+        unmet=tuple(map(str, unmet)),
     )
 
 

@@ -12,7 +12,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from abiscan.errors import InputError
 from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import parse_applying
-from abiscan.locks.listed import Entry, ListedLock
+from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few
 from abiscan.locks.toml_file import AGAIN, read_text
 from abiscan.regex import regex
@@ -63,8 +63,9 @@ def read_pixi_lock(path: Path) -> ListedLock:
         path=path,
         entries=entries,
         platforms=tuple(dict.fromkeys(entry.platform for entry in entries if entry.platform)),
-        groups=tuple(str(name) for name in environments if name != _DEFAULT),
+        groups=tuple(map(str, environments)),
         defaults=(_DEFAULT,),
+        apart=True,
         pythons=_pythons_of(entries),
     )
 
@@ -85,7 +86,9 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return contents
 
 
-def _list_pixi(environments: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], path: Path) -> Iterator[Entry]:
+def _list_pixi(
+    environments: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], path: Path
+) -> Iterator[ListEntry]:
     for group, environment in environments.items():
         by_platform = environment.get("packages") if isinstance(environment, dict) else None
         for platform, items in (by_platform or {}).items():
@@ -99,12 +102,12 @@ def _list_pixi(environments: Mapping[str, Any], known: Mapping[str, Mapping[str,
                     if kind == "conda"
                     else _of_index(address, known[address], path)
                 )
-                yield Entry(
+                yield ListEntry(
                     package=entry.package, groups=frozenset({str(group)}), platform=_PLATFORMS.get(platform, platform)
                 )
 
 
-def _of_conda(address: str, stated: str, path: Path, more: Mapping[str, Any] | None = None) -> Entry:
+def _of_conda(address: str, stated: str, path: Path, more: Mapping[str, Any] | None = None) -> ListEntry:
     parts = urlsplit(address)
     file = unquote(parts.path).rpartition("/")[2]
     match = _FILE.fullmatch(file)
@@ -120,7 +123,7 @@ def _of_conda(address: str, stated: str, path: Path, more: Mapping[str, Any] | N
         sha256=sha256,
     )
     depends = (more or {}).get("depends")
-    return Entry(
+    return ListEntry(
         package=LockedPackage(
             name=canonicalize_name(match["name"]),
             version=match["version"],
@@ -136,14 +139,14 @@ def _conda_names(depends: Sequence[object]) -> tuple[str, ...]:
     return tuple(canonicalize_name(str(line).partition(" ")[0]) for line in depends)
 
 
-def _of_index(address: str, item: Mapping[str, Any], path: Path) -> Entry:
+def _of_index(address: str, item: Mapping[str, Any], path: Path) -> ListEntry:
     name = unquote(urlsplit(address).path).rpartition("/")[2]
     lines = (parse_applying(str(line)) for line in item.get("requires_dist") or ())
     requires = tuple(canonicalize_name(line.name) for line in lines if line)
     if not name.endswith(".whl"):
         asked = canonicalize_name(str(item.get("name") or name))
         version = str(item["version"]) if item.get("version") else None
-        return Entry(
+        return ListEntry(
             package=LockedPackage(name=asked, version=version, requires=requires, origin=FromWhere.SOURCE_TREE)
         )
     try:
@@ -151,10 +154,12 @@ def _of_index(address: str, item: Mapping[str, Any], path: Path) -> Entry:
     except (InvalidWheelFilename, ValueError) as error:
         raise InputError(str(path), f"names no wheel: {name}", AGAIN) from error
     file = LockedFile(name=name, url=address, sha256=sound_hash(item.get("sha256")))
-    return Entry(package=LockedPackage(name=project, version=str(version_of_wheel), files=(file,), requires=requires))
+    return ListEntry(
+        package=LockedPackage(name=project, version=str(version_of_wheel), files=(file,), requires=requires)
+    )
 
 
-def _pythons_of(entries: Sequence[Entry]) -> str:
+def _pythons_of(entries: Sequence[ListEntry]) -> str:
     """Return the Python that such a lock has itself, as a specifier."""
     versions = [entry.package.version for entry in entries if entry.package.name == "python" and entry.package.version]
     minors = {".".join(version.split(".")[:2]) for version in versions}

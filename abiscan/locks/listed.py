@@ -13,7 +13,7 @@ from abiscan.errors import InputError
 from abiscan.index.client import System
 from abiscan.locks.model import (
     LockedPackage,
-    Selection,
+    ProjectPart,
     applies_in_lock,
     markers_for,
     require_names,
@@ -22,7 +22,7 @@ from abiscan.locks.model import (
 _AGAIN: Final = "lock the project again"
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class ListEntry(Struct, frozen=True, kw_only=True):
     """A package of a list.
 
     :ivar marker: when it is installed
@@ -46,17 +46,23 @@ class ListedLock(Struct, frozen=True, kw_only=True):
     :ivar markers: the environments that it is for; empty for all
     :ivar extras: those that it has
     :ivar groups: those that it has, beside what is always installed
+    :ivar always: the groups that are installed in any case
     :ivar defaults: the groups that are installed if nobody asks
+    :ivar apart: whether its groups are environments of their own: those that are asked for replace the default
+    :ivar is_complete: whether nothing is installed but what is in it
     """
 
     path: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[ListEntry, ...]
     pythons: str = ""
     platforms: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     extras: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
     defaults: tuple[str, ...] = ()
+    apart: bool = False
+    is_complete: bool = True
 
     def admits(self, system: System) -> bool:
         """Whether it is for a system, as far as it says."""
@@ -69,7 +75,7 @@ class ListedLock(Struct, frozen=True, kw_only=True):
             return False
         return self._admits_python(self.pythons, system)
 
-    def select(self, system: System, selection: Selection) -> tuple[LockedPackage, ...]:
+    def select(self, system: System, selection: ProjectPart) -> tuple[LockedPackage, ...]:
         """Return what is installed on a system."""
         subject = str(self.path)
         require_names(selection.extras, self.extras, "extra", subject)
@@ -81,8 +87,12 @@ class ListedLock(Struct, frozen=True, kw_only=True):
                 raise InputError(subject, f"has both {there} and {package} for {system}", _AGAIN)
         return tuple(chosen[name] for name in sorted(chosen))
 
-    def _list_chosen(self, system: System, selection: Selection) -> Iterator[LockedPackage]:
-        groups = {*selection.groups, *(self.defaults if selection.dev else ())}
+    def _list_chosen(self, system: System, selection: ProjectPart) -> Iterator[LockedPackage]:
+        if self.apart:
+            by_default = () if selection.groups else self.defaults
+        else:
+            by_default = self.defaults if selection.dev else ()
+        groups = {*self.always, *selection.groups, *by_default}
         environment = markers_for(system)
         for entry in self.entries:
             if entry.groups and not entry.groups & {*groups, *selection.extras}:

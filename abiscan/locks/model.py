@@ -84,7 +84,7 @@ class LockedPackage(Struct, frozen=True, kw_only=True):
         return min(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
 
-class Selection(Struct, frozen=True, kw_only=True):
+class ProjectPart(Struct, frozen=True, kw_only=True):
     """What of a project is asked for, in the words of uv.
 
     :ivar extras: the names after ``--extra``
@@ -104,10 +104,14 @@ class Lock(Protocol):
     def path(self) -> Path:
         """Its file."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is installed but what is in it."""
+
     def admits(self, system: System) -> bool:
         """Whether it is for a system, as far as it says."""
 
-    def select(self, system: System, selection: Selection) -> tuple[LockedPackage, ...]:
+    def select(self, system: System, selection: ProjectPart) -> tuple[LockedPackage, ...]:
         """Return what is installed on a system.
 
         :raises InputError: it contradicts itself, or lacks an extra or a group that is asked for

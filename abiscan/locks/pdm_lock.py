@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from abiscan.errors import InputError
 from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import parse_applying
-from abiscan.locks.listed import Entry, ListedLock
+from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
 from abiscan.locks.toml_file import read_toml, table, tables
 
@@ -38,11 +38,12 @@ def read_pdm_lock(path: Path) -> ListedLock:
         # Which of its groups are extras, only pyproject.toml says.
         extras=names,
         groups=names,
-        defaults=(_DEFAULT, *((_DEV,) if _DEV in names else ())),
+        always=(_DEFAULT,),
+        defaults=(_DEV,) if _DEV in names else (),
     )
 
 
-def _entry_of(path: Path, item: Mapping[str, Any]) -> Entry:
+def _entry_of(path: Path, item: Mapping[str, Any]) -> ListEntry:
     subject = str(path)
     files = tuple(_file_of(file) for file in tables(item.get("files"), subject, "files"))
     wheels = tuple(file for file in files if file.name.endswith(".whl"))
@@ -54,7 +55,7 @@ def _entry_of(path: Path, item: Mapping[str, Any]) -> Entry:
         wheels = tuple(LockedFile(name=file.name, url=url, sha256=file.sha256) for file in wheels)
     has_addresses = bool(wheels) and all(file.url for file in wheels)
     lines = (parse_applying(str(line)) for line in item.get("dependencies") or ())
-    return Entry(
+    return ListEntry(
         package=LockedPackage(
             name=sound_name(item.get("name"), subject),
             version=sound_version(item.get("version"), subject),

@@ -14,7 +14,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from abiscan.errors import InputError
 from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import unreadable_requirement
-from abiscan.locks.listed import Entry, ListedLock
+from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few
 from abiscan.locks.toml_file import read_text
 from abiscan.regex import regex
@@ -35,10 +35,11 @@ def read_pinned(path: Path) -> ListedLock:
     """
     entries = tuple(_list_entries(path, (), None))
     require_few(entries, str(path))
-    return ListedLock(path=path, entries=entries)
+    # With hashes, pip wants one for everything that it installs.
+    return ListedLock(path=path, entries=entries, is_complete=all(item.package.hashes for item in entries))
 
 
-def _list_entries(path: Path, above: tuple[Path, ...], index: str | None) -> Iterator[Entry]:
+def _list_entries(path: Path, above: tuple[Path, ...], index: str | None) -> Iterator[ListEntry]:
     if path.resolve() in above:
         raise InputError(str(path), "includes itself")
     text = re.sub(r"\\\r?\n", " ", read_text(path))
@@ -54,23 +55,23 @@ def _list_entries(path: Path, above: tuple[Path, ...], index: str | None) -> Ite
             continue  # the project itself
 
 
-def _entry_of(content: str, path: Path, subject: str, index: str | None) -> Entry:
+def _entry_of(content: str, path: Path, subject: str, index: str | None) -> ListEntry:
     hashes = frozenset(filter(None, (sound_hash(match["digits"]) for match in _HASH.finditer(content))))
     words = _OPTIONS.sub("", content).strip()
     if words.partition(";")[0].strip().endswith(".whl") and "@" not in words:
-        return Entry(package=_of_file(words, path, subject, hashes))
+        return ListEntry(package=_of_file(words, path, subject, hashes))
     try:
         requirement = Requirement(words)
     except unreadable_requirement() as error:
         raise InputError(subject, f"is not a requirement by name: {words[:120]}", _PIN) from error
     name, marker = canonicalize_name(requirement.name), str(requirement.marker) if requirement.marker else None
     if requirement.url is not None:
-        return Entry(package=_of_file(requirement.url, path, subject, hashes, name), marker=marker)
+        return ListEntry(package=_of_file(requirement.url, path, subject, hashes, name), marker=marker)
     exact = [clause.version for clause in requirement.specifier if clause.operator in ("==", "===")]
     if len(exact) != 1 or exact[0].endswith(".*"):
         raise InputError(subject, f"is not pinned: {words[:120]}", _PIN)
     package = LockedPackage(name=name, version=exact[0], hashes=hashes, index=index)
-    return Entry(package=package, marker=marker)
+    return ListEntry(package=package, marker=marker)
 
 
 def _of_file(address: str, path: Path, subject: str, hashes: frozenset[str], asked: str | None = None) -> LockedPackage:

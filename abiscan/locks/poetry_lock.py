@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
 from abiscan.index.remote import sound_hash
-from abiscan.locks.listed import Entry, ListedLock
+from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
 from abiscan.locks.toml_file import read_toml, table, tables
 
@@ -40,11 +40,12 @@ def read_poetry_lock(path: Path) -> ListedLock:
         extras=tuple(table(contents.get("extras"), subject, "extras")),
         groups=tuple(sorted(groups)),
         # All groups that are not optional, which the lock does not say.
-        defaults=(_MAIN, *sorted(groups)),
+        always=(_MAIN,),
+        defaults=tuple(sorted(groups)),
     )
 
 
-def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[ListEntry]:
     subject, source = str(path), table(item.get("source"), str(path), "source")
     files = [
         LockedFile(name=str(file.get("file")), sha256=sound_hash(str(file.get("hash") or "").removeprefix("sha256:")))
@@ -73,7 +74,7 @@ def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[Entry]:
     if isinstance(markers, dict):  # one for each group
         for group in groups:
             marker = markers.get(group)
-            yield Entry(
+            yield ListEntry(
                 package=package,
                 marker=None if marker is None else str(marker),
                 groups=frozenset({group}),
@@ -83,7 +84,7 @@ def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[Entry]:
     # Before groups were written, what is optional is for an extra, and it is not said for which.
     if item.get("optional") and not markers:
         return
-    yield Entry(package=package, marker=None if markers is None else str(markers), groups=groups, pythons=pythons)
+    yield ListEntry(package=package, marker=None if markers is None else str(markers), groups=groups, pythons=pythons)
 
 
 def _has_wheel(files: list[LockedFile]) -> bool:

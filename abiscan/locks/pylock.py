@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
 from abiscan.index.remote import sound_hash
-from abiscan.locks.listed import Entry, ListedLock
+from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few
 from abiscan.locks.toml_file import AGAIN, read_toml, tables
 
@@ -41,7 +41,7 @@ def read_pylock(path: Path) -> ListedLock:
     )
 
 
-def _entry_of(path: Path, package: object) -> Entry:
+def _entry_of(path: Path, package: object) -> ListEntry:
     from packaging.pylock import Package
 
     assert isinstance(package, Package)
@@ -60,7 +60,7 @@ def _entry_of(path: Path, package: object) -> Entry:
     requires = None
     if package.dependencies is not None:
         requires = tuple(canonicalize_name(str(item.get("name"))) for item in package.dependencies)
-    return Entry(
+    return ListEntry(
         package=LockedPackage(
             name=canonicalize_name(package.name),
             version=str(package.version) if package.version else None,

@@ -25,7 +25,7 @@ from abiscan.locks.model import (
     FromWhere,
     LockedFile,
     LockedPackage,
-    Selection,
+    ProjectPart,
     applies,
     markers_for,
     require_few,
@@ -68,6 +68,11 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
     def platforms(self) -> tuple[str, ...]:
         """None are named: it is for all of them."""
         return ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is installed but what is in it."""
+        return True
 
     def admits(self, system: System) -> bool:
         """Whether its Pythons and its environments are those of a system."""
@@ -113,7 +118,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         groups = settings.get("default-groups", _DEFAULT_GROUPS) if isinstance(settings, dict) else _DEFAULT_GROUPS
         return None if groups == "all" else tuple(map(str, groups))
 
-    def select(self, system: System, selection: Selection) -> tuple[LockedPackage, ...]:
+    def select(self, system: System, selection: ProjectPart) -> tuple[LockedPackage, ...]:
         """Return what ``uv sync`` installs on a system, the project itself left out."""
         subject, groups = str(self.path), self._active_groups(selection)
         extras = {canonicalize_name(name) for name in selection.extras}
@@ -144,7 +149,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
     def _groups_of(self, root: Mapping[str, Any]) -> dict[str, Any]:
         return table(root.get("dev-dependencies"), str(self.path), "dev-dependencies")
 
-    def _active_groups(self, selection: Selection) -> set[str]:
+    def _active_groups(self, selection: ProjectPart) -> set[str]:
         manifest = table(self.contents.get("manifest"), str(self.path), "manifest")
         known = {
             *(name for root in self._roots for name in self._groups_of(root)),

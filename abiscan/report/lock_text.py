@@ -26,6 +26,8 @@ def render_lock(report: LockReport, console: Console) -> None:
     for names, state in _grouped(report.environments):
         torch = f"torch {state.torch.version}" if state.torch.version else "no torch"
         console.print(Text(f"{clean(listed(names, 8))}, {clean(torch)}: {state.counts}"), soft_wrap=True)
+        if state.torch.error is not None:
+            console.print(Text(f"  torch itself cannot be imported: {clean(state.torch.error)}"), soft_wrap=True)
         for item in state.distributions:
             mark = _MARKS.get(item.verdict, "✗")
             line = Text(f"  {mark} ", style=_STYLES[mark])

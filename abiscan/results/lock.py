@@ -44,7 +44,7 @@ class LockedState(Struct, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """0: everything works; 1: something does not; 3: something could not be checked, and nothing is worse."""
         harmful = any(finding.effect is not Effect.NOTE for finding in self.process)
-        if self.counts.fail or harmful or self.torch.unmet:
+        if self.counts.fail or harmful or self.torch.imports is False:
             return 1
         return 3 if self.counts.unknown else 0
 
@@ -65,6 +65,7 @@ class LockReport(Document, frozen=True, kw_only=True):
     """What becomes of each environment that a lock describes.
 
     :ivar lock: its file, as the user named it
+    :ivar environments: those that were asked for
     """
 
     lock: str
@@ -95,6 +96,7 @@ class VersionChange(Struct, frozen=True, kw_only=True):
 class OutcomeChange(Struct, frozen=True, kw_only=True):
     """A distribution that one lock lets work, and another does not.
 
+    :ivar version: after the change, or before it if it goes
     :ivar before: what it came to; None if it was not there
     :ivar after: what it comes to; None if it is not there any more
     :ivar error: what is wrong with it: after the change if it becomes worse, before it if it becomes better
@@ -114,11 +116,15 @@ class OutcomeChange(Struct, frozen=True, kw_only=True):
 class LockComparison(Document, frozen=True, kw_only=True):
     """What an update of a lock does.
 
+    :ivar old: the file of the lock before
+    :ivar new: that of the lock after
     :ivar torch: the change of torch, None if it stays
     :ivar worse: what works before, and not after
     :ivar better: what does not work before, and does after
     :ivar still: what works neither before nor after
+    :ivar unknown: what could not be checked
     :ivar changes: the packages that change, torch first
+    :ivar environments: those that were compared: ``Python 3.12 on linux_x86_64``
     """
 
     old: str

@@ -1,0 +1,200 @@
+"""Locks as environments: what is fetched, what becomes of it, and what an update changes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from abiscan.environments.lock_comparison import compare_locks
+from abiscan.environments.locked import check_lock, list_systems
+from abiscan.errors import AbiscanError, InputError
+from abiscan.index.client import Settings, System
+from abiscan.inputs.session import Session
+from abiscan.locks.model import ProjectPart
+from abiscan.locks.reading import read_lock
+from abiscan.report.lock_markdown import LARGEST, render_comparison_markdown
+from abiscan.results.lock import LockComparison, LockReport, OutcomeChange
+from abiscan.results.package import PackageVerdict
+from tests.elf_builder import uses
+from tests.fakes import extension, package_wheel
+from tests.index_server import LocalIndex, serving
+
+GONE = uses("_ZN2at4goneEv")
+LINUX = System.of((3, 12), "manylinux_2_28_x86_64")
+ALL = ProjectPart()
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalIndex]:
+    folder = tmp_path / "files"
+    init, import_c = "__init__.py", "from . import _C\n"
+    of_torch = {"Requires-Dist": "torch"}
+    package_wheel(
+        folder,
+        "vision",
+        {"vision/_C.so": extension(undefined=GONE)},
+        files={f"vision/{init}": import_c},
+        metadata=of_torch,
+    )
+    package_wheel(
+        folder,
+        "vision",
+        {"vision/_C.so": extension()},
+        files={f"vision/{init}": import_c},
+        version="2.0",
+        metadata={"Requires-Dist": "torch==2.13.0"},
+    )
+    package_wheel(
+        folder,
+        "metrics",
+        {},
+        files={f"metrics/{init}": "import torch\nimport vision\n"},
+        metadata={"Requires-Dist": "vision"},
+        tag="py3-none-any",
+    )
+    package_wheel(folder, "plain", {}, files={f"plain/{init}": ""}, tag="py3-none-any")
+    with serving(folder) as served:
+        served.metadata = True
+        # Those of this machine's pip take half a second to ask for.
+        settings = Settings(index_urls=(served.url,))
+        monkeypatch.setattr("abiscan.environments.lock_store.settings_of_pip", lambda *_: settings)
+        yield served
+
+
+def uv_lock(folder: Path, index: LocalIndex, *, vision: str = "1.0", torch: str = "2.13.0", sha256: str = "") -> Path:
+    """A ``uv.lock`` of a project that requires metrics, which requires vision and torch; and plain."""
+    lines = ['version = 1\nrequires-python = ">=3.12,<3.13"\n']
+    entries = {
+        "project": ("0.1", "editable", ("metrics", "plain")),
+        "metrics": ("1.0", "registry", ("vision", "torch")),
+        "vision": (vision, "registry", ("torch",)),
+        "plain": ("1.0", "registry", ()),
+        "torch": (torch, "registry", ()),
+    }
+    for name, (version, source, requires) in entries.items():
+        place = "." if source == "editable" else index.url
+        edges = ", ".join(f'{{ name = "{item}" }}' for item in requires)
+        lines.append(
+            f'[[package]]\nname = "{name}"\nversion = "{version}"\n'
+            f'source = {{ {source} = "{place}" }}\ndependencies = [{edges}]\n'
+        )
+        for file in index.folder.glob(f"{name}-{version}-*.whl"):
+            digest = sha256 if name == "vision" and sha256 else hashlib.sha256(file.read_bytes()).hexdigest()
+            address = f"{index.url.removesuffix('/simple')}/files/{file.name}"
+            lines.append(
+                f'wheels = [{{ url = "{address}", hash = "sha256:{digest}", size = {file.stat().st_size} }}]\n'
+            )
+    folder.mkdir(exist_ok=True)
+    path = folder / "uv.lock"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def check(path: Path, tmp_path: Path) -> LockReport:
+    session = Session(folder=tmp_path / "cache")
+    return check_lock(read_lock(path), [LINUX], ALL, session)
+
+
+def test_what_uses_torch_is_examined_and_nothing_else_is_fetched(index: LocalIndex, tmp_path: Path) -> None:
+    report = check(uv_lock(tmp_path / "project", index), tmp_path)
+    (state,) = report.environments
+    assert (state.python, state.platform, state.judged_as) == ("3.12", "linux_x86_64", "2.13.0+cpu")
+    rows = {item.name: (item.verdict, item.cause) for item in state.distributions}
+    assert rows == {"metrics": (PackageVerdict.IMPORT_FAILS, "vision"), "vision": (PackageVerdict.IMPORT_FAILS, None)}
+    assert report.exit_code == 1
+    assert {name.partition("-")[0] for name in index.wheels_asked()} == {"metrics", "vision"}
+    # What was fetched is kept, and what was found out.
+    index.asked.clear()
+    assert check(tmp_path / "project" / "uv.lock", tmp_path) == report
+    assert not index.wheels_asked()
+
+
+def test_requirements_that_the_lock_does_not_meet(index: LocalIndex, tmp_path: Path) -> None:
+    (state,) = check(uv_lock(tmp_path / "project", index, vision="2.0", torch="2.9.1"), tmp_path).environments
+    assert [item.verdict for item in state.distributions] == [PackageVerdict.WORKS, PackageVerdict.WORKS]
+    (vision,) = (item for item in state.distributions if item.name == "vision")
+    # The words of pip check.
+    assert vision.unmet == ("vision 2.0 has requirement torch==2.13.0, but you have torch 2.9.1.",)
+
+
+def test_a_file_that_is_not_what_the_lock_names_is_refused(index: LocalIndex, tmp_path: Path) -> None:
+    path = uv_lock(tmp_path / "project", index, sha256="1" * 64)
+    with pytest.raises(InputError, match=r"vision-1.0-.*is not the file that .* describes: its hash differs"):
+        check(path, tmp_path)
+    path.write_text(path.read_text().replace("size = ", "size = 1"))
+    with pytest.raises(AbiscanError, match=r"bytes on the server, and .* in the lock"):
+        check(path, tmp_path)
+
+
+@pytest.mark.parametrize("fault", ["short", "encoded"])
+def test_a_server_that_fails(index: LocalIndex, tmp_path: Path, fault: str) -> None:
+    index.fault = fault
+    with pytest.raises(AbiscanError, match=r"the server|broke off"):
+        check(uv_lock(tmp_path / "project", index), tmp_path)
+
+
+@pytest.mark.usefixtures("index")
+def test_pins_are_looked_up_on_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text("torch==2.13.0\nvision==2.0\n")
+    (state,) = check(path, tmp_path).environments
+    assert [(item.name, item.verdict) for item in state.distributions] == [("vision", PackageVerdict.WORKS)]
+    assert not state.torch.unmet  # nobody says that the file is all that is installed
+    path.write_text(f"torch==2.13.0\nvision==2.0 --hash=sha256:{'1' * 64}\n")
+    with pytest.raises(InputError, match=r"the index has another vision-2.0-.* than the lock"):
+        check(path, tmp_path)
+
+
+def test_what_is_not_known_of_an_environment(index: LocalIndex, tmp_path: Path) -> None:
+    newer = check(uv_lock(tmp_path / "project", index, torch="9.9.1"), tmp_path)
+    assert newer.exit_code == 3
+    assert {item.error for item in newer.environments[0].distributions} == {"torch 9.9.1 is not known to this abiscan"}
+    path = tmp_path / "requirements.txt"
+    path.write_text("plain==1.0\n")
+    assert check(path, tmp_path).exit_code == 0
+    path.write_text("vision==2.0\n")
+    assert check(path, tmp_path).exit_code == 3  # its torch is not in the file
+
+
+def test_what_an_update_makes_worse_and_better(index: LocalIndex, tmp_path: Path) -> None:
+    old = read_lock(uv_lock(tmp_path / "old", index, vision="2.0", torch="2.9.1"))
+    new = read_lock(uv_lock(tmp_path / "new", index, vision="1.0"))
+    session = Session(folder=tmp_path / "cache")
+    worse = compare_locks(old, new, [LINUX], ALL, session)
+    assert [(item.name, item.cause) for item in worse.worse] == [("vision", None), ("metrics", "vision")]
+    assert list(map(str, worse.changes)) == ["torch 2.9.1 -> 2.13.0", "vision 2.0 -> 1.0"]
+    assert worse.exit_code == 1
+    assert "❌ torch 2.9.1 -\\> 2.13.0: vision 1.0 no longer loads" in render_comparison_markdown(worse)
+    better = compare_locks(new, old, [LINUX], ALL, session)
+    assert [item.name for item in better.better] == ["vision", "metrics"]
+    assert better.exit_code == 0
+
+
+def test_markdown_fits_into_a_comment() -> None:
+    changes = tuple(
+        OutcomeChange(
+            name=f"package-{number}",
+            version="1.0",
+            before=None,
+            after=PackageVerdict.IMPORT_FAILS,
+            error="x" * 500,
+            environments=("here",),
+        )
+        for number in range(1_000)
+    )
+    comparison = LockComparison(
+        old="a", new="b", torch=None, worse=changes, better=(), still=(), unknown=(), changes=(), environments=("here",)
+    )
+    text = render_comparison_markdown(comparison)
+    assert len(text) < LARGEST
+    assert "lines more*" in text
+
+
+def test_the_environments_of_a_lock(index: LocalIndex, tmp_path: Path) -> None:
+    lock = read_lock(uv_lock(tmp_path / "project", index))
+    assert [system.python for system in list_systems(lock, [], ["win_amd64"], ALL)] == [(3, 12)]
+    with pytest.raises(InputError, match=r"is not for Python 3\.11 on win_amd64"):
+        list_systems(lock, [(3, 11)], ["win_amd64"], ALL)

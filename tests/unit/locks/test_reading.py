@@ -1,0 +1,332 @@
+"""What locks say, each in the form that its tool writes: which packages, which files, for which environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from abiscan.errors import InputError
+from abiscan.index.client import System
+from abiscan.inputs.kinds import is_lock_name
+from abiscan.locks.model import Lock, ProjectPart
+from abiscan.locks.platform_names import platform_tag_of, python_of
+from abiscan.locks.reading import read_lock
+
+LINUX = System.of((3, 12), "manylinux_2_28_x86_64")
+A, B, C = "a" * 64, "b" * 64, "c" * 64
+
+# As uv 0.13 writes it for a project whose extras exclude each other, abridged.
+UV = f"""
+version = 1
+revision = 3
+requires-python = ">=3.11"
+resolution-markers = ["sys_platform == 'linux'", "sys_platform != 'linux'"]
+conflicts = [[{{ package = "project", extra = "cpu" }}, {{ package = "project", extra = "cu130" }}]]
+
+[[package]]
+name = "project"
+version = "0.1.0"
+source = {{ editable = "." }}
+dependencies = [
+    {{ name = "vision" }},
+    {{ name = "colorama", marker = "sys_platform == 'win32'" }},
+]
+[package.optional-dependencies]
+cpu = [{{ name = "torch", version = "2.9.1+cpu", source = {{ registry = "https://cpu.example/simple" }} }}]
+cu130 = [{{ name = "torch", version = "2.9.1", source = {{ registry = "https://index.example/simple" }} }}]
+[package.dev-dependencies]
+dev = [{{ name = "pytest" }}]
+lint = [{{ name = "ruff" }}]
+
+[[package]]
+name = "vision"
+version = "1.0"
+source = {{ registry = "https://index.example/simple" }}
+dependencies = [
+    {{ name = "torch", version = "2.9.1+cpu", marker = "extra == 'extra-7-project-cpu'" }},
+    {{ name = "torch", version = "2.9.1", marker = "extra != 'extra-7-project-cpu'" }},
+]
+wheels = [
+    {{ url = "https://files.example/vision-1.0-cp311-cp311-manylinux_2_28_x86_64.whl", hash = "sha256:{A}", size = 1 }},
+    {{ url = "https://files.example/vision-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", hash = "sha256:{B}", size = 2 }},
+    {{ url = "https://files.example/vision-1.0-cp312-cp312-win_amd64.whl", hash = "sha256:{C}", size = 3 }},
+]
+
+[[package]]
+name = "torch"
+version = "2.9.1+cpu"
+source = {{ registry = "https://cpu.example/simple" }}
+wheels = [{{ url = "https://cpu.example/torch-2.9.1%2Bcpu-cp312-cp312-linux_x86_64.whl", hash = "sha256:{A}" }}]
+
+[[package]]
+name = "torch"
+version = "2.9.1"
+source = {{ registry = "https://index.example/simple" }}
+
+[[package]]
+name = "colorama"
+version = "0.4.6"
+source = {{ registry = "https://index.example/simple" }}
+
+[[package]]
+name = "pytest"
+version = "9.0"
+source = {{ registry = "https://index.example/simple" }}
+
+[[package]]
+name = "ruff"
+version = "1.0"
+source = {{ registry = "https://index.example/simple" }}
+"""
+PYLOCK = f"""
+lock-version = "1.0"
+created-by = "uv"
+requires-python = ">=3.11"
+extras = ["train"]
+default-groups = ["dev"]
+dependency-groups = ["dev"]
+
+[[packages]]
+name = "vision"
+version = "1.0"
+wheels = [{{ url = "https://files.example/vision-1.0-py3-none-any.whl", hashes = {{ sha256 = "{A}" }} }}]
+
+[[packages]]
+name = "metrics"
+version = "2.0"
+marker = "'train' in extras"
+wheels = [{{ url = "https://files.example/metrics-2.0-py3-none-any.whl", hashes = {{ sha256 = "{B}" }} }}]
+
+[[packages]]
+name = "pytest"
+version = "9.0"
+marker = "'dev' in dependency_groups and sys_platform == 'linux'"
+wheels = [{{ url = "https://files.example/pytest-9.0-py3-none-any.whl", hashes = {{ sha256 = "{C}" }} }}]
+"""
+POETRY = f"""
+[[package]]
+name = "vision"
+version = "1.0"
+optional = false
+python-versions = ">=3.9"
+groups = ["main"]
+files = [{{file = "vision-1.0-py3-none-any.whl", hash = "sha256:{A}"}}]
+[package.dependencies]
+torch = "2.9.1"
+
+[[package]]
+name = "metrics"
+version = "2.0"
+optional = true
+python-versions = ">=3.9"
+groups = ["main"]
+markers = "extra == \\"train\\""
+files = [{{file = "metrics-2.0-py3-none-any.whl", hash = "sha256:{B}"}}]
+
+[[package]]
+name = "pytest"
+version = "9.0"
+optional = false
+python-versions = ">=3.9"
+groups = ["dev"]
+markers = {{dev = "sys_platform == \\"linux\\""}}
+files = [{{file = "pytest-9.0-py3-none-any.whl", hash = "sha256:{C}"}}]
+
+[extras]
+train = ["metrics"]
+
+[metadata]
+lock-version = "2.1"
+python-versions = ">=3.11,<4.0"
+content-hash = "{A}"
+"""
+PDM = f"""
+[metadata]
+groups = ["default", "dev", "train"]
+strategy = ["inherit_metadata"]
+lock_version = "4.5.0"
+
+[[package]]
+name = "vision"
+version = "1.0"
+requires_python = ">=3.9"
+groups = ["default"]
+dependencies = ["torch==2.9.1"]
+files = [{{url = "https://files.example/vision-1.0-py3-none-any.whl", hash = "sha256:{A}"}}]
+
+[[package]]
+name = "metrics"
+version = "2.0"
+groups = ["train"]
+files = [{{file = "metrics-2.0-py3-none-any.whl", hash = "sha256:{B}"}}]
+
+[[package]]
+name = "pytest"
+version = "9.0"
+groups = ["dev"]
+marker = "sys_platform == \\"linux\\""
+files = [{{file = "pytest-9.0-py3-none-any.whl", hash = "sha256:{C}"}}]
+"""
+PIXI = f"""
+version: 6
+environments:
+  default:
+    channels: [{{url: https://channel.example/conda-forge/}}]
+    packages:
+      linux-64:
+      - conda: https://channel.example/conda-forge/linux-64/python-3.12.4-h194c7f8_0.conda
+      - conda: https://channel.example/conda-forge/linux-64/pytorch-2.9.1-cpu_py312_0.conda
+      - pypi: https://files.example/vision-1.0-py3-none-any.whl
+packages:
+- conda: https://channel.example/conda-forge/linux-64/python-3.12.4-h194c7f8_0.conda
+  sha256: {A}
+- conda: https://channel.example/conda-forge/linux-64/pytorch-2.9.1-cpu_py312_0.conda
+  sha256: {B}
+  depends: [python >=3.12, libtorch 2.9.1]
+- pypi: https://files.example/vision-1.0-py3-none-any.whl
+  name: vision
+  version: '1.0'
+  sha256: {C}
+  requires_dist: [torch==2.9.1, "pytest; extra == 'test'"]
+"""
+EXPLICIT = f"""# platform: linux-64
+@EXPLICIT
+https://channel.example/conda-forge/linux-64/python-3.12.4-h194c7f8_0.conda
+https://channel.example/conda-forge/linux-64/pytorch-2.9.1-cpu_py312_0.conda#sha256:{B}
+"""
+PINNED = f"""# written by uv
+--index-url https://index.example/simple
+torch==2.9.1 \\
+    --hash=sha256:{A} \\
+    --hash=sha256:{B}
+colorama==0.4.6 ; sys_platform == 'win32'
+vision @ https://files.example/vision-1.0-py3-none-any.whl#sha256={C}
+-e .
+"""
+
+
+def lock_of(folder: Path, name: str, text: str) -> Lock:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return read_lock(path)
+
+
+def names(lock: Lock, system: System = LINUX, **selection: object) -> list[str]:
+    return [str(item) for item in lock.select(system, ProjectPart(**selection))]  # type: ignore[arg-type]
+
+
+def test_the_graph_of_uv(tmp_path: Path) -> None:
+    lock = lock_of(tmp_path, "uv.lock", UV)
+    assert names(lock) == ["pytest==9.0", "torch==2.9.1", "vision==1.0"]
+    assert names(lock, extras=("cpu",), dev=False) == ["torch==2.9.1+cpu", "vision==1.0"]
+    assert names(lock, groups=("lint",), dev=False) == ["ruff==1.0", "torch==2.9.1", "vision==1.0"]
+    assert "colorama==0.4.6" in names(lock, System.of((3, 12), "win_amd64"))
+    (vision,) = (item for item in lock.select(LINUX, ProjectPart()) if item.name == "vision")
+    file = vision.choose_file(LINUX)
+    assert file is not None
+    assert (file.sha256, file.size) == (B, 2)
+    assert vision.choose_file(System.of((3, 13), "manylinux_2_28_x86_64")) is None
+    assert vision.requires == ("torch",)
+    assert lock.admits(LINUX)
+    assert not lock.admits(System.of((3, 10), "win_amd64"))
+
+
+def test_default_groups_are_those_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.uv]\ndefault-groups = ["lint"]\n')
+    assert names(lock_of(tmp_path, "uv.lock", UV)) == ["ruff==1.0", "torch==2.9.1", "vision==1.0"]
+
+
+@pytest.mark.parametrize(("name", "text"), [("pylock.toml", PYLOCK), ("poetry.lock", POETRY), ("pdm.lock", PDM)])
+def test_lists_with_groups_and_extras(tmp_path: Path, name: str, text: str) -> None:
+    lock = lock_of(tmp_path, name, text)
+    assert names(lock) == ["pytest==9.0", "vision==1.0"]
+    assert names(lock, dev=False) == ["vision==1.0"]
+    assert names(lock, extras=("train",), dev=False) == ["metrics==2.0", "vision==1.0"]
+    assert names(lock, System.of((3, 12), "win_amd64")) == ["vision==1.0"]
+    # Whatever a copy of it is called.
+    assert names(lock_of(tmp_path, "copy.lock", text)) == names(lock)
+    with pytest.raises(InputError, match="has no extra other"):
+        names(lock, extras=("other",))
+
+
+def test_conda_and_what_is_beside_it(tmp_path: Path) -> None:
+    lock = lock_of(tmp_path, "pixi.lock", PIXI)
+    assert names(lock) == ["python==3.12.4", "pytorch==2.9.1", "vision==1.0"]
+    vision = next(item for item in lock.select(LINUX, ProjectPart()) if item.name == "vision")
+    assert vision.requires == ("torch",)
+    assert lock.admits(LINUX)
+    assert not lock.admits(System.of((3, 11), "manylinux_2_28_x86_64"))
+    assert not lock.admits(System.of((3, 12), "manylinux_2_28_aarch64"))
+    lock = lock_of(tmp_path, "explicit.txt", EXPLICIT)
+    assert names(lock) == ["python==3.12.4", "pytorch==2.9.1"]
+    (_, torch) = lock.select(LINUX, ProjectPart())
+    assert torch.choose_file(LINUX) == torch.files[0]
+    assert torch.files[0].sha256 == B
+
+
+def test_pinned_requirements(tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("metrics==2.0\n")
+    lock = lock_of(tmp_path, "requirements.txt", f"{PINNED}-r more.txt\n")
+    metrics, torch, vision = lock.select(LINUX, ProjectPart())
+    assert (torch.version, torch.hashes, torch.index) == ("2.9.1", {A, B}, "https://index.example/simple")
+    assert vision.files[0].sha256 == C
+    assert metrics.index == "https://index.example/simple"
+    with pytest.raises(InputError, match=r"requirements\.txt:1: is not pinned: torch>=2"):
+        lock_of(tmp_path, "requirements.txt", "torch>=2\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("uv.lock", UV.replace("version = 1\n", "version = 2\n", 1), "is a lock of version 2"),
+        ("uv.lock", UV[: len(UV) // 2], "is no TOML, or was cut off"),
+        ("uv.lock", UV[: UV.index('[[package]]\nname = "pytest"')], "requires pytest, and has no entry for it"),
+        ("uv.lock", "version = 1\n" + '[[package]]\nname = "x"\n' * 20_001, "has 20,001 packages, more than 20,000"),
+        ("uv.lock", "version = 1\npackage = 3\n", "has no tables in package"),
+        ("uv.lock", UV.replace("sys_platform == 'win32'", "sys_platform ==="), "has a marker that cannot be read"),
+        ("uv.lock", UV.replace('version = "1.0"', 'version = "one"'), "has a version that is none"),
+        ("uv.lock", UV.replace('name = "vision"', "name = 3"), "has an entry without a name"),
+        ("poetry.lock", POETRY.replace('"2.1"', '"1.1"'), r"is a lock of version 1\.1"),
+        ("pdm.lock", PDM.replace("4.5.0", "3.1"), r"is a lock of version 3\.1"),
+        ("pylock.toml", PYLOCK.replace('"1.0"', '"2.0"', 1), "is no lock of PEP 751"),
+        ("pixi.lock", PIXI.replace("version: 6", "version: 9"), "is a lock of version 9"),
+        ("pixi.lock", PIXI[: PIXI.rindex("- pypi")], "has no entry for https://files.example"),
+        ("pixi.lock", "a: [1", "is no YAML, or was cut off"),
+        ("some.lock", "a = 1", "is no lock that is known"),
+        ("some.lock", "\x00\xff", "is no TOML, or was cut off"),
+        ("explicit.txt", "@EXPLICIT\nhttps://channel.example/x\n", "names no conda package"),
+    ],
+)
+def test_what_is_no_lock(tmp_path: Path, name: str, text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        names(lock_of(tmp_path, name, text))
+
+
+def test_packages_that_require_each_other(tmp_path: Path) -> None:
+    text = UV.replace(
+        'name = "torch"\nversion = "2.9.1"\n',
+        'name = "torch"\nversion = "2.9.1"\ndependencies = [{ name = "vision" }]\n',
+    )
+    assert "torch==2.9.1" in names(lock_of(tmp_path, "uv.lock", text))
+
+
+def test_names_of_platforms_and_pythons() -> None:
+    assert platform_tag_of("linux") == "manylinux_2_28_x86_64"
+    assert platform_tag_of("aarch64-manylinux_2_31") == "manylinux_2_31_aarch64"
+    assert python_of("3.12.4") == (3, 12)
+    with pytest.raises(InputError, match="is no platform that is known"):
+        platform_tag_of("beos")
+    with pytest.raises(InputError, match="is no version of Python"):
+        python_of("2.7")
+
+
+def test_which_words_name_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder.lock").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert is_lock_name("uv.lock")
+    assert is_lock_name("a/pylock.dev.toml")
+    assert is_lock_name("requirements.txt")
+    assert not is_lock_name("folder.lock")
+    assert not is_lock_name("--x=uv.lock")
+    assert not is_lock_name("a.so")
