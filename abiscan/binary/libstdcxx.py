@@ -13,8 +13,23 @@ from typing import Final
 
 PATH: Final = Path(__file__).with_name("data") / "libstdcxx.txt"
 
-_GLIBCXX: Final = {22: 6, 23: 7, 24: 7, 25: 8, 26: 9, 27: 9, 28: 9, 29: 11, 30: 12, 31: 13, 32: 13, 33: 14, 34: 15}
-_CXXABI: Final = {10: 6, 11: 7, 12: 9, 13: 11, 14: 13, 15: 14, 16: 15}
+_GLIBCXX: Final = {
+    21: 5,
+    22: 6,
+    23: 7,
+    24: 7,
+    25: 8,
+    26: 9,
+    27: 9,
+    28: 9,
+    29: 11,
+    30: 12,
+    31: 13,
+    32: 13,
+    33: 14,
+    34: 15,
+}
+_CXXABI: Final = {9: 5, 10: 6, 11: 7, 12: 9, 13: 11, 14: 13, 15: 14, 16: 15}
 """The first GCC with a version, by its last number: GLIBCXX_3.4.31 and CXXABI_1.3.14 came with GCC 13."""
 
 

@@ -13,7 +13,8 @@ from abiscan.regex import regex
 from abiscan.report.fixes import FIX, fix_lines, shared_fixes
 from abiscan.report.line import StyledLine
 from abiscan.results.causes import Cause, group_causes
-from abiscan.results.check import Report
+from abiscan.results.check import Report, Result
+from abiscan.results.needs import newest_needs
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
 from abiscan.words import clean, first_line, listed, plural
 
@@ -81,10 +82,20 @@ def list_lines(report: Report, package: PackageResult, verbosity: int) -> Iterat
         for suppressed in result.suppressed:
             yield StyledLine(f"suppressed[{suppressed.finding.rule}]: {clean(suppressed.finding.message)}", style="dim")
             yield StyledLine(f"  = reason: {clean(suppressed.reason)}", style="dim")
+    yield from list_system_needs(
+        report, [result for library, result in report.files(package) if library.used is not False]
+    )
     if package.unread:
         yield StyledLine(f"  = gap: {clean(package.unread)}", style="yellow")
     if verbose:
         yield from _list_details(report, package)
+
+
+def list_system_needs(report: Report, results: Sequence[Result]) -> Iterator[StyledLine]:
+    """Yield which versions files need of a system, unless they were compared with those of one."""
+    compared = report.system is not None or any(result.here for result in results)
+    if not compared and (needed := newest_needs([result.needs for result in results]).summary):
+        yield StyledLine(f"  = needs {needed}")
 
 
 def _on_one_screen(blocks: Sequence[Sequence[StyledLine]], used: int) -> Sequence[Sequence[StyledLine]]:

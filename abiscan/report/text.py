@@ -80,6 +80,7 @@ def _list_entry(entry: ReportAnswer, verbosity: int) -> Iterator[StyledLine]:
         yield StyledLine(f"  = before import torch: ImportError: {clean(result.before_torch)}")
     if result.cpu is not None and (needed := result.cpu.summary):
         yield StyledLine(f"  = needs {needed} to load")
+    yield from package_text.list_system_needs(entry.report, [result])
     # Gaps explain an unknown verdict; next to a known one, only those matter that kept a rule from an answer.
     shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
     for gap in (gap for gap in result.gaps if shows_all or gap.rules):

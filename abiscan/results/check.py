@@ -55,6 +55,7 @@ class Result(Struct, frozen=True, kw_only=True):
     :ivar uses_torch: false: neither it nor what it brings along uses torch
     :ivar kind: what the target is
     :ivar needs: the newest symbol versions that it needs of the system
+    :ivar here: whether those were compared with the libraries of this machine
     :ivar before_torch: what the import of an extension module raises where torch is not imported before; None if
         nothing, or if users do not import it by itself
     """
@@ -78,6 +79,7 @@ class Result(Struct, frozen=True, kw_only=True):
     call_error: PredictedError | None = None
     cpu: CpuNeeds | None = None
     needs: VersionNeeds = NO_NEEDS
+    here: bool = False
     before_torch: str | None = None
     machine: str | None = None
     named_system: str | None = None

@@ -529,6 +529,7 @@ def _make_result(
         call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
         cpu=linkage.hardware.cpu,
         needs=_needs_of_system(load),
+        here=load.here,
     )
     if load.release.judged_as is None:
         return result

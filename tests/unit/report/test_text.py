@@ -9,6 +9,7 @@ from abiscan.findings import Effect, Evidence
 from abiscan.gaps import Gap
 from abiscan.report.text import render_report
 from abiscan.results.check import Report, Result
+from abiscan.results.needs import VersionNeeds
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import How, PredictedError, Verdict
 from tests.unit.report.reports import failure, finding, result
@@ -153,3 +154,26 @@ def test_names_in_the_table_are_whole_and_have_a_verdict() -> None:
 def test_one_target_has_no_table() -> None:
     assert "answer" not in shown(failure())
     assert "answer" not in shown(failure(), result(), verbosity=-1)
+
+
+@pytest.mark.parametrize(
+    ("needs", "line"),
+    [
+        (
+            VersionNeeds(glibc="2.34", glibcxx="3.4.30", cxxabi="1.3.13"),
+            "  = needs glibc 2.34, GLIBCXX_3.4.30 (GCC 12)\n",
+        ),
+        (
+            VersionNeeds(glibc="2.14", glibcxx="3.4.21", cxxabi="1.3.15"),
+            "  = needs glibc 2.14, CXXABI_1.3.15 (GCC 14)\n",
+        ),
+        (VersionNeeds(glibc="2.38", glibcxx=None, cxxabi=None), "  = needs glibc 2.38\n"),
+        (VersionNeeds(glibc="2.17", glibcxx="3.4.19", cxxabi="1.3.7"), ""),  # what every system for torch has
+    ],
+)
+def test_what_a_file_needs_of_a_system_that_is_not_known(needs: VersionNeeds, line: str) -> None:
+    verdict = shown(result())
+    assert shown(result(needs=needs)) == verdict + line
+    assert shown(result(needs=needs, here=True)) == verdict
+    named = Report(results=(result(needs=needs),), system={"name": "debian12", "glibc": "2.36"})
+    assert shown_report(named) == verdict
