@@ -17,6 +17,7 @@ from abiscan.cli.options import (
     python_option,
     refuse_both,
     report_options,
+    system_option,
     torch_option,
     verbose_option,
 )
@@ -72,6 +73,7 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
 )
 @click.option("--cuda", metavar="X.Y", help="The CUDA of the build of torch, for a release number: 12.6, or cpu.")
 @cpu_option
+@system_option
 @index_options
 @click.option("--offline", is_flag=True, help="Use only what was read before.")
 @report_options("text", "json", "requirements")
@@ -86,6 +88,7 @@ def fit(
     platform: str | None,
     cuda: str | None,
     cpus: tuple[str, ...],
+    system: str | None,
     index: IndexOptions,
     offline: bool,
     form: str,
@@ -107,6 +110,7 @@ def fit(
       abiscan fit torchaudio --torch 2.7.1 --python-version 3.12 --platform manylinux_2_28_aarch64
       abiscan fit flash-attn --torch 2.8.0 --no-index --find-links https://example.org/flash_attn.html
       abiscan fit torchvision --torch 2.9.1 --cpu x86-64-v2
+      abiscan fit torchaudio --torch 2.9.1 --system debian11
       abiscan fit -r requirements.txt --format requirements --output pins.txt
 
     \b
@@ -119,10 +123,11 @@ def fit(
         raise click.UsageError("name a package, or a file of requirements with -r")
     refuse_both("--cuda", cuda, "--python", python)
     with errors_reported(), show_progress("reading the index") as progress:
-        if cpus:
-            from abiscan.verdict.hardware import cpu_question
+        if cpus or system is not None:
+            from abiscan.verdict.hardware import cpu_question, hardware_of
 
             cpu_question(cpus)  # this processor can be read only before the targets are
+            hardware_of((), None, (), system)  # a system that is not known is an error at once
         result = abiscan.fit(
             requirements,
             torch,
@@ -136,7 +141,7 @@ def fit(
             find_links=index.find_links,
             no_index=index.no_index,
             offline=offline,
-            session=Session.of_user(progress, cpus=cpus),
+            session=Session.of_user(progress, cpus=cpus, system=system),
         )
 
     def write_text(stream: TextIO) -> None:

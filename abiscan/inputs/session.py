@@ -28,7 +28,7 @@ class Session(Struct, frozen=True, kw_only=True):
     ``folder`` is the cache: the folder of what is kept between runs, created when something is. ``progress`` is called
     before each step that takes seconds, ``jobs`` is the number of processes that share the work: see ``branches``.
     ``index`` says where packages that are named by version come from, ``cpus`` for which processors packages have to
-    be, as the user named them.
+    be, and ``system`` for which system, as the user named them.
     """
 
     folder: Path
@@ -36,6 +36,7 @@ class Session(Struct, frozen=True, kw_only=True):
     jobs: int = 1
     index: IndexOptions = FROM_SETTINGS
     cpus: tuple[str, ...] = ()
+    system: str | None = None
 
     @classmethod
     def of_user(
@@ -45,11 +46,12 @@ class Session(Struct, frozen=True, kw_only=True):
         jobs: int = 1,
         index: IndexOptions = FROM_SETTINGS,
         cpus: tuple[str, ...] = (),
+        system: str | None = None,
     ) -> Session:
         """Return a run that uses the user's cache folder."""
         folder = _cache_folder()
         isolation.may_write(folder, make=True)
-        return cls(folder=folder, progress=progress, jobs=jobs, index=index, cpus=cpus)
+        return cls(folder=folder, progress=progress, jobs=jobs, index=index, cpus=cpus, system=system)
 
     def files(self) -> Files:
         """Return the files on the disk, with no wheel mounted yet."""

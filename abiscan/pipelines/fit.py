@@ -33,7 +33,7 @@ from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.torches.platforms import platform_of
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
-from abiscan.verdict.hardware import cpu_question, hardware_of
+from abiscan.verdict.hardware import cpu_question, described, hardware_of
 from abiscan.words import plural
 
 if TYPE_CHECKING:
@@ -258,6 +258,8 @@ class _Attempt:
         question: list[object] = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
         if self._session.cpus:
             question.append(cpu_question(self._session.cpus))
+        if self._session.system:
+            question.append(described(hardware_of((), None, (), self._session.system)))
         judged = answer(self._session.folder, question, lambda: self._read_wheel(candidate), ())
         _log.debug("%s on torch %s: %s", candidate, self.build, judged.reason or judged.note or "works")
         return judged

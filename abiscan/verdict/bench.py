@@ -69,13 +69,15 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
 class TorchSet:
     """Several torches, each in a layer of its own over the same files.
 
-    :param request: its targets may need libraries of each other; without hardware, the processors of the run count
+    :param request: its targets may need libraries of each other; without hardware, the processors and the system of
+        the run count
     :param importing: the modules of packages whose import led to this question
     """
 
     def __init__(self, request: CheckRequest, session: Session, *, importing: frozenset[str] = frozenset()) -> None:
-        if session.cpus and request.hardware == Hardware():
-            request = msgspec.structs.replace(request, hardware=hardware_of((), None, session.cpus))
+        if (session.cpus or session.system) and request.hardware == Hardware():
+            named = hardware_of((), None, session.cpus, session.system)
+            request = msgspec.structs.replace(request, hardware=named)
         self._request = request
         sources, choices = (*request.targets, *request.neighbours), request.torches
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}

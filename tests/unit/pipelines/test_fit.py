@@ -409,3 +409,20 @@ def test_wheels_of_a_folder_or_a_page_without_an_index(tmp_path: Path, form: str
     document = json.loads(result.stdout)
     assert [package["version"] for package in document["packages"]] == ["1.0+torch2.9"], result.output
     assert f"--no-index --find-links {place} " in document["command"]
+
+
+@pytest.mark.parametrize(
+    ("system", "version"), [(None, "2.0"), ("debian12", "2.0"), ("debian11", "1.0"), ("manylinux_2_28", "1.0")]
+)
+def test_the_newest_for_the_glibc_of_a_system(tmp_path: Path, system: str | None, version: str) -> None:
+    code = "import os\nimport torch\ntorch.ops.load_library(os.path.join(os.path.dirname(__file__), 'mouth.so'))\n"
+    for number, glibc in (("1.0", "GLIBC_2.28"), ("2.0", "GLIBC_2.36")):
+        library = extension(needed=("libc10.so", "libc.so.6"), version_needs=(("libc.so.6", glibc, False),))
+        files = {"mouth/__init__.py": code}
+        package_wheel(tmp_path / "wheels", "mouth", {"mouth/mouth.so": library}, version=number, files=files)
+    with serving(tmp_path / "wheels") as server:
+        index = Index(Settings(index_urls=(server.url,)), SYSTEM, tmp_path / "cache")
+        choices = [LinuxPlatform(Machine.X86_64).build_of("2.9.1")]
+        session = Session(folder=tmp_path / "kept", system=system)
+        report = fit_packages([Requirement("mouth")], choices, index, session, installed=False)
+    assert versions(report) == {"mouth": version}
