@@ -316,6 +316,20 @@ def check_header(head: bytes, subject: str) -> None:
         raise NotElfError(subject, "a big-endian ELF file", "only x86_64 and aarch64 are supported")
 
 
+class RefusedFileError(NotElfError):
+    """A file whose tables cannot be read, and at which ``ld.so`` gives up.
+
+    :param refusal: how it does; None if the error comes from another process
+    """
+
+    def __init__(self, subject: str, problem: str, fix: str, refusal: LoaderRefusal | None = None) -> None:
+        super().__init__(subject, problem, fix)
+        self.refusal = refusal
+
+
+_BEHIND_END: Final = LoaderRefusal(message="Bus error", aborts=True, signal=7)
+
+
 class ElfFile:
     """The bytes of one object and their layout in memory.
 
@@ -339,7 +353,8 @@ class ElfFile:
         self.machine = MACHINES[machine]
         self.is_fixed = file_type == ET_EXEC
         if count > _MOST_SEGMENTS or program_headers + count * PHDR.size > len(self.data):
-            raise NotElfError(subject, "truncated inside the program headers", "download it again")
+            said = LoaderRefusal(message="cannot read file data")
+            raise RefusedFileError(subject, "truncated inside the program headers", "download it again", said)
         # Only what ld.so looks at: segments. Section headers may be stripped, or lie.
         headers = list(PHDR.iter_unpack(self.data[program_headers : program_headers + count * PHDR.size]))
         self.segments = tuple(
@@ -347,20 +362,26 @@ class ElfFile:
             for kind, flags, offset, address, _, file_size, size, _ in headers
             if kind == PT_LOAD
         )
+        # The last one counts, by its address. Files with debug information alone have one without bytes.
+        sections = [header for header in headers if header[0] == PT_DYNAMIC]
+        words = refuse_header(bytes(self.data[: EHDR.size])) or refuse_mapping(headers, is_fixed=self.is_fixed)
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
-            raise NotElfError(subject, "truncated: a segment extends past the end of the file", "download it again")
+            problem = "truncated: a segment extends past the end of the file"
+            # Linux maps the page in which a file ends, and nothing behind it.
+            if words is None and sections and sections[-1][2] & -PAGE >= len(self.data):
+                raise RefusedFileError(subject, problem, "download it again", _BEHIND_END)
+            raise NotElfError(subject, problem, "download it again")
         self.segments = overlay_segments(self.segments)
         # Linkers may split the notes into several segments, one for each alignment.
         self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == PT_NOTE)
         self._exceptions = next(
             ((h[3], self.data[h[2] : h[2] + h[5]]) for h in headers if h[0] == PT_GNU_EH_FRAME), None
         )
-        # The last one counts, by its address. Files with debug information alone have one without bytes.
-        sections = [header for header in headers if header[0] == PT_DYNAMIC]
         if not sections or not all(header[5] for header in sections):
-            raise NotElfError(subject, "not a shared object: it has no dynamic section", "pass the linked .so")
+            problem = "not a shared object: it has no dynamic section"
+            said = LoaderRefusal(message=words or "object file has no dynamic section")
+            raise RefusedFileError(subject, problem, "pass the linked .so", said)
         self.headers = headers
-        words = refuse_header(bytes(self.data[: EHDR.size])) or refuse_mapping(headers, is_fixed=self.is_fixed)
         self.refusal = LoaderRefusal(message=words) if words else None
         address = sections[-1][3]
         is_lost = words is not None and not self.is_in_file(address, _DYN.size)  # of a refused file, that is no matter
@@ -561,10 +582,10 @@ class ElfFile:
         except NotElfError:
             if self.refusal is None:
                 raise
-            return _refused_object(self.machine, self.refusal)
+            return refused_object(self.machine, self.refusal)
 
 
-def _refused_object(machine: Machine, refusal: LoaderRefusal) -> SharedObject:
+def refused_object(machine: Machine, refusal: LoaderRefusal) -> SharedObject:
     """Return what is known of an object that ``ld.so`` does not map, and whose tables cannot be read."""
     return SharedObject(
         machine=machine,

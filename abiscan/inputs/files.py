@@ -25,7 +25,7 @@ from typing import IO, Final, Protocol
 from msgspec import Struct
 
 from abiscan import regular
-from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.binary.elf import ElfFile, RefusedFileError, SharedObject, refused_object
 from abiscan.binary.machines import MACHINES
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
@@ -631,7 +631,11 @@ class Files:
             return OpenedFile(identity=identity, is_other_class=True)
         if int.from_bytes(head[18:20], "little") not in MACHINES:
             return None
-        self._unread[path] = self._damaged[path]
+        error = self._damaged[path]
+        if isinstance(error, RefusedFileError) and error.refusal:
+            machine = MACHINES[int.from_bytes(head[18:20], "little")]
+            return OpenedFile(identity=identity, facts=refused_object(machine, error.refusal))
+        self._unread[path] = error
         return OpenedFile(identity=identity)
 
     def find_folder(self, folder: str, subfolders: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]] | None:

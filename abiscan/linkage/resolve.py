@@ -497,7 +497,7 @@ def _first_error(
 
 def library_error(missing: MissingLibrary) -> LoadError:
     """Word the error for a library that cannot be loaded: named after the file at which the search ends, if any."""
-    if missing.path is None:
+    if missing.path is None or not missing.path.startswith("/"):
         return LoadError(object=None, message=missing.message)
     return LoadError(object=missing.path.rpartition("/")[2], message=missing.words)
 

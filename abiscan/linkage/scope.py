@@ -394,7 +394,7 @@ class Loader:
             absence, words = Absence.UNREACHED, self._word_exclusion(needed_by)
         elif (instead := self._other_version(name, needed_by, process)) is not None:
             absence = Absence.OTHER_VERSION
-        path = expanded if expanded.startswith("/") else None
+        path = expanded if expanded != name or expanded.startswith("/") else None
         return MissingLibrary(name=name, needed_by=needed_by, absence=absence, instead=instead, words=words, path=path)
 
     def _is_excluded(self, name: str, needed_by: Module) -> bool:
