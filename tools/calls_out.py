@@ -86,6 +86,8 @@ PARTLY_UNKNOWN: Final[Mapping[str, str]] = {
     "libc._auxiliary_value": "features of a processor of x86-64, and addresses",
     "libc._emulate_directory": "the working directory",
     "libc._emulate_processors": "how many processors there are",
+    "libc._emulate_raise": "`kill` of another process, and after `getppid`",
+    "libc._emulate_system_call": "`syscall`, but for those that end the process",
     "libc._system_value": "`sysconf`, but for the size of a page",
     "libstdcxx._construct_locale": "whether there is another locale than C",
     "numbers._of_long": "functions of `long double` on aarch64",

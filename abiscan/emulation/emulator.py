@@ -56,7 +56,8 @@ _MOST_STEPPED_OVER: Final = 50_000  # instructions: in Python, each takes as lon
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
 OUT_OF_INSTRUCTIONS: Final = "instruction budget exhausted"
-SIGILL, SIGTRAP, SIGFPE, SIGSEGV = 4, 5, 8, 11  # on Linux, whatever this machine runs
+SIGILL, SIGTRAP, SIGABRT, SIGFPE, SIGSEGV = 4, 5, 6, 8, 11  # on Linux, whatever this machine runs
+_USER_END: Final = 1 << 47  # above it lie no addresses of programs
 _NULL_END: Final = 0x1_0000  # below it, Linux maps nothing (vm.mmap_min_addr)
 _SIGNALS: Final[dict[int, int]] = {Stopped.WRITE_FORBIDDEN: SIGSEGV, Stopped.DIVISION: SIGFPE}
 _REASONS: Final[dict[int, str]] = {
@@ -83,6 +84,14 @@ class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulate
         self.reason = reason
         self.address = address
         self.called = called
+
+
+class ProcessTermination(Stop):
+    """The code ends the process. ``text`` is what is printed."""
+
+    def __init__(self, reason: str, address: int, text: str, *, signal: int | None = None) -> None:
+        super().__init__(reason, address, signal=signal)
+        self.text = text
 
 
 class Boundary(NamedTuple):
@@ -447,6 +456,8 @@ class Emulator:
             self._go_on_where_decoding_failed()
         elif stopped == Stopped.LIMIT and vm.icount < self._last_instruction:
             vm.icount_limit = min(vm.icount + _SLICE, self._last_instruction)
+        elif stopped == Stopped.SYSTEM_CALL and vm.reg_read(self.arch.system_call) in self.arch.exits:
+            raise ProcessTermination("the code makes a system call that ends the process", vm.pc, "")
         else:
             number = _SIGNALS.get(stopped) or self.arch.signal_of(self._code_at(vm.pc))
             raise Stop(_REASONS[stopped].format(vm.address) if stopped in _REASONS else vm.other, vm.pc, signal=number)
@@ -600,7 +611,8 @@ class Emulator:
         pages = (address & _PAGE_MASK, (address + 63) & _PAGE_MASK)
         if not self._map_one_of(pages):
             # Elsewhere may be what a real process has, and this one lacks.
-            number = SIGSEGV if address < _NULL_END else None
+            is_certain = address < _NULL_END or address >= _USER_END or _is_below(self.vm.sp)
+            number = SIGSEGV if is_certain else None
             raise Stop(f"access to unmapped memory at {address:#x}", self.vm.pc, signal=number)
 
     def _map_one_of(self, pages: tuple[int, ...]) -> bool:
@@ -608,3 +620,8 @@ class Emulator:
             if not is_mapped(self.vm, page):
                 return self._pager(page)
         return False
+
+
+def _is_below(stack: int) -> bool:
+    """Whether the stack has overflowed: with 8 MB, it is as large as by default on Linux."""
+    return STACK_TOP - 2 * _STACK_SIZE <= stack < STACK_TOP - _STACK_SIZE + _RED_ZONE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from abiscan.binary.mangling import demangle_type
 from abiscan.emulation.arch import Arch
-from abiscan.emulation.emulator import CANARY, RETURN, Emulator, Stop
+from abiscan.emulation.emulator import CANARY, RETURN, SIGABRT, Emulator, ProcessTermination, Stop
 from abiscan.emulation.loader import Image
 from abiscan.emulation.type_information import TypeInformation
 
@@ -60,14 +60,6 @@ class Unwinding(Exception):  # noqa: N818 - not an error: the emulated code goes
         self.exception = exception
         self.state = state
         self.depth = depth
-
-
-class ProcessTermination(Stop):
-    """The code ends the process. ``text`` is what is printed."""
-
-    def __init__(self, reason: str, address: int, text: str, *, signal: int | None = None) -> None:
-        super().__init__(reason, address, signal=signal)
-        self.text = text
 
 
 class _Frame(NamedTuple):
@@ -332,7 +324,9 @@ class Exceptions:
     def rethrow(self, call: _Call) -> None:
         """Execute ``throw;``."""
         if not self.caught:
-            raise ProcessTermination("the code calls std::terminate", call.return_address, _WITHOUT_EXCEPTION)
+            raise ProcessTermination(
+                "the code calls std::terminate", call.return_address, _WITHOUT_EXCEPTION, signal=SIGABRT
+            )
         exception = self.caught[-1]
         self._rethrown.add(exception)
         self.throw(call, exception)
@@ -346,13 +340,12 @@ class Exceptions:
     def end_of(self, address: int, exception: int | None) -> ProcessTermination:
         """Return how ``std::terminate`` ends the process (libsupc++, ``vterminate.cc``: what it prints)."""
         if exception is None:
-            return ProcessTermination("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
+            return ProcessTermination("the code calls std::terminate", address, _WITHOUT_EXCEPTION, signal=SIGABRT)
         name = self._process.types.name(self.type_of(exception))
         shown = demangle_type(name.removeprefix("*"))
         text = f"terminate called after throwing an instance of '{shown}'"
-        return ProcessTermination(
-            f"the code throws {shown}, which nothing catches", address, self.what(exception) or text
-        )
+        reason = f"the code throws {shown}, which nothing catches"
+        return ProcessTermination(reason, address, self.what(exception) or text, signal=SIGABRT)
 
     def what(self, exception: int) -> str | None:
         """Return ``what()`` of a thrown object, None where it has none, or where that is not known."""

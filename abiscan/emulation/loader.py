@@ -13,7 +13,7 @@ import itertools
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from abiscan.binary.elf import ElfFile, Tag
@@ -37,6 +37,7 @@ _ADDRESS: Final = struct.Struct("<Q")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
+_CHOOSING: Final = regex(rb"[\x1a\x2a]")  # st_info of a global and a weak STT_GNU_IFUNC
 _TEXT: Final = regex(rb"[^\0]*")
 _LONGEST_ARRAY: Final = 1 << 19  # of initialisers, in bytes
 
@@ -551,18 +552,34 @@ class Image:
         before = self._functions_in(Tag.PREINIT_ARRAY, Tag.PREINIT_ARRAYSZ) if Tag.PREINIT_ARRAY in dynamic else []
         return [*before, *init, *self._functions_in(Tag.INIT_ARRAY, Tag.INIT_ARRAYSZ)]
 
-    def choosing(self) -> list[int]:
-        """Return the functions that choose others while the object is relocated (``STT_GNU_IFUNC``), in that order."""
-        functions: dict[int, None] = {}
-        for table in self._tables:
-            for info, addend in zip(table[1::3].tolist(), table[2::3].tolist(), strict=True):
-                if info & 0xFFFF_FFFF == self._arch.irelative:
-                    functions[(self.base + addend) & _WORD] = None
-                elif info >> 32:
-                    symbol = self.symbol(info >> 32)
-                    if symbol.defined and symbol.type == _STT_GNU_IFUNC:
-                        functions[self.base + symbol.value] = None
-        return list(functions)
+    def choosing(self) -> dict[int, int | None]:
+        """Return the functions that choose others while the object is relocated (``STT_GNU_IFUNC``), in that order.
+
+        Each comes with how many relocations are done before; None for all, as before those of R_X86_64_IRELATIVE and
+        its like (glibc, ``elf_dynamic_do_Rela`` in elf/do-rel.h).
+        """
+        functions: dict[int, int | None] = {}
+        last: dict[int, int | None] = {}
+        infos, addends = (list(itertools.chain(*(table[at::3].tolist() for table in self._tables))) for at in (1, 2))
+        for number, (info, addend) in enumerate(zip(infos, addends, strict=True)):
+            if info & 0xFFFF_FFFF == self._arch.irelative:
+                last[(self.base + addend) & _WORD] = None
+            elif info >> 32:
+                symbol = self.symbol(info >> 32)
+                if symbol.defined and symbol.type == _STT_GNU_IFUNC:
+                    functions.setdefault(self.base + symbol.value, number)
+        return {**last, **functions}
+
+    def choosing_for_others(self) -> Iterator[int]:
+        """Yield the functions that choose exported ones, if another object refers to those."""
+        kinds = bytes(self._symbol_table[4 : self._symbol_count() * _SYMBOL.size : _SYMBOL.size])
+        places = (match.start() for match in _CHOOSING.finditer(kinds))
+        return (self.base + item.value for item in map(self.symbol, places) if item.defined)
+
+    def is_relocated_by(self, name: str, count: int) -> bool:
+        """Whether one of the first relocations fills in the address of an imported function."""
+        infos = itertools.chain(*(table[1::3].tolist() for table in self._tables))
+        return any(info >> 32 and self.symbol(info >> 32).name == name for info in itertools.islice(infos, count))
 
     def _functions_in(self, address_tag: Tag, size_tag: Tag) -> list[int]:
         """Return the entries of a table of functions."""
@@ -580,5 +597,4 @@ class Image:
                 pages[page] = loaded[0]
             start = self.base + at - page
             functions.append(int.from_bytes(pages[page][start : start + 8], "little"))
-        # 0 and -1 mark the ends of a table of constructors (``__CTOR_LIST__``), and are no functions.
-        return [entry for entry in functions if entry not in (0, _WORD)]
+        return functions

@@ -10,6 +10,7 @@ that.
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -53,6 +54,7 @@ _BETWEEN: Final = 16  # bytes between allocations, in which each has its size be
 _MAX_ALLOCATION: Final = 0x1000_0000
 _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
 _DOUBLE_OF: Final = "double of "  # before the name of a function that has code of its own as well
+_ARGUMENTS: Final = (b"python3", b"script.py")
 _CODE_SLOT: Final = 256
 _ALLOCATORS: Final = ("_Znwm", "_Znam")
 _STRING_ENDS: Final = ("D1", "D2", "10_M_dispose")
@@ -183,6 +185,14 @@ class EmulatedProcess:
             self.machine.set_word(_HEAP_TOP, top)
             self.machine.set_word(address - 8, size)
         return address
+
+    @functools.cached_property
+    def program_arguments(self) -> tuple[int, int, int]:
+        """``argc``, ``argv`` and ``environ`` of a Python that runs a script, which initialisers are given (glibc)."""
+        arguments = [self.store(text + b"\0") for text in _ARGUMENTS]
+        variables = [self.store(b"%b=%b\0" % item) for item in self.environment.items()]
+        argv, environ = (self.store(struct.pack(f"<{len(a) + 1}Q", *a, 0)) for a in (arguments, variables))
+        return len(arguments), argv, environ
 
     @contextlib.contextmanager
     def budget(self, heap: int, calls: int) -> Iterator[None]:

@@ -38,9 +38,17 @@ from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.doubles.wide_characters import WIDE_CHARACTERS
-from abiscan.emulation.emulator import OUT_OF_INSTRUCTIONS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, Stop
+from abiscan.emulation.emulator import (
+    OUT_OF_INSTRUCTIONS,
+    SIGABRT,
+    SIGFPE,
+    SIGILL,
+    SIGSEGV,
+    SIGTRAP,
+    ProcessTermination,
+    Stop,
+)
 from abiscan.emulation.environment import asks_machine, is_as_in_torch
-from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.loader import Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.named_data import data_of
@@ -98,6 +106,7 @@ _BY_ITSELF: Final = frozenset(
 _SIGNALS: Final = {
     SIGILL: "Illegal instruction",
     SIGTRAP: "Trace/breakpoint trap",
+    SIGABRT: "Aborted",
     SIGFPE: "Floating point exception",
     SIGSEGV: "Segmentation fault",
 }
@@ -385,16 +394,33 @@ class Recovery:
 
     def initialise(self) -> None:
         """Run the static initialisers, and before them what chooses functions while the object is relocated."""
-        for address in self.process.image.choosing():
+        process, image = self.process, self.process.image
+        choosing = image.choosing()
+        for address, relocated in choosing.items():
+            before = dict(process.called)
             ended = self.attempt(address, (), _INSTRUCTIONS_ON_CALL)
+            called = [name for name in process.called if name not in before]
+            early = [name for name in called if relocated is not None and not image.is_relocated_by(name, relocated)]
+            if early:  # the stub jumps to where it would be in an object at address 0
+                process.called = before
+                reason = f"the code calls {early[0]}, which is not relocated yet,"
+                ended = ProcessTermination(reason, address, _SIGNALS[SIGSEGV], signal=SIGSEGV)
             # What is chosen is found out where it is called: here, only the end of the process matters.
             if isinstance(ended, Stop) and self.ends_process(ended):
                 self.record_end(ended, address)
+        for address in set(image.choosing_for_others()) - choosing.keys():
+            ended = self.attempt(address, (), _INSTRUCTIONS_ON_CALL)
+            if isinstance(ended, Stop) and self.ends_process(ended):
+                self.report_stop(ended, address, ends=True)  # whether anybody refers to the function is not known here
         for address in self.process.image.initialisers():
             self.in_load.add(self.own(address))
-            self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
+            self.run_part(functools.partial(Recovery.initialise_by, address=address), self.own(address))
         # The order of a record says only what else was recorded, which may differ where other answers are tried.
         self.in_static = tuple(map(_without_order, self.recorder.since(0)))
+
+    def initialise_by(self, address: int) -> None:
+        """Run one initialiser with what ``main`` gets: the number of arguments, they, the environment."""
+        self.emulate(address, *self.process.program_arguments)
 
     def initialise_modules(self) -> None:
         """Run what the import of its Python modules runs."""
@@ -550,7 +576,8 @@ class Recovery:
             ends = False
             symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
             if isinstance(result, ProcessTermination):
-                self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol, result.signal)
+                text = result.text or _SIGNALS.get(result.signal or 0, "")
+                self.recorder.end(result.reason.removeprefix("the code "), text, symbol, result.signal)
             elif result.signal is not None:
                 cause = f"gets the signal {result.signal}: {result.reason}"
                 self.recorder.end(cause, _SIGNALS[result.signal], symbol, result.signal)

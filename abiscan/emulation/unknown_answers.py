@@ -42,7 +42,6 @@ WRITES: Final[dict[str, dict[int, int | str]]] = {
     "getegid": {},
     "sched_getcpu": {},
     "getcpu": {0: 4, 1: 4},
-    "syscall": {},
     "gethostname": {0: "1"},
     "getdomainname": {0: "1"},
     "getlogin": {},

@@ -40,6 +40,8 @@ class Arch(Protocol):
     thread_pointer_offset: ClassVar[int]
     hidden_result: ClassVar[str | None]
     link: ClassVar[str | None]  # the register of the return address; None where it is on the stack
+    system_call: ClassVar[str]  # the register of the number of a system call
+    exits: ClassVar[frozenset[int]]  # the numbers of ``exit`` and ``exit_group``
     has_x87: ClassVar[bool]  # whether ``long double`` is the format of the x87
     pairs_numbers: ClassVar[bool]  # whether both parts of a ``float _Complex`` are passed in one register
     tells_features: ClassVar[bool]  # whether ``getauxval`` is how programs ask which optional features there are

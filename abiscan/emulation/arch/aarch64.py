@@ -47,6 +47,8 @@ class Aarch64:
     thread_pointer_offset: ClassVar[int] = 16
     hidden_result: ClassVar[str | None] = "x8"  # AAPCS64 section 6.9, "Result return"
     link: ClassVar[str | None] = "x30"
+    system_call: ClassVar[str] = "x8"
+    exits: ClassVar[frozenset[int]] = frozenset((93, 94))
     has_x87: ClassVar[bool] = False
     pairs_numbers: ClassVar[bool] = False
     tells_features: ClassVar[bool] = True

@@ -363,6 +363,11 @@ class VectorUnit:
         vm.pc = instruction.address + instruction.size
         return None
 
+    def text_of(self, vm: Processor, code: bytes) -> str:
+        """Return the text of the first instruction of ``code``."""
+        instruction = next(self._decoder.disasm(code, vm.pc, 1), None)
+        return f"{instruction.mnemonic} {instruction.op_str}" if instruction else f"undecodable bytes {code.hex()}"
+
     def _perform(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         name = instruction.mnemonic
         if name in general.OPERATIONS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -52,6 +53,8 @@ class X8664:
     thread_pointer_offset: ClassVar[int] = 0
     hidden_result: ClassVar[str | None] = None  # the address of a result in memory is the first argument
     link: ClassVar[str | None] = None
+    system_call: ClassVar[str] = "RAX"
+    exits: ClassVar[frozenset[int]] = frozenset((60, 231))
     has_x87: ClassVar[bool] = True
     pairs_numbers: ClassVar[bool] = True
     tells_features: ClassVar[bool] = False  # ``cpuid`` does, and the machine has none
@@ -179,9 +182,11 @@ class X8664:
         """Find the instructions of SSE3 and newer."""
         return extensions(code)
 
-    def signal_of(self, code: bytes) -> int | None:
-        """Return the signal of ``ud2`` and ``int3``."""
-        return next((number for instruction, number in _SIGNALS if code.startswith(instruction)), None)
+    @staticmethod
+    def signal_of(code: bytes) -> int | None:
+        """Return the signal that an instruction raises which no program of a user may execute."""
+        match = _SIGNALLING.match(code)
+        return next(number for name, number in _SIGNALS.items() if match[name]) if match else None
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute one instruction for vectors or of the x87, or ``cpuid``, which reports no features here."""
@@ -190,13 +195,24 @@ class X8664:
                 vm.reg_write(register, memory.unknown_answer(_CPUID_NAME, vm.pc, _CPUID_RESULTS) & 0xFFFF_FFFF)
             vm.pc += len(_CPUID)
             return None
+        if self.signal_of(code) is not None:
+            return _vector_unit().text_of(vm, code)
         if is_x87(code):
             return x87_unit(memory).execute(vm, memory, code)
         return _vector_unit().execute(vm, memory, code)
 
 
-# Instructions that are there for the signal that they raise on Linux.
-_SIGNALS: Final = ((b"\x0f\x0b", 4), (b"\xcc", 5))  # ud2: SIGILL, int3: SIGTRAP
+# Intel SDM 2A and 2B, and what Linux makes of the exceptions (arch/x86/kernel/traps.c). Invalid opcodes: ud0, ud1, ud2,
+# and those that 64-bit mode has not. Of int3 and int1. Privileged: hlt, cli, sti, ports, lgdt and the like, control
+# registers, model-specific registers, caches; software interrupts other than those of system calls.
+_SIGNALLING: Final = regex(
+    rb"(?P<invalid>\x0f[\x0b\xb9\xff]|[\x06\x07\x0e\x16\x17\x1e\x1f\x27\x2f\x37\x3f\x60\x61\x82\x9a\xce\xd4\xd6\xea]|\xf0\x90)"
+    rb"|(?P<trap>\xcc|\xcd\x03|\xf1)"
+    rb"|(?P<privileged>[\xf4\xfa\xfb\xe4-\xe7\xec-\xef\x6c-\x6f]|\x0f[\x06-\x09\x20-\x23\x30\x32\x35]"
+    rb"|\x0f\x01(?:[\x10-\x17\x18-\x1f\x50-\x5f\x90-\x9f]|\xf8)|\xcd[^\x03\x80])",
+    re.DOTALL,
+)
+_SIGNALS: Final = {"invalid": 4, "trap": 5, "privileged": 11}
 _CPUID: Final = b"\x0f\xa2"
 _CPUID_CODE: Final = regex(_CPUID)
 _CPUID_NAME: Final = "cpuid"

@@ -14,8 +14,8 @@ from typing import Final, NoReturn
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.doubles.error_codes import category, message
 from abiscan.emulation.doubles.libc import formatted
-from abiscan.emulation.emulator import Stop
-from abiscan.emulation.exceptions import HEADER_SIZE, UNWIND_HEADER, ProcessTermination, Unwinding
+from abiscan.emulation.emulator import SIGABRT, ProcessTermination, Stop
+from abiscan.emulation.exceptions import HEADER_SIZE, UNWIND_HEADER, Unwinding
 from abiscan.emulation.process import Call
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in
 from abiscan.emulation.type_information import BASES
@@ -163,7 +163,7 @@ def _emulate_terminate(call: Call) -> None:
 @EXCEPTIONS.named("__cxa_pure_virtual", "__cxa_deleted_virtual")
 def _pure_virtual(call: Call) -> None:
     text = "pure virtual method called\nterminate called without an active exception"
-    raise ProcessTermination(f"the code calls {call.name}", call.return_address, text)
+    raise ProcessTermination(f"the code calls {call.name}", call.return_address, text, signal=SIGABRT)
 
 
 @EXCEPTIONS.named("__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_throw_bad_array_new_length")

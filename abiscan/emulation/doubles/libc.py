@@ -13,8 +13,7 @@ from typing import Any, Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.doubles.numbers import parsed
-from abiscan.emulation.emulator import Stop
-from abiscan.emulation.exceptions import ProcessTermination
+from abiscan.emulation.emulator import SIGABRT, ProcessTermination, Stop
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.strings import wide_text
 from abiscan.regex import regex
@@ -578,24 +577,56 @@ def _emulate_directory(call: Call) -> int:
 _WITHOUT_END: Final = frozenset((0, 17, 18, 19, 20, 21, 22, 23, 28))
 
 
-@LIBC.named(
-    "abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail"
-)
-def _emulate_end(call: Call) -> int:
-    text = ""
+_PRINTED: Final = {
+    "__stack_chk_fail": "*** stack smashing detected ***: terminated",
+    "__chk_fail": "*** buffer overflow detected ***: terminated",
+}
+
+
+@LIBC.named("exit", "_exit", "_Exit", "quick_exit")
+@LIBC.matching(r"v?errx?$")
+def _emulate_exit(call: Call) -> int:
+    raise ProcessTermination(f"the code calls {call.name}", call.return_address, "")
+
+
+@LIBC.named("error")
+def _emulate_error(call: Call) -> int:
+    """Emulate ``error``. Takes (status, number of an error, text, …), and goes on if the status is 0."""
+    if call.argument(0) & 0xFFFF_FFFF:
+        raise ProcessTermination("the code calls error", call.return_address, "")
+    return 0
+
+
+@LIBC.named("syscall")
+def _emulate_system_call(call: Call) -> int:
+    if call.argument(0) in call.process.arch.exits:
+        raise ProcessTermination("the code makes a system call that ends the process", call.return_address, "")
+    call.answer_is_unknown()
+    return 0
+
+
+@LIBC.named("abort", "__assert_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail")
+def _emulate_abort(call: Call) -> int:
+    text = _PRINTED.get(call.name, "")
+    if call.name == "__fortify_fail":
+        text = f"*** {call.machine.text(call.argument(0)).decode(*_TEXT)} ***: terminated"
     if call.name == "__assert_fail":  # (condition, file, line, function), as glibc prints them
         condition, file, function = (call.machine.text(call.argument(at)).decode(*_TEXT) for at in (0, 1, 3))
         text = f"{file}:{call.argument(2) & 0xFFFF_FFFF}: {function}: Assertion `{condition}' failed."
-    raise ProcessTermination(f"the code calls {call.name}", call.return_address, text)
+    raise ProcessTermination(f"the code calls {call.name}", call.return_address, text, signal=SIGABRT)
 
 
-@LIBC.named("raise")
+@LIBC.named("raise", "kill")
 def _emulate_raise(call: Call) -> int:
-    number = call.argument(0) & 0xFFFF_FFFF
+    number = call.argument(call.name == "kill") & 0xFFFF_FFFF
+    # What is not known of ``getpid`` is 0, which is the group of the process.
+    if call.name == "kill" and (call.argument(0) or "getppid" in call.process.called):
+        call.answer_is_unknown()
+        return 0
     handled = {"signal", "sigaction", "bsd_signal", "sysv_signal", "__sysv_signal"}.intersection(call.process.called)
     if number in _WITHOUT_END or handled:
         return 0
-    raise ProcessTermination("the code calls raise", call.return_address, "", signal=number)
+    raise ProcessTermination(f"the code calls {call.name}", call.return_address, "", signal=number)
 
 
 @LIBC.named("div", "ldiv", "lldiv")

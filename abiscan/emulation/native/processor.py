@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from abiscan.emulation.arch.vex import is_x87
+from abiscan.emulation.arch.x86_64 import X8664
 from abiscan.emulation.native import ARCHITECTURE
 from abiscan.emulation.native._core import Core
 from abiscan.emulation.processor import AccessError, Stopped, Vectors
@@ -16,7 +17,6 @@ _LONGEST: Final = 15  # bytes of an instruction
 _PAGE: Final = 0x1000
 # Instructions with these prefixes are executed by ``arch.vector``, which icicle does not know or gets wrong.
 _VECTOR_PREFIXES: Final = (b"\xc4", b"\xc5", b"\x62")
-_UD2: Final = b"\x0f\x0b"
 _CPUID: Final = b"\x0f\xa2"  # what it answers is not known
 
 
@@ -68,7 +68,7 @@ class NativeProcessor(Core):
         code = self.code_at(self.pc)
         if code.startswith((_CPUID, *_VECTOR_PREFIXES)) or is_x87(code):
             return Stopped.UNKNOWN
-        if code.startswith(_UD2):
+        if X8664.signal_of(code) is not None:  # icicle goes on behind some of them
             self.icount += 1
             return Stopped.UNKNOWN
         if self._fallback is None:

@@ -24,8 +24,7 @@ from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.numbers import NUMBERS as NUMBER_DOUBLES
 from abiscan.emulation.doubles.streams import STREAMS as STREAM_DOUBLES
 from abiscan.emulation.doubles.system import SYSTEM
-from abiscan.emulation.emulator import Stop
-from abiscan.emulation.exceptions import ProcessTermination
+from abiscan.emulation.emulator import ProcessTermination, Stop
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
 from abiscan.regex import beginning

@@ -13,7 +13,7 @@ import pytest
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation import recover
 from abiscan.emulation import recovery as recovery_module
-from abiscan.emulation.exceptions import ProcessTermination
+from abiscan.emulation.emulator import ProcessTermination
 from abiscan.registrations import Phase, Registrations
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
