@@ -48,6 +48,7 @@ from tools import (
     build_python_data,
     build_stable_data,
     data_files,
+    record_companions,
     record_loaders,
     record_names,
     record_torchscript,
@@ -71,6 +72,7 @@ OUTPUTS: Final = (
     *(DATA / name for name in (*KINDS, "architectures.txt")),
     *(DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN, ask_torch.ACCEPTANCE, ask_torch.STABLE_TYPES),
     *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_torchscript.OUTPUT, loaders.PATH),
+    *(record_companions.PINS, record_companions.OUTPUT),
 )
 """All folders and files that depend on releases of torch."""
 
@@ -183,6 +185,7 @@ def put(found: Found, builds: Collection[str] = (), releases: Collection[str] = 
     _rewrite(record_torchscript.OUTPUT, lambda text: record_torchscript.rewritten(text, found.torchscript, releases))
     _rewrite(loaders.PATH, lambda text: record_loaders.rewritten(json.loads(text), found.loaders, releases))
     build_python_data.write()
+    record_companions.write()
     build_stable_data.write(found.stable)
 
 

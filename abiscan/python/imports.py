@@ -17,7 +17,7 @@ from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
-from abiscan.python.models import MODELS, torch_module
+from abiscan.python.models import MODELS, companions, torch_module
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.others_imports import comes_with_torch, is_of_torch
 from abiscan.python.questions import AskedWorld
@@ -164,6 +164,7 @@ class PythonInterpreter(Calls):
                     lambda world: world.torch_names is not None and world.torch_names.misses(library, file),
                 )
             )
+            self._missing[file] |= companions.misses(self, file)
         return self._missing[file]
 
     def forget_names(self) -> None:
@@ -286,6 +287,8 @@ class PythonInterpreter(Calls):
                 return True
             if located is None and self._error_of_other(target) is not None:
                 return True
+            if located is None and companions.lacks_module(self, target):
+                return True
         return False
 
     def settle(self, value: object) -> object:
@@ -325,6 +328,9 @@ class PythonInterpreter(Calls):
         """Return a submodule of a module of another package."""
         if is_of_torch(full):
             self._raise_if_broken(full)
+        absent = companions.absent_module(self, full)
+        if absent is not None:
+            raise absent
         # What the table of the target's names leaves open, the files of an installed torch may decide.
         if full.startswith("torch.") and torch_module.knows_names(self):
             module = torch_module.import_torch_module(self, full)
@@ -341,7 +347,8 @@ class PythonInterpreter(Calls):
             return self.get_attribute(parent, full.rpartition(".")[2])
         if self.library.find(full.partition(".")[0]) is None:
             self._raise_if_broken(full)
-        return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
+        why = parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED
+        return companions.as_module(self, full) or NotKnown(full, why)
 
     def _installed_module(self, name: str) -> object:
         _log.debug("%s: imports %s, which is not a module of the package", self.place(), name)
@@ -362,6 +369,8 @@ class PythonInterpreter(Calls):
             f"whether it brings {name}", lambda world: comes_with_torch(name, world.torch_version)
         ):
             answer = True
+        if answer is Answer.UNKNOWN and companions.comes_with_torch(self, name):
+            answer = True
         if answer is not True and self.library.requires(name):
             answer = answer is Answer.UNKNOWN or bool(
                 self.world.tells_now("it has what is required", lambda _world: self.library.has_requirements)
@@ -369,7 +378,7 @@ class PythonInterpreter(Calls):
         if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent
         self._raise_if_broken(name)
-        return NotKnown(name)
+        return companions.as_module(self, name) or NotKnown(name)
 
     def _raise_if_broken(self, name: str) -> None:
         """Raise what the import of an installed module raises."""
@@ -428,6 +437,9 @@ class PythonInterpreter(Calls):
             self._raise_if_broken(f"{full}.{name}")
         if knows_names and torch_module.surely_lacks(self, full, name):
             raise torch_module.cannot_import(self, full, name)
+        absent = companions.cannot_import(self, full, name)
+        if absent is not None:
+            raise absent
         if f"{full}.{name}" in MODELS or (knows_names and torch_module.surely_unloaded(self, f"{full}.{name}")):
             return self.import_module(f"{full}.{name}")
         if not knows_names and self.library.installed_has(full, name) is False and not self._is_made(full):

@@ -23,7 +23,7 @@ from abiscan.python.nodes import walk
 from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.skeleton import function_in, make_skeleton
-from abiscan.python.sources import PackageFiles, normalized, requirements
+from abiscan.python.sources import PackageFiles, normalized, requirements, specifier_of
 from abiscan.python.targets import Bindings, bindings_of, bound_names, contains, yields
 from abiscan.python.torch_uses import torch_uses
 from abiscan.regex import regex
@@ -105,6 +105,8 @@ class PythonCode(Struct, dict=True):
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    _companion_uses: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    _required_versions: dict[str, str | None] = field(default_factory=dict)
     _torch_calls: dict[str, tuple[tuple[str, frozenset[str]], ...]] = field(default_factory=dict)
     _users: dict[tuple[str, ...], frozenset[bytes]] = field(default_factory=dict)
     _users_of_name: dict[str, frozenset[bytes]] = field(default_factory=dict)
@@ -403,8 +405,20 @@ class PythonCode(Struct, dict=True):
             self._torch_uses[path] = torch_uses(self.source(path))
         return self._torch_uses[path]
 
+    def companion_uses(self, path: str, package: str) -> frozenset[str]:
+        """Return the names below another package that a source mentions."""
+        if (path, package) not in self._companion_uses:
+            self._companion_uses[path, package] = torch_uses(self.source(path), package.encode())
+        return self._companion_uses[path, package]
+
+    def required_version(self, name: str) -> str | None:
+        """Return what the metadata require of the version of a distribution, whatever the system; None for nothing."""
+        if name not in self._required_versions:
+            self._required_versions[name] = specifier_of(self.files, name)
+        return self._required_versions[name]
+
     def uses_at_import(self, path: str, name: str) -> bool:
-        """Whether a source uses a dotted name below ``torch`` outside of functions, judging by its text."""
+        """Whether a source uses a dotted name below a package of others outside of functions, judging by its text."""
         # Only the last part of the name is looked for, since what stands before it may go by another name.
         key = path, name
         if key not in self._used_at_import:
@@ -440,6 +454,10 @@ class PythonCode(Struct, dict=True):
             for name in self.torch_uses(path):
                 sources.setdefault(name, []).append(path)
         return sources
+
+    def files_using(self, name: str) -> Sequence[str]:
+        """Return the sources that mention a name below ``torch``."""
+        return self._using_torch.get(name, ())
 
     def uses_any_at_import(self, path: str, names: tuple[str, ...]) -> bool:
         """Whether a source uses one of some names below ``torch`` as it is imported, itself or by what it calls."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
+
+from msgspec import Struct
 
 
 def too_many_arguments(name: str, most: int, defaults: int, count: int, keyword_only: int = 0) -> str:
@@ -37,3 +40,105 @@ def missing_arguments(name: str, lacking: Sequence[str], keywords: Collection[st
         quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' if len(quoted) > 2 else ''} and {quoted[-1]}"
     )
     return f"{name}() missing {len(names)} required {kind} argument{'s' if len(names) > 1 else ''}: {listed}"
+
+
+class PassedArguments(Struct, frozen=True, order=True, kw_only=True):
+    """What a call passes, as it is written.
+
+    :ivar count: how many arguments by position
+    :ivar takes_more: whether a star passes others
+    :ivar takes_keywords: whether two stars do
+    """
+
+    count: int = 0
+    keywords: tuple[str, ...] = ()
+    takes_more: bool = False
+    takes_keywords: bool = False
+
+
+class ParameterList(Struct, frozen=True, kw_only=True):
+    """The parameters of a function.
+
+    :ivar only_positional: how many of the positional ones have no keyword
+    :ivar has_star: whether it takes any number by position
+    :ivar has_keywords: whether it takes any keyword
+    """
+
+    positional: tuple[str, ...]
+    only_positional: int
+    keyword_only: tuple[str, ...]
+    required: frozenset[str]
+    has_star: bool
+    has_keywords: bool
+
+    @property
+    def keywords(self) -> frozenset[str]:
+        """Those that may be passed by keyword."""
+        return frozenset((*self.positional[self.only_positional :], *self.keyword_only))
+
+    def takes_all_of(self, other: ParameterList) -> bool:
+        """Whether it takes each call that another one takes."""
+        by_position = self.has_star or (not other.has_star and len(self.positional) >= len(other.positional))
+        by_keyword = self.has_keywords or (not other.has_keywords and self.keywords >= other.keywords)
+        # What one takes as any keyword, the other may have by position already, or not as a keyword.
+        by_keyword &= not other.has_keywords or self.keywords <= other.keywords
+        by_keyword &= other.keywords.isdisjoint(self.positional[: self.only_positional])
+        return by_position and by_keyword and self.required <= other.required
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_parameters(text: str) -> ParameterList:
+    """Return the parameters that ``module_names.signature_text`` has written."""
+    positional: list[str] = []
+    keyword_only: list[str] = []
+    required: set[str] = set()
+    only_positional, has_star, has_keywords, after_star = 0, False, False, False
+    for part in filter(None, text.split(",")):
+        name = part.rstrip("=")
+        if part == "/":
+            only_positional = len(positional)
+        elif part.startswith("**"):
+            has_keywords = True
+        elif part.startswith("*"):
+            after_star, has_star = True, len(part) > 1
+        else:
+            (keyword_only if after_star else positional).append(name)
+            required.update([name] if name == part else ())
+    return ParameterList(
+        positional=tuple(positional),
+        only_positional=only_positional,
+        keyword_only=tuple(keyword_only),
+        required=frozenset(required),
+        has_star=has_star,
+        has_keywords=has_keywords,
+    )
+
+
+def refusal(name: str, signature: ParameterList, call: PassedArguments) -> str | None:
+    """Return what Python says of a call that a function does not take; None of one that it may take.
+
+    A method counts its object as an argument: ``name`` has a dot then.
+    """
+    # In the order of initialize_locals (Python/ceval.c).
+    itself = 1 if "." in name else 0
+    filled = frozenset(signature.positional[: call.count])
+    for keyword in call.keywords:
+        if keyword in filled & signature.keywords:
+            return f"{name}() got multiple values for argument '{keyword}'"
+        if keyword not in signature.keywords and not signature.has_keywords:
+            by_position = signature.positional[: signature.only_positional]
+            if passed := [parameter for parameter in by_position if parameter in call.keywords]:
+                text = "got some positional-only arguments passed as keyword arguments"
+                return f"{name}() {text}: '{', '.join(passed)}'"
+            return f"{name}() got an unexpected keyword argument '{keyword}'"
+    most = len(signature.positional)
+    if call.count > most and not signature.has_star:
+        defaults = sum(parameter not in signature.required for parameter in signature.positional)
+        keyword_only = sum(keyword in signature.keyword_only for keyword in call.keywords)
+        return too_many_arguments(name, most + itself, defaults, call.count + itself, keyword_only)
+    if call.takes_more or call.takes_keywords:
+        return None
+    named = (*signature.positional, *signature.keyword_only)
+    passed_to = filled | (signature.keywords & {*call.keywords})
+    lacking = [parameter for parameter in named if parameter in signature.required - passed_to]
+    return missing_arguments(name, lacking, signature.keyword_only) if lacking else None

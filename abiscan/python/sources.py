@@ -236,6 +236,14 @@ def requirements(files: PackageFiles) -> frozenset[str]:
     return frozenset(names)
 
 
+def specifier_of(files: PackageFiles, name: str) -> str | None:
+    """Return what the package requires of the version of a distribution under all conditions; None for nothing."""
+    required = re.compile(rb"(?mi)^Requires-Dist:[ \t]*%b[ \t]*\(?([<>=~!][^;)\n]*?)\)?[ \t]*\r?$" % name.encode())
+    metadata = (files.read(path) for path in files.members if path.endswith(".dist-info/METADATA"))
+    specifiers = [match.decode("utf-8", "replace") for text in metadata for match in required.findall(text)]
+    return ",".join(specifiers) or None
+
+
 def _is_for(system: PythonSystem, line: str) -> bool:
     marker = line.partition(";")[2]
     if not _NAMES_SYSTEM.search(marker) or "platform_machine" in marker:

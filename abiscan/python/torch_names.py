@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from abiscan.python.compiled_names import COMPUTED
 from abiscan.python.module_names import ModuleNames
+from abiscan.python.refusals import ParameterList, parse_parameters
 from abiscan.python.torch_classes import CLASSES
 from abiscan.regex import regex
 
@@ -65,6 +66,18 @@ class NameSource(Protocol):
         ...
 
 
+class Companions(Protocol):
+    """What is known of the packages that torch and its users come with: Triton and numpy."""
+
+    def matching(self, package: str, specifier: str) -> Sequence[TorchNames]:
+        """Return the names of the versions of a package that a requirement allows (``>=2``), as far as recorded."""
+        ...
+
+    def required(self, package: str, machine: str) -> str | None:
+        """Return what the builds of this torch with CUDA require of a package on a machine, as ``==3.2.0``."""
+        ...
+
+
 class UsesOfTorch(Protocol):
     """What the sources of a package show of how they use torch."""
 
@@ -86,10 +99,32 @@ class UsesOfTorch(Protocol):
         ...
 
 
-class TorchNames(Struct):
-    """The names of one torch. Each answer may be None, for not known; no is only what is certain.
+class Callee(Struct, frozen=True, kw_only=True):
+    """A function or a class whose parameters are known.
 
-    :ivar was_there: whether some release of torch certainly has a dotted name
+    :ivar module: the module that defines it
+    :ivar name: its name there; for a class, that of its ``__init__``
+    :ivar parameters: as ``module_names.signature_text`` writes them, without the object of a method
+    """
+
+    module: str
+    name: str
+    parameters: str
+
+    @property
+    def signature(self) -> ParameterList:
+        """The parameters, each by itself."""
+        return parse_parameters(self.parameters)
+
+
+class TorchNames(Struct):
+    """The names of one torch, or of another package. Each answer may be None, for not known; no is only what is
+    certain.
+
+    :ivar top: the name of the package
+    :ivar signatures_of: returns the parameters that a function of a module has in any release
+    :ivar companions: what is known of packages that come with this torch
+    :ivar was_there: whether some release certainly has a dotted name
     :ivar was_compiled: whether compiled code of some release seems to have given a class, or ``torch``, a name
     :ivar is_written: whether a dotted name is that of a module in Python of some release, and of nothing compiled
     """
@@ -98,6 +133,9 @@ class TorchNames(Struct):
     was_there: Callable[[str], bool]
     was_compiled: Callable[[str], bool]
     is_written: Callable[[str], bool]
+    signatures_of: Callable[[str, str], frozenset[str]]
+    top: str = "torch"
+    companions: Companions | None = None
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
@@ -169,12 +207,11 @@ class TorchNames(Struct):
         return None
 
     def refuses(self, function: str, keywords: frozenset[str]) -> bool:
-        """Whether a function, by its dotted name, does not take one of some keywords."""
-        module, _, name = function.rpartition(".")
-        parameters = self.signature(module, name)
-        if parameters is None or "**" in parameters:
+        """Whether a function or a class, by its dotted name, does not take one of some keywords."""
+        callee = self.callee(function)
+        if callee is None or callee.signature.has_keywords:
             return False
-        return not keywords <= {parameter.rstrip("=") for parameter in parameters.split(",")}
+        return not keywords <= {*callee.signature.positional, *callee.signature.keywords}
 
     def misses(self, code: UsesOfTorch, file: str) -> bool:
         """Whether a source seems to use, as it is imported, a name that may not be there, or a keyword."""
@@ -194,14 +231,28 @@ class TorchNames(Struct):
         names = self.source.module(module)
         return names is not None and names.is_config
 
-    def signature(self, module: str, function: str) -> str | None:
-        """Return the parameters of a function as ``module_names.signature_text`` writes them; None if not known."""
+    def callee(self, name: str) -> Callee | None:
+        """Return what is called by a dotted name, a function or a class; None if its parameters are not known."""
+        module, _, last = name.rpartition(".")
         for _ in range(_MOST_IMPORTS):
-            module_names = self.source.module(module)
-            if module_names is None or function in module_names.signatures:
-                return None if module_names is None else module_names.signatures[function]
-            module, _, function = module_names.imported.get(function, "").rpartition(".")
+            of_module = self.source.module(module)
+            if of_module is None:
+                return None
+            for own in (last, f"{last}.__init__"):
+                if own in of_module.signatures:
+                    return Callee(module=module, name=own, parameters=of_module.signatures[own])
+            origin = of_module.imported.get(last) or self._star_with(of_module, last)
+            if origin is None:
+                return None
+            module, _, last = origin.rpartition(".")
         return None
+
+    def _star_with(self, names: ModuleNames, name: str) -> str | None:
+        """Return the full name of what a module has by a star alone."""
+        if names.is_open or name in names.there | names.perhaps:
+            return None
+        stars = [star for star in sorted(names.stars) if self._of_star(star, name) is not False]
+        return f"{stars[0]}.{name}" if len(stars) == 1 else None
 
     def _source_has(self, owner: str, name: str) -> bool | None:
         owner_names = self.source.module(owner)
@@ -241,7 +292,7 @@ class TorchNames(Struct):
         return all(is_core(star) or self._of_star(star, name) is False for star in names.stars)
 
     def _of_star(self, star: str, name: str) -> bool | None:
-        if star.partition(".")[0] != "torch":
+        if star.partition(".")[0] != self.top:
             return None
         answer = self.has(star, name)
         # What a star brings of other modules may be limited by __all__.

@@ -1,31 +1,34 @@
-"""Which names of torch a source mentions: a look at its text, which may find more than there are."""
+"""Which names of torch, or of another package, a source mentions: a look at its text, which may find more than there
+are.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from abiscan.regex import regex
 
-_FROM: Final = regex(rb"from[ \t]+(torch(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)")
-_IMPORT: Final = regex(rb"import[ \t]+([^\n#;]*\btorch\b[^\n#;]*)")
+_FROM: Final = rb"from[ \t]+(%b(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)"
+_IMPORT: Final = rb"import[ \t]+([^\n#;]*\b%b\b[^\n#;]*)"
 _ATTRIBUTES: Final = regex(rb"(?:\.[A-Za-z_]\w*)+")
 _COMMENT: Final = regex(rb"#[^\n]*|[()\\]")
 _IN_NAMES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 
 
-def torch_uses(source: bytes) -> frozenset[str]:
-    """Return the dotted names below ``torch`` that a source has: ``torch.nn.Module``."""
-    if b"torch" not in source:
+def torch_uses(source: bytes, package: bytes = b"torch") -> frozenset[str]:
+    """Return the dotted names below ``torch``, or another package, that a source has: ``torch.nn.Module``."""
+    if package not in source:
         return frozenset()
     # ``import torch.nn as nn`` makes ``nn.X`` a use of ``torch.nn.X``. A name may stand for something else further
     # down; then a use is found that is none.
-    aliases = {b"torch": b"torch"}
+    aliases = {package: package}
     names: set[bytes] = set()
-    for full, alias in _imports_of_torch(source):
+    for full, alias in _imports_of(package, source):
         aliases[alias] = full
-        if full != b"torch":
+        if full != package:
             names.add(full)
     for alias, full in aliases.items():
         names.update(full + attributes for attributes in _attributes_of(source, alias))
@@ -45,17 +48,23 @@ def _attributes_of(source: bytes, name: bytes) -> Iterator[bytes]:
         start = source.find(name + b".", end)
 
 
-def _imports_of_torch(source: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the full name of what is imported of torch, and the name that it gets."""
-    for match in _at_line_starts(_FROM, b"from", source):
+@functools.cache
+def _patterns(package: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    return re.compile(_FROM % package), re.compile(_IMPORT % package)
+
+
+def _imports_of(package: bytes, source: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the full name of what is imported of a package, and the name that it gets."""
+    from_package, imports = _patterns(package)
+    for match in _at_line_starts(from_package, b"from", source):
         for listed in _COMMENT.sub(b" ", match[2]).split(b","):
             words = listed.split()
             if words and words[0] != b"*":
                 yield match[1] + b"." + words[0], words[2] if len(words) == 3 else words[0]
-    for match in _at_line_starts(_IMPORT, b"import", source):
+    for match in _at_line_starts(imports, b"import", source):
         for listed in match[1].split(b","):
             words = listed.split()
-            if len(words) == 3 and words[0].partition(b".")[0] == b"torch":
+            if len(words) == 3 and words[0].partition(b".")[0] == package:
                 yield words[0], words[2]
 
 

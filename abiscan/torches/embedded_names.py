@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.module_names import ModuleNames
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, NameSource, TorchNames, is_core, of_marks
-from abiscan.torches.marks import SEPARATOR, MarkTable
-from abiscan.torches.release_sets import COMPILED, UNLOADED, ReleaseSets
+from abiscan.python.torch_names import CLASS, Companions, NameSource, TorchNames, is_core
+from abiscan.torches.marks import MarkTable
+from abiscan.torches.release_names import ReleaseNames
+from abiscan.torches.release_sets import COMPILED, ReleaseSets
 
 SOURCES: Final = "=sources"
 """The entry that has the digest of all Python files of a release: see ``digest_of``."""
@@ -26,7 +26,18 @@ _OF_BUILD: Final = "torch/version.py"
 @functools.lru_cache(maxsize=4)
 def names(release: str) -> TorchNames | None:
     """Return the names of an embedded release (``2.13.0``); None if it is not embedded."""
-    return TorchNames(source_of(release), was_there, was_compiled, is_written) if release in table().numbers else None
+    if release not in table().numbers:
+        return None
+    return TorchNames(
+        source_of(release), was_there, was_compiled, is_written, signatures_of, companions=companions_of(release)
+    )
+
+
+def companions_of(release: str | None) -> Companions:
+    """Return what is known of the packages that come with a release, embedded or not."""
+    from abiscan.torches.companion_names import CompanionsOf  # few packages use any of them
+
+    return CompanionsOf(release)
 
 
 def releases() -> tuple[str, ...]:
@@ -36,7 +47,7 @@ def releases() -> tuple[str, ...]:
 
 def source_of(release: str) -> NameSource:
     """Return what the table says of an embedded release."""
-    return _Release(table().numbers[release])
+    return ReleaseNames(table(), _sets_of(table()), table().numbers[release])
 
 
 def was_there(name: str) -> bool:
@@ -66,6 +77,21 @@ def is_written(name: str) -> bool:
     return _sets_of(table()).is_written(name)
 
 
+def signatures_of(module: str, function: str) -> frozenset[str]:
+    """Return the parameters that a function of a module has in any embedded release."""
+    return _signatures_in(module).get(function, frozenset())
+
+
+@functools.lru_cache(maxsize=1024)
+def _signatures_in(module: str) -> dict[str, frozenset[str]]:
+    by_function: dict[str, set[str]] = {}
+    for mark in table().marks_of(module):
+        function, parenthesis, parameters = mark.partition("(")
+        if parenthesis:
+            by_function.setdefault(function, set()).add(parameters)
+    return {function: frozenset(texts) for function, texts in by_function.items()}
+
+
 def digest_of(files: Iterable[tuple[str, int, int]]) -> str:
     """Return what tells the Python files of a release from those of others.
 
@@ -81,55 +107,6 @@ def release_with(digest: str) -> str | None:
     """Return the embedded release whose Python files have a digest; None if no release has it."""
     bits = table().marks_of(SOURCES).get(digest, 0)
     return table().columns[bits.bit_length() - 1] if bits else None
-
-
-class _Release:
-    """One column of the table."""
-
-    def __init__(self, column: int) -> None:
-        self._column, self._bit = column, 1 << column
-        self._sets = _sets_of(table())
-        self._modules: dict[str, ModuleNames | None] = {}
-
-    def module(self, name: str) -> ModuleNames | None:
-        """Return what is known of a module."""
-        if name not in self._modules:
-            self._modules[name] = _find_module(table().lines_in(name, self._column))
-        return self._modules[name]
-
-    def is_module(self, name: str) -> bool:
-        """Whether it is a file."""
-        return bool(self._sets.with_module(name) & self._bit)
-
-    def is_unloaded(self, name: str) -> bool:
-        """Whether nothing that ``import torch`` imports may import it."""
-        return bool(table().columns_with(UNLOADED, name) & self._bit)
-
-    def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:
-        """Return the names that are such a module or in one, each with the outermost."""
-        found = [(use, module) for use, module, bits in self._sets.in_unloaded(uses) if bits & self._bit]
-        return dict(reversed(found))
-
-    def is_package(self, name: str) -> bool:
-        """Whether it is a folder."""
-        module = self.module(name)
-        return module is not None and module.is_package
-
-    def mentions(self, owner: str, name: str) -> bool:
-        """Whether the marks of all releases show that a module may have a name."""
-        return bool(self._sets.mentioning(owner, name) & self._bit)
-
-    def doubtful(self, uses: frozenset[str]) -> Sequence[str]:
-        """Return the dotted names of which the marks of all releases do not show that they may be there."""
-        return [use for use, bits in self._sets.doubtful(uses) if bits & self._bit]
-
-    def is_patched(self, name: str) -> bool:
-        """Whether code of torch sets an attribute of that name."""
-        return bool(self._sets.patching(name) & self._bit)
-
-    def is_compiled(self, name: str) -> bool:
-        """Whether a text in the library, or a stub, ends in it."""
-        return bool(self._sets.with_compiled(name) & self._bit)
 
 
 def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
@@ -148,14 +125,6 @@ def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
 @functools.lru_cache(maxsize=2)
 def _sets_of(names: MarkTable) -> ReleaseSets:
     return ReleaseSets(names)
-
-
-@functools.lru_cache(maxsize=4096)
-def _find_module(lines: tuple[str, ...]) -> ModuleNames | None:
-    """Return what some lines of the table say of their module. Most releases that follow each other have the same
-    ones.
-    """
-    return of_marks(frozenset(mark for marks in lines for mark in marks.split(SEPARATOR)))
 
 
 @functools.cache

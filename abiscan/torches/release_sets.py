@@ -90,9 +90,10 @@ class ReleaseSets:
         return bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, name.rpartition(".")[2])
 
     def _list_stars(self, entry: str) -> Sequence[tuple[str, int]]:
-        """Return the modules of torch from which a module takes all names, each with the releases in which it does."""
+        """Return the modules of a package from which one takes all names, each with the releases in which it does."""
+        top = entry.removeprefix(CLASS).partition(".")[0]
         marks = self._table.marks_of(entry).items()
-        return [(mark[1:], bits) for mark, bits in marks if mark.partition(".")[0] == "*torch"]
+        return [(mark[1:], bits) for mark, bits in marks if mark.partition(".")[0] == f"*{top}"]
 
     def _find_compiled(self, name: str) -> int:
         # An entry for each two last characters keeps small what is decompressed for one name.

@@ -25,7 +25,16 @@ from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
 from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.regex import regex
-from abiscan.torches.embedded_names import digest_of, is_written, release_with, source_of, was_compiled, was_there
+from abiscan.torches.embedded_names import (
+    companions_of,
+    digest_of,
+    is_written,
+    release_with,
+    signatures_of,
+    source_of,
+    was_compiled,
+    was_there,
+)
 
 _STUBS: Final = "_C"
 _LIBRARY: Final = "lib/libtorch_python.so"
@@ -45,7 +54,8 @@ def names(folder: Path, cache: Path, *, is_embedded: bool = False) -> TorchNames
     """
     own, release = _Folder(folder), _release_of(folder, cache)
     names_of = own if release is None else _ReleaseFiles(own, release, is_embedded=is_embedded)
-    return TorchNames(names_of, was_there, was_compiled, is_written)
+    companions = companions_of(release)
+    return TorchNames(names_of, was_there, was_compiled, is_written, signatures_of, companions=companions)
 
 
 def _release_of(folder: Path, cache: Path) -> str | None:

@@ -29,7 +29,10 @@ pytestmark = pytest.mark.skipif(
     RELEASE not in embedded_names.releases(), reason="needs a torch whose release is embedded"
 )
 
-_OF_RELEASES: Final = embedded_names.was_there, embedded_names.was_compiled, embedded_names.is_written
+_OF_RELEASES: Final = (
+    *(embedded_names.was_there, embedded_names.was_compiled),
+    *(embedded_names.is_written, embedded_names.signatures_of),
+)
 _MODULES: Final = """
 import importlib, json, sys, types
 for name in sys.argv[1:]:

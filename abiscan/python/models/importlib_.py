@@ -16,6 +16,7 @@ from abiscan.python.installed import version_in
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models import companions
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, has_version, native_functions, take_argument
 from abiscan.python.models.torch_module import has_module
 from abiscan.python.operations import describe_value
@@ -126,13 +127,17 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         there = machine.library.installed_has(name, None)
         if top == "torch" and there is None:
             there = has_module(machine, name)
+        if there is None and companions.lacks_module(machine, name):
+            return None
         if there is None and top != "torch":
             return NotKnown(f"find_spec({name!r})", Why.ENVIRONMENT)
         return NotKnown(f"find_spec({name!r})") if there is None else Spec(name, None) if there else None
     answer = machine.library.surroundings.installed(top)
     if isinstance(answer, Answer):
-        required = top.lower() in machine.library.required or machine.world.tells(
-            f"whether it brings {top}", lambda world: comes_with_torch(top, world.torch_version)
+        required = (
+            top.lower() in machine.library.required
+            or machine.world.tells(f"whether it brings {top}", lambda world: comes_with_torch(top, world.torch_version))
+            or companions.comes_with_torch(machine, top)
         )
         return Spec(name, None) if required else NotKnown(f"find_spec({name!r})", Why.ENVIRONMENT)
     return Spec(name, None) if answer else None

@@ -13,7 +13,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.torch_classes import CLASSES, missing_attribute
-from abiscan.python.torch_names import CORE, is_core
+from abiscan.python.torch_names import CORE, Callee, is_core
 from abiscan.python.torch_texts import NO_BACKEND, release_of, wording_of
 from abiscan.python.values import NotKnown, PythonError, PythonFunction, PythonModule, Scope, Thrown
 from abiscan.regex import regex
@@ -281,30 +281,32 @@ def refuse_arguments(machine: PythonMachine, function: str, args: list[object], 
     module, _, name = function.rpartition(".")
     if not kwargs or module.partition(".")[0] != "torch" or not name.isidentifier():
         return
-    parameters = machine.world.tells(
-        f"the parameters of {function}", lambda world: _find_parameters(world, module, name)
-    )
-    if not isinstance(parameters, str):
+    callee = machine.world.tells(f"the parameters of {function}", lambda world: _find_callee(world, function))
+    if not isinstance(callee, Callee):
         return
-    node = _make_function(name, parameters)
+    # A method counts its object as an argument.
+    itself = ["self"] if "." in callee.name else []
+    node = _make_function(",".join([*itself, *filter(None, [callee.parameters])]))
     try:
-        machine.bind_arguments(PythonFunction(name, node, Scope({}, PythonModule(module)), {}), args, kwargs)
+        scope = Scope({}, PythonModule(module))
+        called = PythonFunction(callee.name.rpartition(".")[2], node, scope, {}, qualified=callee.name)
+        machine.bind_arguments(called, [*itself, *args], kwargs)
     except Thrown as refused:
         if not _may_be_replaced(machine, module, name):
             raise lacks(TypeError, *refused.failure.args) from None
 
 
 @functools.lru_cache(maxsize=64)
-def _make_function(name: str, parameters: str) -> ast.FunctionDef:
+def _make_function(parameters: str) -> ast.FunctionDef:
     """Return a function with some parameters, as ``module_names.signature_text`` writes them, and no body."""
     written = ", ".join(f"{part}0" if part.endswith("=") else part for part in parameters.split(","))
-    node = ast.parse(f"def {name}({written}): ...").body[0]
+    node = ast.parse(f"def called({written}): ...").body[0]
     assert isinstance(node, ast.FunctionDef)
     return node
 
 
-def _find_parameters(world: World, module: str, name: str) -> str | None:
-    return None if world.torch_names is None else world.torch_names.signature(module, name)
+def _find_callee(world: World, function: str) -> Callee | None:
+    return None if world.torch_names is None else world.torch_names.callee(function)
 
 
 def _may_be_replaced(machine: PythonMachine, module: str, name: str) -> bool:

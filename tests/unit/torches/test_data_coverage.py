@@ -14,6 +14,7 @@ from abiscan.dispatch import acceptance, keys, stable, tags, torchscript
 from abiscan.dispatch.dispatcher import LIBRARIES
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import (
+    companion_names,
     embedded,
     embedded_assertions,
     embedded_declarations,
@@ -146,6 +147,13 @@ def test_exports_on_other_systems(system: ImageSystem, machine: Machine) -> None
 
 def test_pythons() -> None:
     assert [release for release in RELEASES if not pythons.is_known(release)] == []
+
+
+def test_triton_and_numpy() -> None:
+    lines = [line.split() for line in _text("triton.txt").splitlines()]
+    assert [torch for torch, *_ in lines] == RELEASES
+    assert {words[0] for _, *words in lines if words} <= set(companion_names.versions("triton"))
+    assert len(companion_names.versions("numpy")) >= 9
 
 
 def test_keys_tags_and_what_torch_accepts() -> None:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from abiscan.python.torch_names import CLASS
+from abiscan.python.torch_names import CLASS, TorchNames
 from abiscan.torches import embedded, embedded_names
 from tests.tables import mark_table
 from tools import blocks
@@ -83,15 +83,15 @@ def test_a_private_module_may_stay_where_its_public_one_came() -> None:
 def test_the_parameters_of_a_function_are_those_of_its_release() -> None:
     # inspect.signature says so in torch 2.5.1, 2.8.0 and 2.13.0.
     with_reason = [
-        "reason=" in (names.signature("torch._dynamo", "disable") or "")
+        "reason=" in (_parameters(names, "torch._dynamo.disable") or "")
         for release in ("2.5.1", "2.8.0", "2.13.0")
         if (names := embedded_names.names(release))
     ]
     assert with_reason == [False, True, True]
     names = embedded_names.names("2.13.0")
     assert names
-    assert names.signature("torch.amp", "custom_fwd") == "fwd=,*,device_type,cast_inputs="
-    assert (names.signature("torch", "compile") or "").startswith("model=,*,fullgraph=,dynamic=,backend=,mode=")
+    assert _parameters(names, "torch.amp.custom_fwd") == "fwd=,*,device_type,cast_inputs="
+    assert (_parameters(names, "torch.compile") or "").startswith("model=,*,fullgraph=,dynamic=,backend=,mode=")
 
 
 def test_packing_and_reading_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,3 +174,8 @@ def test_only_what_may_be_missing_somewhere_is_looked_at_closely() -> None:
     }
     assert doubtful["2.13.0"] == {"torch.nope", "torch.nn.Nope"}
     assert doubtful["1.4.0"] == {"torch.nope", "torch.nn.Nope", "torch.uint16"}
+
+
+def _parameters(names: TorchNames, function: str) -> str | None:
+    callee = names.callee(function)
+    return callee.parameters if callee else None

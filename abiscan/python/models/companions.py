@@ -1,0 +1,131 @@
+"""Modules of Triton and numpy: which names they lack in the version that is installed, or that is required."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from abiscan.python.machine import PythonMachine
+from abiscan.python.model import Answer, World
+from abiscan.python.torch_names import TorchNames
+from abiscan.python.values import NotKnown, PythonError, Thrown
+
+COMPANIONS: Final = frozenset({"numpy", "triton"})
+"""The packages whose names are known by version."""
+
+
+class CompanionModule(NotKnown, frozen=True):
+    """A module of such a package: not known but for the names that it lacks."""
+
+    def get_attribute(self, machine: object, name: str) -> object:
+        """Return a name of the module; raises if it certainly lacks it."""
+        assert isinstance(machine, PythonMachine)
+        if surely_lacks(machine, self.name, name):
+            text: object = f"module '{self.name}' has no attribute '{name}'"
+            # numpy says of many what to use instead.
+            raise _lacks(AttributeError, NotKnown(str(text)) if self.name == "numpy" else text, self.name)
+        return as_module(machine, f"{self.name}.{name}") or self.part(f".{name}")
+
+
+def names_of(world: World, package: str, specifier: str | None, version: str | Answer | None) -> Sequence[TorchNames]:
+    """Return the names of the versions of a package that may be there; none if that is not known.
+
+    :param specifier: what is required of it
+    :param version: the version that is installed
+    """
+    companions = world.torch_names.companions if world.torch_names else None
+    if companions is None or version is None:
+        return ()
+    if version is Answer.UNKNOWN:
+        of_torch = companions.required(package, world.machine) if isinstance(world.cuda, str) else None
+        wanted = of_torch or specifier
+    else:
+        wanted = f"=={version}"
+    return companions.matching(package, wanted) if wanted else ()
+
+
+def comes_with_torch(machine: PythonMachine, package: str) -> bool:
+    """Whether the build of torch requires a package, and nothing shows that it is not installed."""
+    told = package in COMPANIONS and machine.world.tells(
+        f"whether it requires {package}",
+        lambda world: (
+            isinstance(world.cuda, str)
+            and world.torch_names is not None
+            and world.torch_names.companions is not None
+            and world.torch_names.companions.required(package, world.machine) is not None
+        ),
+    )
+    return told is True
+
+
+def surely_lacks(machine: PythonMachine, module: str, name: str) -> bool:
+    """Whether each version of a package that may be there lacks a name of a module, and no code may have set it."""
+    return _all_say(machine, f"{module} lacks {name}", module, lambda names: names.lacks(module, name)) and not (
+        machine.library.may_set(name) or machine.library.may_make_module(f"{module}.{name}")
+    )
+
+
+def lacks_module(machine: PythonMachine, name: str) -> bool:
+    """Whether each version of a package that may be there lacks a module."""
+    return _all_say(machine, f"there is no {name}", name, lambda names: names.has_module(name) is False) and not (
+        machine.library.may_make_module(name)
+    )
+
+
+def misses(machine: PythonMachine, file: str) -> bool:
+    """Whether a source seems to use, as it is imported, a name that such a package lacks."""
+    library = machine.library
+    return any(
+        library.uses_at_import(file, use) and _lacks_part(machine, use)
+        for package in COMPANIONS
+        for use in library.companion_uses(file, package)
+    )
+
+
+def _lacks_part(machine: PythonMachine, name: str) -> bool:
+    return _all_say(machine, f"{name} is not there", name, lambda names: names.first_lacking(name) is not None)
+
+
+def as_module(machine: PythonMachine, name: str) -> CompanionModule | None:
+    """Return a module of such a package; None if it may be something else."""
+    is_there = _all_say(machine, f"{name} is a module", name, lambda names: names.source.is_module(name))
+    return CompanionModule(name) if is_there else None
+
+
+def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
+    """Return what the import of a module raises that such a package lacks; None for any other."""
+    if not lacks_module(machine, name):
+        return None
+    absent = name
+    while lacks_module(machine, absent.rpartition(".")[0]):
+        absent = absent.rpartition(".")[0]
+    return _lacks(ModuleNotFoundError, f"No module named '{absent}'", absent)
+
+
+def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown | None:
+    """Return what ``from MODULE import NAME`` raises for a name that such a package lacks; None for any other."""
+    if not surely_lacks(machine, module, name):
+        return None
+    source = machine.library.surroundings.source(module)
+    text = f"cannot import name '{name}' from '{module}' ({source or '…'})"
+    return _lacks(ImportError, text if source else NotKnown(text), module)
+
+
+def _all_say(machine: PythonMachine, text: str, name: str, ask: Callable[[TorchNames], bool]) -> bool:
+    """Whether something holds in each version of a package that may be there."""
+    package = name.partition(".")[0]
+    if package not in COMPANIONS:
+        return False
+    version = machine.library.surroundings.version(package)
+    specifier = machine.library.required_version(package)
+
+    def answer(world: World) -> bool:
+        names = names_of(world, package, specifier, version)
+        return bool(names) and all(map(ask, names))
+
+    return machine.world.tells(f"whether {text}", answer) is True
+
+
+def _lacks(cls: type[BaseException], text: object, name: str) -> Thrown:
+    attributes: dict[str, object] = {} if cls is AttributeError else {"name": name}
+    return Thrown(PythonError(cls, (text,), attributes, of_torch=name.partition(".")[0] == "triton"))

@@ -1,0 +1,103 @@
+"""The Python names of Triton and numpy, version by version, and which Triton each release of torch requires.
+
+``data/companions`` and ``data/triton.txt`` are made by ``tools/record_companions.py``: the Tritons that embedded
+releases of torch require, and one release of each minor version of numpy. A column is a version and the package.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from importlib import resources
+from typing import Final
+
+from msgspec import Struct
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from abiscan.python.torch_names import TorchNames
+from abiscan.torches.marks import MarkTable
+from abiscan.torches.release_names import ReleaseNames
+from abiscan.torches.release_sets import ReleaseSets
+
+_PATCHES: Final = 20
+"""The patch releases of a minor version of numpy that a requirement is asked about."""
+
+
+class CompanionsOf(Struct, frozen=True):
+    """The packages that come with a release of torch; see ``torch_names.Companions``.
+
+    :ivar torch: the release; None if it is not embedded
+    """
+
+    torch: str | None
+
+    def matching(self, package: str, specifier: str) -> Sequence[TorchNames]:
+        """Return the names of the versions of a package that a requirement allows."""
+        return _list_matching(package, specifier)
+
+    def required(self, package: str, machine: str) -> str | None:
+        """Return what the builds with CUDA require of a package."""
+        words = _list_required().get(self.torch or "", ()) if package == "triton" else ()
+        version, machines = (words[0], words[1:]) if words else (None, ())
+        return f"=={version}" if version and (not machines or machine in machines) else None
+
+
+def versions(package: str) -> tuple[str, ...]:
+    """Return the versions of a package in the data, oldest first; of numpy, minor versions."""
+    return tuple(column.split()[0] for column in table().columns if column.endswith(f" {package}"))
+
+
+@functools.cache
+def _list_matching(package: str, specifier: str) -> Sequence[TorchNames]:
+    try:
+        allowed = SpecifierSet(specifier)
+    except InvalidSpecifier:
+        return ()
+    numbers = [f"{version} {package}" for version in versions(package) if _allows(allowed, package, version)]
+    return tuple(_names_in(package, table().numbers[number]) for number in numbers)
+
+
+def _allows(allowed: SpecifierSet, package: str, version: str) -> bool:
+    # numpy keeps its names within a minor version, so one release of each is recorded.
+    candidates = [f"{version}.{patch}" for patch in range(_PATCHES)] if package == "numpy" else [version]
+    return any(candidate in allowed for candidate in candidates)
+
+
+@functools.cache
+def _names_in(package: str, column: int) -> TorchNames:
+    source = ReleaseNames(table(), _sets(), column)
+    return TorchNames(source, _was_there, _was_compiled, _is_written, _signatures_of, top=package)
+
+
+def _was_there(name: str) -> bool:
+    owner, _, last = name.rpartition(".")
+    return last in table().marks_of(owner) or bool(table().marks_of(name))
+
+
+def _was_compiled(_name: str) -> bool:
+    return False
+
+
+def _is_written(name: str) -> bool:
+    return _sets().is_written(name)
+
+
+def _signatures_of(_module: str, _function: str) -> frozenset[str]:
+    return frozenset()
+
+
+@functools.cache
+def _sets() -> ReleaseSets:
+    return ReleaseSets(table())
+
+
+@functools.cache
+def _list_required() -> dict[str, tuple[str, ...]]:
+    text = resources.files("abiscan.torches").joinpath("data/triton.txt").read_text("utf-8")
+    return {torch: tuple(words) for torch, *words in map(str.split, text.splitlines())}
+
+
+@functools.cache
+def table() -> MarkTable:
+    """Return the data, opened on first use."""
+    return MarkTable.of("companions")

@@ -1,0 +1,84 @@
+"""Names of Triton and numpy that packages use as they are imported, in the versions that torch or a wheel requires.
+
+What each version has was asked of real ones: ``python -c "import triton.ops"`` with Triton 3.1.0 and 3.2.0, and
+``hasattr`` in numpy 1.26.4, 2.0.2 and 2.4.6; ``tests/oracle/test_companion_names.py`` does so again.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.model import Raised
+from abiscan.torches import embedded_names
+from tests.unit.python.packages import FakeWorld, reading_of
+
+
+def raised(code: str, release: str = "2.6.0", cuda: str | None = "12.4", required: str = "torch") -> str | None:
+    files = {
+        "pack/__init__.py": "from . import sub\n",
+        "pack/sub.py": code,
+        "pack-1.dist-info/METADATA": f"Name: pack\nRequires-Dist: {required}\n\n",
+    }
+    names = embedded_names.names(release)
+    (outcome,) = reading_of(files, FakeWorld(torch_names=names, cuda=cuda, torch_version=release)).imports
+    return f"{outcome.raised.exception}: {outcome.raised.message}" if isinstance(outcome.raised, Raised) else None
+
+
+NO_OPS = "ModuleNotFoundError: No module named 'triton.ops'"
+FOUND = "import importlib.util as u\nif u.find_spec('{}') is None: raise OSError"
+
+
+@pytest.mark.parametrize(
+    ("code", "release", "expected"),
+    [
+        ("from triton.ops.matmul_perf_model import early_config_prune", "2.6.0", NO_OPS),
+        ("from triton.ops.matmul_perf_model import early_config_prune", "2.5.1", None),
+        ("if X:\n    import triton.ops".replace("X", "1 + 1"), "2.6.0", NO_OPS),
+        ("import triton\nX = triton.ops", "2.6.0", "AttributeError: module 'triton' has no attribute 'ops'"),
+        ("import triton\nX = triton.ops", "2.5.1", None),
+        ("from triton.language import libdevice", "2.6.0", "ImportError: None"),
+        ("from triton.language import libdevice", "2.0.0", None),
+        (
+            "import triton.language as tl\ndef f(x=tl.libdevice): ...",
+            "2.6.0",
+            "AttributeError: module 'triton.language' has no attribute 'libdevice'",
+        ),
+        ("try:\n    import triton.ops\nexcept ImportError: pass", "2.6.0", None),
+        ("import triton\nif hasattr(triton, 'ops'): raise OSError", "2.6.0", None),
+        ("import triton\ntriton.ops = 1\nX = triton.ops", "2.6.0", None),
+        (FOUND.format("triton"), "2.6.0", None),
+        (FOUND.format("triton.ops"), "2.6.0", "OSError: "),
+        (
+            "import triton.language as tl\nX = tl.dot, tl.math.exp, tl.extra\nimport triton._C.libtriton",
+            "2.6.0",
+            None,
+        ),
+    ],
+)
+def test_triton_is_the_one_that_torch_requires(code: str, release: str, expected: str | None) -> None:
+    assert raised(code, release) == expected
+
+
+def test_a_torch_without_cuda_requires_none() -> None:
+    assert raised("from triton.ops import x", cuda=None) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "required", "expected"),
+    [
+        ("import numpy as np\nX = np.float_", "numpy>=2.0", "AttributeError: None"),
+        ("import numpy as np\nX = np.float_", "numpy (>=2,<3)", "AttributeError: None"),
+        ("import numpy as np\ndef f(x=np.float_): ...", "numpy==2.1.1", "AttributeError: None"),
+        ("from numpy import in1d", "numpy~=2.4", "ImportError: None"),
+        ("from numpy.compat import py3k", "numpy>=2.3", "ModuleNotFoundError: No module named 'numpy.compat'"),
+        ("from numpy import in1d", "numpy~=2.0", None),
+        ("import numpy as np\nX = np.float_", "numpy>=1.20", None),
+        ("import numpy as np\nX = np.float_", "numpy", None),
+        ("import numpy as np\nX = np.float_", "numpy>=2.0; python_version > '3.8'", None),
+        ("import numpy as np\nX = np.float64, np.random.rand, np.core, np.typing.NDArray", "numpy>=2.0", None),
+        ("import numpy.core.multiarray\nfrom numpy.lib import stride_tricks", "numpy>=2.0", None),
+        ("import numpy.distutils", "numpy==1.26.4", None),
+    ],
+)
+def test_numpy_is_one_that_the_wheel_requires(code: str, required: str, expected: str | None) -> None:
+    assert raised(code, required=required) == expected

@@ -1,0 +1,204 @@
+"""The Python names of Triton and numpy, for ``abiscan/torches/data/companions``, and which Triton each torch requires.
+
+    python -m tools.record_companions                    # the Tritons that embedded releases of torch require
+    python -m tools.record_companions numpy==2.4.6       # of each minor version of numpy, one release
+
+Triton is read from the sources in its wheel, as torch is (``tools.record_names``). Most names of numpy are compiled or
+computed, so numpy is installed and asked: one that any of the recorded versions lists is there if ``hasattr`` says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+from packaging.requirements import Requirement
+
+from abiscan.index.client import Index, System, settings_of_pip
+from abiscan.python.module_names import names_of
+from abiscan.python.torch_names import marks_of
+from abiscan.torches import companion_names, embedded, release_sets
+from tools.blocks import DATA, MARKS
+from tools.wheels import download, python_of
+
+PINS: Final = DATA / "triton.txt"
+OUTPUT: Final = DATA / "companions"
+Names = dict[str, set[str]]
+"""The marks of each module of one version."""
+_PLATFORM: Final = "manylinux_2_28_x86_64"
+_OF_TESTS: Final = ("tests", "testing", "conftest", "setup", "f2py", "distutils", "_pyinstaller", "_configtool")
+
+
+# ---- Triton
+
+
+def read_triton(wheel: Path) -> Names:
+    """Return the names of a Triton, from its sources; what is compiled is open."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = archive.namelist()
+        sources = {path: archive.read(path) for path in members if path.startswith("triton/") and path.endswith(".py")}
+    read = {}
+    names: Names = {}
+    for path, source in sources.items():
+        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        of_module = names_of(source, module, is_package=path.endswith("__init__.py"))
+        read[module] = structs.replace(of_module, signatures={}, imported={}, deprecated=set())
+    for path in members:
+        folders = path.split("/")[:-1]
+        if folders[:1] == ["triton"]:
+            names |= {".".join(folders[:count]): {".", "?", "+"} for count in range(1, len(folders) + 1)}
+            if ".so" in path:
+                names[path.partition(".")[0].replace("/", ".")] = {".", "?", "+"}
+    names |= {module: marks_of(of_module) for module, of_module in read.items()}
+    names[release_sets.PATCHED] = set().union(*(of_module.patched for of_module in read.values()))
+    return names
+
+
+def _required_triton(version: str, folder: Path) -> str:
+    """Return the Triton that a release of torch requires, with the machine if it is for one alone; empty for none."""
+    major, minor = map(int, python_of(version).split("."))
+    system = System.of((major, minor), _PLATFORM)
+    with contextlib.closing(Index(settings_of_pip(sys.executable), system, folder)) as index:
+        candidate = index.candidates(Requirement(f"torch==={version}"))[0]
+        requirements = index.requirements(candidate)
+    for requirement in requirements:
+        if requirement.name == "triton":
+            (specifier,) = requirement.specifier
+            return specifier.version + (" x86_64" if "platform_machine" in str(requirement.marker) else "")
+    return ""
+
+
+def write() -> None:
+    """Write which Triton each embedded release of torch requires, and record those that are not."""
+    known = {line.partition(" ")[0]: line.partition(" ")[2] for line in PINS.read_text("utf-8").splitlines()}
+    with tempfile.TemporaryDirectory() as folder:
+        pins = {
+            version: known[version] if version in known else _required_triton(version, Path(folder))
+            for version in map(str, embedded.versions())
+        }
+        PINS.write_text("".join(f"{torch} {pin}".rstrip() + "\n" for torch, pin in pins.items()), "utf-8")
+        recorded = set(companion_names.versions("triton")) if OUTPUT.exists() else set()
+        content = {}
+        for version in sorted({pin.split()[0] for pin in pins.values() if pin} - recorded):
+            wheel = download(f"triton=={version}", Path(folder))
+            if wheel is None:
+                raise SystemExit(f"no wheel of triton {version}")
+            content[f"{version} triton"] = read_triton(wheel)
+    _put(content)
+
+
+# ---- numpy
+
+
+def list_names(folder: str, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return the names of each public module of the numpy in a folder; run in a process of its own.
+
+    :param asked: names of other versions that modules are asked for, beyond those that they list
+    """
+    sys.path.insert(0, folder)
+    warnings.simplefilter("ignore")
+    numpy = importlib.import_module("numpy")
+    found = {}
+    for module in ["numpy", *_public_modules(numpy.__path__, "numpy.")]:
+        with contextlib.suppress(Exception):  # some import what is not installed
+            imported = importlib.import_module(module)
+            names = {*dir(imported), *asked.get(module, ())}
+            found[module] = sorted(name for name in names if _has(imported, name))
+    return found
+
+
+def _public_modules(path: Iterable[str], prefix: str) -> Iterator[str]:
+    for module in pkgutil.iter_modules(path, prefix):
+        last = module.name.rpartition(".")[2]
+        if last not in _OF_TESTS and not last.startswith("_"):
+            yield module.name
+            if module.ispkg:
+                yield from _public_modules([str(Path(folder, last)) for folder in path], f"{module.name}.")
+
+
+def _has(module: object, name: str) -> bool:
+    try:
+        return hasattr(module, name)
+    except Exception:  # noqa: BLE001 - numpy raises others for what it took away
+        return False
+
+
+def _ask(folder: Path, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    command = [sys.executable, "-m", "tools.record_companions", "--list", str(folder)]
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=True)
+    result: dict[str, list[str]] = json.loads(done.stdout)
+    return result
+
+
+def read_numpy(folders: Mapping[str, Path]) -> dict[str, Names]:
+    """Return the names of versions of numpy that are installed in folders."""
+    listed = [_ask(folder, {}) for folder in folders.values()]
+    all_names = {
+        module: sorted({*_recorded(module)}.union(*(own.get(module, ()) for own in listed)))
+        for module in sorted(set().union(*listed))
+    }
+    versions = {}
+    for version, folder in folders.items():
+        files = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("numpy/**/*.py"))]
+        modules = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in files}
+        packages = {module for module, path in modules.items() if path.endswith("__init__.py")}
+        names: Names = {module: {".", "?"} for module in modules}
+        names |= {module: {".", *own} for module, own in _ask(folder, all_names).items()}
+        for module in names.keys() & packages:
+            names[module].add("/")
+        versions[version] = names
+    return versions
+
+
+def _recorded(module: str) -> set[str]:
+    marks = companion_names.table().marks_of(module) if OUTPUT.exists() else {}
+    return {mark for mark in marks if mark.isidentifier()}
+
+
+def _record_numpy(requirements: Iterable[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        folders = {}
+        for requirement in requirements:
+            version = ".".join(requirement.partition("==")[2].split(".")[:2])
+            folders[version] = Path(folder, version)
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", requirement]
+            subprocess.run([*command, "--target", str(folders[version])], check=True)
+        _put({f"{version} numpy": names for version, names in read_numpy(folders).items()})
+
+
+def _put(content: Mapping[str, Names]) -> None:
+    marks = {
+        column: [(module, mark) for module, own in names.items() for mark in own] for column, names in content.items()
+    }
+    MARKS.put(OUTPUT, marks)
+
+
+def main() -> int:
+    """Read, and put the names into the data."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("numpy", nargs="*", metavar="numpy==VERSION", help="versions of numpy, instead of Triton")
+    parser.add_argument("--list", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.list:
+        json.dump(list_names(arguments.list, json.load(sys.stdin)), sys.stdout)
+    elif arguments.numpy:
+        _record_numpy(arguments.numpy)
+    else:
+        write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
