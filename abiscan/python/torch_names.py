@@ -123,7 +123,7 @@ class TorchNames(Struct):
 
     :ivar top: the name of the package
     :ivar signatures_of: returns the parameters that a function of a module has in any release
-    :ivar companions: what is known of packages that come with this torch
+    :ivar companions: returns what is known of packages that come with this torch
     :ivar was_there: whether some release certainly has a dotted name
     :ivar was_compiled: whether compiled code of some release seems to have given a class, or ``torch``, a name
     :ivar is_written: whether a dotted name is that of a module in Python of some release, and of nothing compiled
@@ -135,7 +135,7 @@ class TorchNames(Struct):
     is_written: Callable[[str], bool]
     signatures_of: Callable[[str, str], frozenset[str]]
     top: str = "torch"
-    companions: Companions | None = None
+    companions: Callable[[], Companions] | None = None
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)

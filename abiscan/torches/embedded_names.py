@@ -29,7 +29,12 @@ def names(release: str) -> TorchNames | None:
     if release not in table().numbers:
         return None
     return TorchNames(
-        source_of(release), was_there, was_compiled, is_written, signatures_of, companions=companions_of(release)
+        source_of(release),
+        was_there,
+        was_compiled,
+        is_written,
+        signatures_of,
+        companions=functools.partial(companions_of, release),
     )
 
 

@@ -54,7 +54,7 @@ def names(folder: Path, cache: Path, *, is_embedded: bool = False) -> TorchNames
     """
     own, release = _Folder(folder), _release_of(folder, cache)
     names_of = own if release is None else _ReleaseFiles(own, release, is_embedded=is_embedded)
-    companions = companions_of(release)
+    companions = functools.partial(companions_of, release)
     return TorchNames(names_of, was_there, was_compiled, is_written, signatures_of, companions=companions)
 
 

@@ -33,9 +33,10 @@ def names_of(world: World, package: str, specifier: str | None, version: str | A
     :param specifier: what is required of it
     :param version: the version that is installed
     """
-    companions = world.torch_names.companions if world.torch_names else None
-    if companions is None or version is None:
+    names = world.torch_names
+    if names is None or names.companions is None or version is None:
         return ()
+    companions = names.companions()
     if version is Answer.UNKNOWN:
         of_torch = companions.required(package, world.machine) if isinstance(world.cuda, str) else None
         wanted = of_torch or specifier
@@ -52,7 +53,7 @@ def comes_with_torch(machine: PythonMachine, package: str) -> bool:
             isinstance(world.cuda, str)
             and world.torch_names is not None
             and world.torch_names.companions is not None
-            and world.torch_names.companions.required(package, world.machine) is not None
+            and world.torch_names.companions().required(package, world.machine) is not None
         ),
     )
     return told is True

@@ -64,7 +64,7 @@ UNWANTED = (
     *("abiscan.torches.from_libs", "abiscan.torches.unlisted_torch_names", "capstone", "dataclasses", "icicle", "lief"),
     *("packaging.requirements", "requests", "rich", "unearth"),
 )
-MOST_MODULES = 306  # of 555 in abiscan; every rule is one, and the options for locks
+MOST_MODULES = 309  # of 562 in abiscan; every rule is one, and the options for locks
 
 
 def test_a_check_of_a_wheel_imports_only_what_it_uses(tmp_path: Path) -> None:
