@@ -209,9 +209,7 @@ def check(
         report = apply_suppressions(report, _list_suppressions(settings), known_findings)
     accepted = verdicts_changed(report, file) if file else ""
     if accepted:
-        codes = [str(item.exit_code(worst, strict=strict)) for item in (report, plain)]
-        change = f": the exit code is {' instead of '.join(codes)}" if codes[0] != codes[1] else ""
-        accepted += f"{change} (--no-config ignores the file)"
+        accepted += _with_code(report.exit_code(worst, strict=strict), plain.exit_code(worst, strict=strict))
 
     def write_text(stream: TextIO) -> None:
         from abiscan.report import text
@@ -264,6 +262,12 @@ def check(
             ]
         )
     sys.exit(report.exit_code(worst, strict=strict))
+
+
+def _with_code(code: int, plain: int) -> str:
+    """Return what a configuration changes about the exit code, and how to do without it."""
+    change = f": the exit code is {code} instead of {plain}" if code != plain else ""
+    return f"{change} (--no-config ignores the file)"
 
 
 def _format_effort(record: Record, seconds: float) -> str:
