@@ -48,7 +48,7 @@ def _of_command(name: str, command: click.Command) -> Iterator[str]:
     for parameter in command.params:
         spellings = [*parameter.opts, *parameter.secondary_opts]
         choices = getattr(parameter.type, "choices", ())
-        for spelling in spellings if isinstance(parameter, click.Option) else [parameter.human_readable_name]:
+        for spelling in spellings if isinstance(parameter, click.Option) else [f"argument {parameter.name}"]:
             yield f"command {name} {spelling}"
             yield from (f"command {name} {spelling} {choice}" for choice in choices)
 

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -39,7 +39,7 @@ from abiscan.findings import Effect, Rule
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.observed_fs import Record, record_observations
 from abiscan.inputs.session import Session
-from abiscan.results.check import joined
+from abiscan.results.check import Report, joined
 from abiscan.results.configuration import Configuration, find_configuration, read_configuration
 from abiscan.results.suppressions import EMPTY, Suppression, apply_suppressions, read_baseline, verdicts_changed
 from abiscan.words import plural
@@ -211,10 +211,36 @@ def check(
     if accepted:
         accepted += _with_code(report.exit_code(worst, strict=strict), plain.exit_code(worst, strict=strict))
 
+    views = _list_views(report, worst, verbosity=int(verbose) - int(quiet), strict=strict, accepted=accepted)
+    # All formats are views of one report: nothing is checked again for a second one.
+    for its_form, file in ((form, output), *reports):
+        write_result(report, its_form, file, views)
+    # After the report, so that on a terminal the errors are what one sees last.
+    report_unread(report.unchecked)
+    if record is not None:
+        print_notice(f"abiscan: {_format_effort(record, time.monotonic() - begin)}")
+    if accepted and form != "text":
+        print_notice(f"abiscan: {accepted}")
+    if strict:
+        explain_strict(
+            [
+                *(gap for package in report.packages for gap in package.gaps),
+                *(condition.why for package in report.packages for condition in package.unmet),
+                *(str(gap) for result in report.results for gap in result.unexpected_gaps),
+            ]
+        )
+    sys.exit(report.exit_code(worst, strict=strict))
+
+
+def _list_views(
+    report: Report, worst: Effect, *, verbosity: int, strict: bool, accepted: str
+) -> dict[str, Callable[[TextIO], None]]:
+    """Return what writes a report, by the name of the format."""
+
     def write_text(stream: TextIO) -> None:
         from abiscan.report import text
 
-        text.render_report(report, make_page(stream), verbosity=int(verbose) - int(quiet), accepted=accepted)
+        text.render_report(report, make_page(stream), verbosity=verbosity, accepted=accepted)
 
     def write_sarif(stream: TextIO) -> None:
         from abiscan.report import sarif
@@ -237,31 +263,13 @@ def check(
 
         stream.write(markdown.render_markdown(report))
 
-    views = {
+    return {
         "text": write_text,
         "sarif": write_sarif,
         "junit": write_junit,
         "github": write_github,
         "markdown": write_markdown,
     }
-    # All formats are views of one report: nothing is checked again for a second one.
-    for its_form, file in ((form, output), *reports):
-        write_result(report, its_form, file, views)
-    # After the report, so that on a terminal the errors are what one sees last.
-    report_unread(report.unchecked)
-    if record is not None:
-        print_notice(f"abiscan: {_format_effort(record, time.monotonic() - begin)}")
-    if accepted and form != "text":
-        print_notice(f"abiscan: {accepted}")
-    if strict:
-        explain_strict(
-            [
-                *(gap for package in report.packages for gap in package.gaps),
-                *(condition.why for package in report.packages for condition in package.unmet),
-                *(str(gap) for result in report.results for gap in result.unexpected_gaps),
-            ]
-        )
-    sys.exit(report.exit_code(worst, strict=strict))
 
 
 def _with_code(code: int, plain: int) -> str:
