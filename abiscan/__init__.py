@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
     from abiscan.results.doctor import Ailment, Diagnosis
-    from abiscan.results.fit import FitReport, Fitting, Rejected
+    from abiscan.results.fit import FitReport, Fitting, PublishedElsewhere, Rejected
     from abiscan.results.matrix import Matrix, PackageRow, Row
     from abiscan.results.model import ModelOperator, ModelResult, OperatorState
     from abiscan.results.model_operators import ModelOperators, NeededOperator
@@ -97,6 +97,7 @@ __all__ = [
     "PackageRow",
     "PackageVerdict",
     "PredictedError",
+    "PublishedElsewhere",
     "Rejected",
     "ReleaseProblem",
     "ReleaseReport",
@@ -148,7 +149,7 @@ _MODULES = {
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
     "abiscan.results.doctor": ("Ailment", "Diagnosis"),
-    "abiscan.results.fit": ("FitReport", "Fitting", "Rejected"),
+    "abiscan.results.fit": ("FitReport", "Fitting", "PublishedElsewhere", "Rejected"),
     "abiscan.results.matrix": ("Matrix", "PackageRow", "Row"),
     "abiscan.results.model": ("ModelOperator", "ModelResult", "OperatorState"),
     "abiscan.results.model_operators": ("ModelOperators", "NeededOperator"),

@@ -1,8 +1,9 @@
 """The public Python API: the commands as functions. ``import abiscan`` offers every name in ``__all__``.
 
 Targets and torches are written as for the commands. A target is the path of a shared object, of a wheel or of a folder,
-``NAME==VERSION``, or the name of an installed package. A torch is a release number, a specifier (``>=2.4,<2.7``), or
-the path of its folder, of one of its libraries or of its wheel; None means the torch of the current environment.
+``NAME==VERSION``, the address of a wheel (``https://…whl``), or the name of an installed package. A torch is a release
+number, a specifier (``>=2.4,<2.7``), or the path of its folder, of one of its libraries or of its wheel; None means the
+torch of the current environment.
 
 Every function raises ``AbiscanError`` for an input that cannot be read, and writes to no stream.
 """
@@ -577,8 +578,8 @@ def _list_rules(rules: Sequence[Rule] | None) -> tuple[Rule, ...]:
 @contextlib.contextmanager
 def _sources(targets: Iterable[TargetLike], python: str | None, session: Session) -> Iterator[list[Source]]:
     """Provide the sources that targets stand for; downloaded wheels are deleted at the end."""
-    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        yield [_make_source(target, Path(folder), python, session) for target in targets]
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder, contextlib.ExitStack() as stack:
+        yield [_make_source(target, Path(folder), python, session, stack) for target in targets]
 
 
 @contextlib.contextmanager
@@ -594,12 +595,12 @@ def _all_sources(
     from abiscan.inputs.isolation import turn_of
     from abiscan.inputs.sources import Missing, content_of
 
-    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder, contextlib.ExitStack() as stack:
         sources: dict[object, Source] = {}
         # Each once, by its real path: a file may be named itself and by its folder.
         for target in dict.fromkeys(_several(targets)):
             try:
-                source = _make_source(target, Path(folder), python, session)
+                source = _make_source(target, Path(folder), python, session, stack)
                 with turn_of(str(target)):
                     result = content_of(source)
             except InputError as error:
@@ -612,11 +613,22 @@ def _all_sources(
         yield list(sources.values())
 
 
-def _make_source(target: TargetLike, folder: Path, python: str | None, session: Session) -> Source:
+def _make_source(
+    target: TargetLike, folder: Path, python: str | None, session: Session, stack: contextlib.ExitStack
+) -> Source:
     from abiscan.inputs.isolation import turn_of
-    from abiscan.inputs.packages import Distribution, FetchedWheel, is_name, require_existing, resolve_target
+    from abiscan.inputs.packages import (
+        Distribution,
+        FetchedWheel,
+        is_address,
+        is_name,
+        require_existing,
+        resolve_target,
+    )
 
     if isinstance(target, str):
+        if is_address(target):
+            return _remote_wheel(target, python, session, stack)
         environment = _find_environment(python) if is_name(target) else None
         with turn_of(target):
             try:
@@ -628,6 +640,14 @@ def _make_source(target: TargetLike, folder: Path, python: str | None, session: 
     if not isinstance(target, Distribution | FetchedWheel):
         raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
     return target
+
+
+def _remote_wheel(address: str, python: str | None, session: Session, stack: contextlib.ExitStack) -> Source:
+    """Return a wheel on a server, which is read in place: what is needed of it, and kept."""
+    from abiscan.index.client import Index, System, settings_of_pip
+
+    index = Index(settings_of_pip(python, session.index), System.of(), session.folder / "wheels")
+    return stack.enter_context(contextlib.closing(index)).linked_wheel(address)
 
 
 def _download_source(error: NoWheelError, folder: Path, python: str | None, session: Session) -> Path:

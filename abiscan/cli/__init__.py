@@ -70,11 +70,12 @@ class _Commands(click.Group):
                 with process.scratch_folder():
                     return super().invoke(ctx)
             from abiscan.inputs.isolation import Confinement
+            from abiscan.inputs.packages import is_address
 
-            # ``matrix --versions`` reads wheels from an index; all other targets of ``matrix`` are here.
-            # The packages of a lock are on one, too.
+            # ``matrix --versions`` reads wheels from an index, and so does a lock; a target may be a wheel on a server. All
+            # other targets are here.
             online = command in self.READING_ONLINE or any(
-                word.startswith("--versions") or is_lock_name(word) for word in ctx.args
+                word.startswith("--versions") or is_lock_name(word) or is_address(word) for word in ctx.args
             )
             confinement = Confinement.ONLINE if online else Confinement.OFFLINE
             return supervisor.run_isolated(lambda: super(_Commands, self).invoke(ctx), confinement)

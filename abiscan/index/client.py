@@ -475,6 +475,13 @@ class Index:
         """Return the wheel of a version, to be read in place."""
         return RemoteWheel(path=Path(candidate.wheel), stream=functools.partial(self._open_once, candidate))
 
+    def linked_wheel(self, address: str) -> RemoteWheel:
+        """Return the wheel at an address, to be read in place; the address may end in ``#sha256=…``."""
+        link = Link(address)
+        candidate = Candidate(name=link.filename, version=Version("0"), wheel=link.filename)
+        self._links[candidate] = link
+        return self.wheel(candidate)
+
     def origin(self, candidate: Candidate) -> tuple[str, str | None]:
         """Return where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
         link = self._links[candidate]

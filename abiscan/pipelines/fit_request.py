@@ -13,6 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from abiscan.errors import InputError
 from abiscan.index.client import Index, Settings, System, settings_of_pip
+from abiscan.index.own_pages import own_page
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import check_existence
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
@@ -20,7 +21,7 @@ from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import MinorVersion, TorchVersion, number_of
 from abiscan.pipelines.fit import fit_packages, torches_of_index
-from abiscan.results.fit import FitReport
+from abiscan.results.fit import FitReport, PublishedElsewhere
 from abiscan.torches.platforms import platform_of
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf, torch_choices
 
@@ -76,9 +77,24 @@ def answer_request(request: Request, session: Session) -> FitReport:
     folder = session.folder / _FOLDER
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _list_choices(request, index)
-        result = fit_packages(
-            requirements, choices, index, session, installed=here, constraints=constraints, variants=request.variants
-        )
+        try:
+            result = fit_packages(
+                requirements,
+                choices,
+                index,
+                session,
+                installed=here,
+                constraints=constraints,
+                variants=request.variants,
+            )
+        except InputError as error:
+            elsewhere = _list_elsewhere([error.subject], choices, index, session)
+            if not elsewhere:
+                raise
+            raise InputError(error.subject, error.problem, str(elsewhere[0])) from error
+        if not result.packages:
+            names = [requirement.name for requirement in requirements]
+            result = msgspec.structs.replace(result, elsewhere=_list_elsewhere(names, choices, index, session))
         if request.other_torches and not result.packages and result.torch is not None:
             alternatives = _other_releases(choices, result.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
@@ -95,6 +111,29 @@ def answer_request(request: Request, session: Session) -> FitReport:
                 result = msgspec.structs.replace(result, torch_instead=instead.torch if instead.packages else None)
             result = msgspec.structs.replace(result, bytes_read=index.bytes_read)
     return msgspec.structs.replace(result, options=request.index.words)
+
+
+def _list_elsewhere(
+    names: Sequence[str], choices: Sequence[TorchChoice], index: Index, session: Session
+) -> tuple[PublishedElsewhere, ...]:
+    """Return where projects publish their builds, as far as a torch is known that these are for."""
+    pages = [(name, page) for name in names if (page := own_page(name))]
+    if not pages or not choices:
+        return ()
+    files = session.files()
+    try:
+        build = choices[0].open(files, session).build or ""
+    except InputError:
+        return ()
+    if "+" not in build:  # a release number means the build that an index has by default
+        build = platform_of(index.system).build_of(build).number
+    result = []
+    for name, page in pages:
+        with contextlib.suppress(InputError):  # the index does not know the package
+            newest = max(index.versions(name), default=None)
+            command = page.command(name, build, str(newest.public if newest else "VERSION"))
+            result.append(PublishedElsewhere(name=name, page=page.page, command=command))
+    return tuple(result)
 
 
 def _other_releases(tried: Sequence[TorchChoice], build: str, index: Index) -> Sequence[TorchChoice]:

@@ -20,6 +20,10 @@ def render_fit(fit: FitReport, console: Console, *, verbose: bool) -> None:
     if fit.torch_instead is not None:
         number = fit.torch_instead.partition("+")[0]
         console.print(Text(f"torch {fit.torch_instead} would do: use --torch {number}"), soft_wrap=True)
+    for place in fit.elsewhere:
+        where = f"builds of {place.name} are published at {place.page}; to look there, type:"
+        console.print(Text(clean(where)), soft_wrap=True)
+        console.print(Text(f"  {clean(place.command)}", style="bold"), soft_wrap=True, no_wrap=True)
     if not fit.packages:
         return
     console.print(Text(f"with torch {fit.torch}{' (installed)' if fit.installed else ''}:"), soft_wrap=True)

@@ -35,6 +35,21 @@ class Fitting(Struct, frozen=True, kw_only=True):
     variant: str | None = None
 
 
+class PublishedElsewhere(Struct, frozen=True, kw_only=True):
+    """Where a project publishes builds that are not on the index.
+
+    :ivar page: for people
+    :ivar command: what to type to look there
+    """
+
+    name: str
+    page: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"builds of {self.name} are published at {self.page}; type: {self.command}"
+
+
 class FitReportJson(JsonObject, frozen=True, kw_only=True):
     """The document of ``abiscan fit``."""
 
@@ -43,6 +58,7 @@ class FitReportJson(JsonObject, frozen=True, kw_only=True):
     obstacle: str | None
     torch_instead: str | None
     command: str | None
+    elsewhere: Sequence[PublishedElsewhere]
     bytes_read: Count
 
 
@@ -53,6 +69,7 @@ class FitReport(Document, frozen=True, kw_only=True):
     :ivar packages: empty if nothing fits
     :ivar obstacle: what stands in the way if nothing fits
     :ivar torch_instead: if nothing fits, another torch that the packages have versions for
+    :ivar elsewhere: if nothing fits, where packages have builds that are not on the index
     :ivar bytes_read: what was received from the indexes
     :ivar installed: whether that torch is already there
     :ivar options: those that pip needs to find the same versions
@@ -64,6 +81,7 @@ class FitReport(Document, frozen=True, kw_only=True):
     obstacle: str | None = None
     torch_instead: str | None = None
     options: Sequence[str] = ()
+    elsewhere: Sequence[PublishedElsewhere] = ()
     bytes_read: int = 0
 
     def _contents(self) -> FitReportJson:

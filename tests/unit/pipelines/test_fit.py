@@ -189,6 +189,42 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_cache")
+def test_builds_that_are_published_elsewhere(server: LocalIndex, tmp_path: Path) -> None:
+    """The addresses are those of the projects' own instructions, such as README.md of torch-scatter."""
+    releases = "https://github.com/Dao-AILab/flash-attention/releases"
+    pyg = "https://data.pyg.org/whl"
+    for name, links in (
+        ("flash-attn", f"{releases}/expanded_assets/v2.8.3"),
+        ("torch-scatter", f"{pyg}/torch-2.8.0+cu128.html"),
+    ):
+        (tmp_path / f"{name}-2.8.3.tar.gz").touch()
+        with serving(tmp_path) as index:  # source code alone
+            printed = run(index, name, "--torch", "2.8.0")
+        assert printed.exit_code == 2
+        assert f"{name}: has no wheel on the index" in printed.stderr
+        assert f"type: abiscan fit {name} --torch 2.8.0+cu128 --find-links {links})" in printed.stderr
+    package_wheel(tmp_path, "natten", {}, version="0.1", metadata={"Requires-Dist": "torch<2"})
+    with serving(tmp_path) as index:  # wheels, and none of them fits
+        printed = run(index, "natten", "--torch", "2.8.0+cpu")
+        document = json.loads(run(index, "natten", "--torch", "2.8.0+cpu", "--format", "json").stdout)
+    assert "  abiscan fit natten --torch 2.8.0+cpu --find-links https://whl.natten.org\n" in printed.stdout
+    jsonschema.validate(document, read_schema("fit"), cls=jsonschema.Draft202012Validator)
+    assert [place["page"] for place in document["elsewhere"]] == ["https://natten.org/install"]
+    assert "published" not in run(server, "eye>=3", "--torch", "2.7.1").output
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_wheel_at_an_address(server: LocalIndex) -> None:
+    file = server.folder / "eye-3.0-py3-none-linux_x86_64.whl"
+    address = f"{server.url.removesuffix('simple')}files/{file.name}"
+    there, here = (abiscan.check(target, "2.13.0") for target in (address, file))
+    assert [str(package) for package in there.packages] == [str(package) for package in here.packages]
+    assert there.packages[0].target == file.name
+    assert all(asked for path, asked in server.asked if path.endswith(file.name)), "by ranges"
+    assert abiscan.matrix(address, "2.9.1").packages[0].target == file.name
+
+
+@pytest.mark.usefixtures("own_cache")
 def test_the_command(server: LocalIndex) -> None:
     printed = run(server, "eye", "ear", "--torch", "2.9.1", "-v")
     assert printed.exit_code == 0, printed.output
