@@ -136,8 +136,8 @@ def _list_known(reading: PastedText, match: Match, machine: Machine) -> Iterator
         if known := names.of_parameter(function, values["parameter"]):
             yield known
     elif match.cause.name == "missing-name":
-        module, name = values["module"], values.get("name")
-        yield KnownName(lines=(f"{module}.{name}" if name else f"triton.{module}",))
+        module, name = values.get("module"), values.get("name")
+        yield KnownName(lines=(".".join(filter(None, (module, name))) if name else f"triton.{module}",))
     elif match.cause.name == "duplicate-library" and "namespace" in values:
         yield KnownName(lines=(values["namespace"],), package=PACKAGES.get(values["namespace"]))
     elif operator := _operator_of(values):
@@ -146,8 +146,8 @@ def _list_known(reading: PastedText, match: Match, machine: Machine) -> Iterator
         yield KnownName(lines=(values["module"],))
     if library := values.get("library"):
         yield names.of_library(library, machine) or KnownName(lines=(library,))
-    if match.cause.name == "symbol-version-not-found" and "version" in values:
-        yield names.of_symbol_version(values["version"])
+    if match.cause.name == "symbol-version-not-found":
+        yield names.of_symbol_version(values.get("version") or values["symbol_version"])
 
 
 def _torch_name(match: Match) -> str | None:

@@ -78,6 +78,40 @@ _REBUILD: Final = "install a build of the extension for this Python, or rebuild 
 _REPORT: Final = "report it to the authors of the extension: the code that registers it is wrong"
 _SAVE_AGAIN: Final = "load the model with the torch that saved it, or save it again with this one"
 
+_NO_MODULE: Final = (
+    "The specified module could not be found",
+    "找不到指定的模块",
+    "找不到指定的模組",
+    "指定されたモジュールが見つかりません",
+    "지정된 모듈을 찾을 수 없습니다",
+    "Не найден указанный модуль",  # noqa: RUF001 - Russian
+    "Das angegebene Modul wurde nicht gefunden",
+    "Le module spécifié est introuvable",
+    "No se puede encontrar el módulo especificado",
+    "Não foi possível encontrar o módulo especificado",
+)
+"""What Windows says of its error 126, by its language."""
+
+_NO_PROCEDURE: Final = (
+    "The specified procedure could not be found",
+    "找不到指定的程序",
+    "指定されたプロシージャが見つかりません",
+    "지정된 프로시저를 찾을 수 없습니다",
+    "Не найдена указанная процедура",  # noqa: RUF001 - Russian
+    "Die angegebene Prozedur wurde nicht gefunden",
+    "La procédure spécifiée est introuvable",
+    "No se encontró el proceso especificado",
+    "Não foi possível encontrar o procedimento especificado",
+)
+"""Of error 127."""
+
+
+def _of_windows(*messages: str) -> tuple[str, ...]:
+    """Return what Python says of a library that Windows does not load, with the text of the system."""
+    places = ("DLL load failed while importing {module}", "DLL load failed")
+    return tuple(f"{place}: {message}" for message in messages for place in places)
+
+
 CAUSES: Final = (
     ErrorCause(
         name="undefined-symbol",
@@ -89,9 +123,8 @@ CAUSES: Final = (
             "symbol not found in flat namespace '{symbol}'",
             "symbol not found in flat namespace ({symbol})",
             "Symbol not found: {symbol}",
-            "DLL load failed while importing {module}: The specified procedure could not be found",
-            "DLL load failed: The specified procedure could not be found",
-            "[WinError 127] The specified procedure could not be found",
+            *_of_windows(*_NO_PROCEDURE),
+            "OSError: [WinError 127]",
         ),
     ),
     ErrorCause(
@@ -107,7 +140,7 @@ CAUSES: Final = (
         texts=(
             "version `{version}' not found",
             "version '{version}' not found",
-            "version {version} not found (required",
+            "version {symbol_version} not found",
         ),
     ),
     ErrorCause(
@@ -118,12 +151,14 @@ CAUSES: Final = (
             f"{{library}}: {NO_SUCH_FILE}",
             "{library}: cannot open shared object file",
             "Library not loaded: {path}",
-            "DLL load failed while importing {module}: The specified module could not be found",
-            "DLL load failed: The specified module could not be found",
-            "[WinError 126] The specified module could not be found",
+            *_of_windows(*_NO_MODULE),
+            "OSError: [WinError 126]",
             'Error loading "{path}" or one of its dependencies',
             "Could not find module '{path}' (or one of its dependencies)",
             "Cannot find DGL C++ graphbolt library at {path}",
+            "Required library version not found: {library}",
+            "Could not find the bitsandbytes CUDA binary at",
+            "Could not find module '{name}' in {path}",
         ),
     ),
     ErrorCause(
@@ -331,6 +366,9 @@ CAUSES: Final = (
         texts=(
             *_of_rule("missing-kernel"),
             "The operator '{operator}' is not currently implemented for the {key} device",
+            "xFormers wasn't build with CUDA support",
+            "Not compiled with GPU support",
+            "Not compiled with CUDA support",
         ),
     ),
     ErrorCause(
@@ -403,8 +441,20 @@ CAUSES: Final = (
         fix="install a build for this GPU, or build it with TORCH_CUDA_ARCH_LIST set to its compute capability",
         texts=(
             "no kernel image is available for execution on the device",
-            "CUDA error: invalid device function",
+            "invalid device function",
+            "Unable to find code object for all current devices",
             "is not compatible with the current PyTorch installation",
+        ),
+    ),
+    ErrorCause(
+        name="gpu-too-old",
+        summary="The package, or torch, has no code for GPUs as old as this one.",
+        fix="use a newer GPU, or an older version of what fails, or what it has in its place (torch's own attention)",
+        texts=(
+            "FlashAttention only supports Ampere GPUs or newer",
+            "FlashAttention only support fp16 and bf16 data type",
+            "which is too old to be supported by the triton GPU compiler",
+            "PyTorch no longer supports this GPU because it is too old",
         ),
     ),
     ErrorCause(
@@ -424,7 +474,7 @@ CAUSES: Final = (
         summary="The driver of the GPU is older than the CUDA of this torch needs.",
         fix="install a newer driver, or a build of torch for an older CUDA",
         texts=(
-            "The NVIDIA driver on your system is too old",
+            "NVIDIA driver on your system is too old",
             "CUDA driver version is insufficient for CUDA runtime version",
         ),
     ),
@@ -435,6 +485,15 @@ CAUSES: Final = (
         texts=(
             "The detected CUDA version ({version}) mismatches the version that was used to compile PyTorch",
             "Detected that PyTorch and {package} were compiled with different CUDA",
+        ),
+    ),
+    ErrorCause(
+        name="cudnn-mismatch",
+        summary="The process has loaded another cuDNN than the one that this torch was built with.",
+        fix="take the other one out of LD_LIBRARY_PATH, or uninstall it: wheels of torch bring or require their own",
+        texts=(
+            "cuDNN version incompatibility: PyTorch was compiled against",
+            "cuDNN version mismatch: PyTorch was compiled against",
         ),
     ),
     ErrorCause(
@@ -484,6 +543,17 @@ CAUSES: Final = (
             "cannot import name '{name}' from '{module}'",
             "module '{module}' has no attribute '{name}'",
             "No module named 'triton.{module}'",
+            "'module' object has no attribute '{name}'",
+        ),
+    ),
+    ErrorCause(
+        name="incompatible-arguments",
+        summary="A compiled function is called with other arguments than it takes. The Python code that calls it is of "
+        "another version, passes what it should not, or has objects of a pybind11 that the module does not share.",
+        fix="install versions of both that go together, such as those that the package that calls it requires",
+        texts=(
+            "{function}(): incompatible function arguments. The following argument types are supported",
+            "incompatible constructor arguments. The following argument types are supported",
         ),
     ),
     ErrorCause(
@@ -497,7 +567,14 @@ CAUSES: Final = (
         name="library-not-loaded",
         summary="A library of a package could not be loaded; why is in the error before this one.",
         fix="look at the cause that is printed before, or check the package",
-        texts=(*_of_python(torch_texts.NOT_LOADED, torch_texts.NO_BACKEND), "Could not load libtorchcodec"),
+        texts=(
+            *_of_python(torch_texts.NOT_LOADED, torch_texts.NO_BACKEND),
+            "Could not load libtorchcodec",
+            "name '_C' is not defined",
+            "Failed to load custom C++ ops",
+            "CUDA Setup failed despite GPU being available",
+            "CUDA Setup failed despite CUDA being available",
+        ),
     ),
     ErrorCause(
         name="kernel-override",

@@ -40,6 +40,7 @@ _FIELDS: Final = {
     "class": _DOTTED,
     "global": r"[\w.]{1,300}",
     "version": r"[\w.+]{1,60}",
+    "symbol_version": r"(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OPENSSL)_[\w.]{1,40}",
     "schema_version": r"[0-9]{1,2}\.[0-9]{1,2}",
     "key": r"\w{1,60}",
 }
@@ -183,6 +184,8 @@ def pattern_of(template: str) -> str:
         # Logs and titles end before the full stop.
         is_last = is_last or text is not literal
         text = text.rstrip(" .\n") if is_last else text
+        if is_last and pattern and not text.strip("'`\""):
+            break  # a quote that is cut off is missed by nobody
         pattern += r"\s+".join(map(re.escape, re.split(r"\s+", text)))
         if is_last:
             break
