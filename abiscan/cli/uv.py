@@ -1,4 +1,4 @@
-"""``abiscan uv pip``."""
+"""``abiscan uv``."""
 
 from __future__ import annotations
 
@@ -10,25 +10,34 @@ from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
 from abiscan.cli.options import cpu_option
 from abiscan.cli.pip import CONTEXT
 from abiscan.cli.process import print_notice
+from abiscan.cli.uv_project import gate_project
 
-# The commands that install packages into the environment of the user, or one of their own.
-_UNCHECKED = frozenset({("pip", "sync"), ("add",), ("remove",), ("sync",), ("run",), ("tool",)})
+# The commands that install packages elsewhere than in a project.
+_UNCHECKED = frozenset({("pip", "sync"), ("tool",)})
 
 
 @click.command(context_settings=CONTEXT)
 @cpu_option
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="pip install ARGUMENTS...")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND ARGUMENTS...")
 def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
-    """Run uv pip install, unless it would break an extension of torch.
+    """Run uv, unless it would break an extension of torch.
 
-    Like abiscan pip, but with uv. pip downloads the wheels for the check, since uv has no command for that. Other
-    commands that install packages (uv pip sync, uv add, uv sync, uv run, uv tool) are not checked, and a line says so.
+    Of uv pip install, it is like abiscan pip. pip downloads the wheels for the check, since uv has no command for that.
+
+    Of uv sync, add, remove, lock and run, uv locks a copy of the project, and what becomes worse by that lock is found
+    out as by abiscan diff. If nothing does, uv runs as usual. Otherwise the project stays as it is, byte for byte, and
+    the smallest change that works is printed. Of uv tool install, what it would install is examined.
+
+    uv pip sync and other commands of uv tool are not checked, and a line says so. --force runs uv all the same.
 
     \b
     Examples:
       abiscan uv pip install torchaudio==2.8.0
       abiscan uv pip install --python .venv -r requirements.txt
       abiscan uv --cpu x86-64-v2 pip install torchvision
+      abiscan uv add torchvision
+      abiscan uv sync --extra train
+      abiscan uv lock --upgrade-package torch
 
     \b
     Exit codes:
@@ -47,12 +56,13 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
         return PythonEnvironment(python=installer.find_python(arguments), origin="chosen by uv")
 
     line = read_command_line([word for word in words if word not in OWN_OPTIONS], UV)
+    gate_project(installer, words, cpus)
     with errors_reported():
         # The absolute path: a program of that name in the current folder is never started.
         program = [installer.executable]
     # They run all the same: to refuse them would break scripts that abiscan has nothing to say about.
     if line.command in _UNCHECKED or line.command[:1] in _UNCHECKED:
         name = " ".join(("uv", *line.command))
-        problem = f"{name} is not checked, only uv pip install is; run abiscan doctor afterwards"
+        problem = f"{name} is not checked; run abiscan doctor afterwards"
         print_notice(f"abiscan: {problem}")
     install_checked(installer, program, choose_environment, line, words, cpus)

@@ -106,6 +106,19 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
             if self._source(entry).keys() & {*_OF_PROJECT} and "." in self._source(entry).values()
         ]
 
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """The extras of the project."""
+        return tuple(sorted({name for root in self._roots for name in self._extras_of(root)}))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the project."""
+        manifest = table(self.contents.get("manifest"), str(self.path), "manifest")
+        of_roots = (name for root in self._roots for name in self._groups_of(root))
+        more = table(manifest.get("dependency-groups"), str(self.path), "dependency-groups")
+        return tuple(sorted({*of_roots, *more}))
+
     def _source(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         return table(entry.get("source"), str(self.path), "source")
 
@@ -122,8 +135,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         """Return what ``uv sync`` installs on a system, the project itself left out."""
         subject, groups = str(self.path), self._active_groups(selection)
         extras = {canonicalize_name(name) for name in selection.extras}
-        known = {name for root in self._roots for name in self._extras_of(root)}
-        require_names(selection.extras, sorted(known), "extra", subject)
+        require_names(selection.extras, self.extras, "extra", subject)
         walk = _Walk(self, system, extras, groups)
         manifest = table(self.contents.get("manifest"), subject, "manifest")
         for root in self._roots:
@@ -150,12 +162,8 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         return table(root.get("dev-dependencies"), str(self.path), "dev-dependencies")
 
     def _active_groups(self, selection: ProjectPart) -> set[str]:
-        manifest = table(self.contents.get("manifest"), str(self.path), "manifest")
-        known = {
-            *(name for root in self._roots for name in self._groups_of(root)),
-            *table(manifest.get("dependency-groups"), str(self.path), "dependency-groups"),
-        }
-        require_names(selection.groups, sorted(known), "group", str(self.path))
+        known = self.groups
+        require_names(selection.groups, known, "group", str(self.path))
         default = self._default_groups() if selection.dev else ()
         chosen = {*selection.groups, *(known if default is None else default)}
         return {canonicalize_name(name) for name in chosen}
