@@ -45,18 +45,25 @@ def newest_fitting(
 
 def settings_of(python: str | None, options: Sequence[str]) -> Settings:
     """Return the settings of an interpreter's pip, as these options change them."""
-    index_urls = arguments.option_values(options, "-i", "--index-url", "--pypi-url")
-    named = IndexOptions(
-        # As in pip: of an option that replaces, the last one counts; of one that adds, all do.
-        index_url=index_urls[-1] if index_urls else None,
-        extra_index_urls=tuple(arguments.option_values(options, "--extra-index-url")),
-        find_links=tuple(arguments.option_values(options, "-f", "--find-links")),
-        no_index=arguments.has_option(options, "--no-index"),
-    )
-    settings = settings_of_pip(python, named)
+    settings = settings_of_pip(python, named_index(options))
     return msgspec.structs.replace(
         settings,
         trusted_hosts=(*settings.trusted_hosts, *arguments.option_values(options, "--trusted-host")),
         certificates=next(reversed(arguments.option_values(options, "--cert")), settings.certificates),
         proxy=next(reversed(arguments.option_values(options, "--proxy")), settings.proxy),
+    )
+
+
+def named_index(options: Sequence[str]) -> IndexOptions:
+    """Return where packages come from, as options say it.
+
+    :param options: as pip spells them
+    """
+    index_urls = arguments.option_values(options, "-i", "--index-url", "--pypi-url")
+    return IndexOptions(
+        # As in pip: of an option that replaces, the last one counts; of one that adds, all do.
+        index_url=index_urls[-1] if index_urls else None,
+        extra_index_urls=tuple(arguments.option_values(options, "--extra-index-url")),
+        find_links=tuple(arguments.option_values(options, "-f", "--find-links")),
+        no_index=arguments.has_option(options, "--no-index"),
     )

@@ -117,6 +117,18 @@ def _explain(worse: Sequence[OutcomeChange], comparison: LockComparison) -> Iter
         yield f"{change_sentence(item, comparison)}{error}"
 
 
+def _index_options(lock: UvLock) -> Iterator[str]:
+    """Yield where the packages of a lock come from, as pip spells it: indexes, and folders of wheels."""
+    urls = [place for place in lock.registries if "://" in place]
+    for option, url in zip(("--index-url", *["--extra-index-url"] * len(urls)), urls, strict=False):
+        yield from (option, url)
+    if not urls:
+        yield "--no-index"
+    for place in lock.registries:
+        if place not in urls:
+            yield from ("--find-links", str(lock.path.parent / place))
+
+
 def _way_out(
     worse: Sequence[OutcomeChange],
     copy: ProjectCopy,
@@ -136,7 +148,7 @@ def _way_out(
     proposals: list[list[str]] = []
     if names and build is not None:
         session.progress(f"looking for versions of {listed(names)} that work with torch {build}")
-        options = uv.index_options(list(command.resolving))
+        options = [*_index_options(new), *uv.index_options(list(command.resolving))]
         fitting = newest_fitting(names, ReleaseNumber(build), python, options, session)
         proposals += [[f"{name}=={version}" for name, version in fitting.items()]] if fitting else []
     before = next((item.version for item in old.select(systems[0], ProjectPart()) if item.name == "torch"), None)

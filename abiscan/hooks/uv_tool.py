@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec.structs
+
 from abiscan.environments.locked import check_lock, list_systems
 from abiscan.errors import UnclearPlanError
+from abiscan.hooks.fitting import named_index
 from abiscan.hooks.install import InstallerError
 from abiscan.hooks.project_gate import ProjectCheck
 from abiscan.hooks.uv import Uv
@@ -48,6 +51,7 @@ def check_tool(uv: Uv, words: Sequence[str], session: Session) -> ProjectCheck:
         if option not in ("-w", "--with", "--force", "--reinstall", "--compile-bytecode")
         for word in ((option, value) if value is not None else (option,))
     ]
+    session = msgspec.structs.replace(session, index=named_index(uv.index_options(resolving)))
     session.progress("resolving what would be installed")
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         path = Path(folder, "requirements.txt")

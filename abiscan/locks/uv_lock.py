@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -110,6 +111,13 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
     def extras(self) -> tuple[str, ...]:
         """The extras of the project."""
         return tuple(sorted({name for root in self._roots for name in self._extras_of(root)}))
+
+    @property
+    def registries(self) -> tuple[str, ...]:
+        """The addresses of indexes and the folders that its packages come from, the most frequent first."""
+        entries = (entry for entries in self._by_name.values() for entry in entries)
+        places = Counter(str(self._source(entry).get("registry")) for entry in entries)
+        return tuple(place for place, _ in places.most_common() if place != "None")
 
     @property
     def groups(self) -> tuple[str, ...]:

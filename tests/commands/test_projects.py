@@ -1,0 +1,137 @@
+"""``abiscan uv`` on projects, with the real uv: what is refused leaves the project as it was, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.commands.processes import ABISCAN, Finished, run
+from tests.elf_builder import uses
+from tests.fakes import extension, package_wheel
+
+UV = Path(sys.executable).parent / "uv"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        (platform.system(), platform.machine()) != ("Linux", "x86_64"),
+        reason="needs x86_64 Linux",
+    ),
+    pytest.mark.skipif(not UV.is_file(), reason="needs uv"),
+]
+GONE = uses("_ZN2at4goneEv")
+INIT = {"vision/__init__.py": "from . import _C\n"}
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    """A folder of wheels: of vision, the newest version does not work with the torch that is there."""
+    folder = tmp_path / "wheels"
+    # What torch has in it is known; only its name and version count here.
+    package_wheel(folder, "torch", {}, version="2.13.0", tag="py3-none-any")
+    torch = {"Requires-Dist": "torch"}
+    package_wheel(folder, "vision", {"vision/_C.so": extension()}, files=INIT, metadata=torch)
+    package_wheel(
+        folder, "vision", {"vision/_C.so": extension(undefined=GONE)}, version="2.0", files=INIT, metadata=torch
+    )
+    package_wheel(folder, "tool", {}, files={"tool.py": ""}, metadata={"Requires-Dist": "vision"}, tag="py3-none-any")
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(
+        '[project]\nname = "project"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["vision<2"]\n'
+        "[tool.uv]\nno-index = true\n"
+    )
+    (folder / "code.py").write_text("import vision\n")
+    return folder
+
+
+def variables(index: Path) -> dict[str, str]:
+    return {
+        "PATH": f"{UV.parent}{os.pathsep}{os.environ['PATH']}",
+        "UV_FIND_LINKS": str(index),
+        "UV_PYTHON": sys.executable,
+        "UV_PYTHON_INSTALL_DIR": str(index.parent / "pythons"),
+        "UV_CACHE_DIR": str(index.parent / "uv"),
+        "UV_TOOL_DIR": str(index.parent / "tools"),
+        "PIP_NO_INDEX": "1",
+        "XDG_CACHE_HOME": str(index.parent / "cache"),
+        "VIRTUAL_ENV": "",
+    }
+
+
+def uv(project: Path, index: Path, *words: str) -> Finished:
+    return run("uv", *words, cwd=project, env=variables(index))
+
+
+def contents(project: Path) -> Mapping[str, bytes]:
+    return {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()}
+
+
+def test_what_becomes_worse_is_refused_and_leaves_no_trace(project: Path, index: Path) -> None:
+    assert uv(project, index, "lock").code == 0
+    before = contents(project)
+    assert str(project / "uv.lock") in before
+    refused = uv(project, index, "add", "vision>=2")
+    assert refused.code == 1
+    assert "vision 2.0 no longer loads" in refused.err
+    assert "undefined symbol: _ZN2at4goneEv" in refused.err
+    assert "this works: uv add 'vision==1.0'" in refused.err
+    assert contents(project) == before
+    # Somebody insists: uv does what it is told.
+    assert uv(project, index, "--force", "add", "--no-sync", "vision>=2").code == 0
+    assert b'name = "vision"\nversion = "2.0"' in (project / "uv.lock").read_bytes()
+    # A lock that is broken already is not installed for the first time, either.
+    before = contents(project)
+    refused = uv(project, index, "sync")
+    assert (refused.code, contents(project)) == (1, before)
+
+
+def test_what_is_killed_leaves_no_trace(project: Path, index: Path) -> None:
+    before = contents(project)
+    for number in (signal.SIGINT, signal.SIGKILL):
+        process = subprocess.Popen(
+            [*ABISCAN, "uv", "lock"],
+            cwd=project,
+            env=os.environ | variables(index),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(0.4)
+        process.send_signal(number)
+        process.wait()
+        assert contents(project) == before
+
+
+def test_what_is_not_understood_is_refused(project: Path, index: Path) -> None:
+    before = contents(project)
+    for words in (
+        ("sync", "--new-option"),
+        ("run", "--with", "vision", "code.py"),
+        ("add", "--script", "code.py", "x"),
+    ):
+        refused = uv(project, index, *words)
+        assert (refused.code, contents(project)) == (3, before)
+        assert "is not understood" in refused.err
+    # The error of uv, and its exit code.
+    failed = uv(project, index, "add", "absent")
+    assert (failed.code, contents(project)) == (1, before)
+    assert "absent was not found" in failed.err
+
+
+def test_tools_are_resolved_and_examined(project: Path, index: Path) -> None:
+    refused = uv(project, index, "tool", "install", "--no-index", "tool")
+    assert refused.code == 1
+    assert "vision==2.0 would not work" in refused.err
+    assert not (index.parent / "tools").exists()
