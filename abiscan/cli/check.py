@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final, TextIO
 
 import click
+import msgspec.structs
 
 import abiscan
 from abiscan.cli.common import errors_reported, explain_strict, make_page, report_unread, show_progress, write_result
-from abiscan.cli.lock import LockOptions, check_lock_file, find_lock, lock_options
+from abiscan.cli.lock import LockOptions, base_option, check_lock_files, find_locks, lock_options
 from abiscan.cli.options import (
     cpu_option,
     each_file_option,
@@ -75,6 +76,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 @system_option
 @each_file_option
 @lock_options
+@base_option
 @jobs_option("The number of processes that emulate the extensions of a target.")
 @verbose_option("Show all evidence, and what could not be checked.")
 @quiet_option("Show only verdicts.")
@@ -99,6 +101,7 @@ def check(
     system: str | None,
     each_file: bool,
     lock_choice: LockOptions,
+    base: str | None,
     jobs: int,
     verbose: bool,
     quiet: bool,
@@ -130,6 +133,7 @@ def check(
       abiscan check dist/*.whl --torch 2.9.1 --gpu 8.0 --gpu 9.0 --gpu 12.0 --fail-on call-fails
       abiscan check dist/*.whl --torch 2.9.1 --cpu x86-64-v2 --cpu haswell
       abiscan check uv.lock --extra train --python-version 3.12
+      abiscan check uv.lock --base origin/main
 
     In a project, `abiscan check` alone does what its pyproject.toml says; options replace its settings. Known findings
     are accepted there, with a reason and an expiry date, or with --baseline:
@@ -152,14 +156,16 @@ def check(
     """
     refuse_both("--torch", torch, "--python", python)
     refuse_both("-v", verbose, "-q", quiet)
-    if (lock := find_lock(targets, lock_choice)) is not None:
-        refuse_both(str(lock), lock, "--torch", torch)  # its torch is in it
-        check_lock_file(
-            lock,
+    lock_choice = msgspec.structs.replace(lock_choice, base=base)
+    if locks := find_locks(targets, lock_choice):
+        refuse_both(str(locks[0]), locks, "--torch", torch)  # its torch is in it
+        check_lock_files(
+            locks,
             lock_choice,
             index=index,
             form=form,
             output=output,
+            reports=reports,
             jobs=jobs,
             hardware=(gpus, driver, cpus, system),
             strict=strict,

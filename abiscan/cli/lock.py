@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypeVar, cast
@@ -17,21 +18,28 @@ from abiscan.inputs.kinds import is_lock_name
 from abiscan.inputs.session import Session
 
 if TYPE_CHECKING:
+    from abiscan.cli.common import View
+    from abiscan.gpu.devices import Hardware
     from abiscan.index.client import System
     from abiscan.locks.model import Lock, ProjectPart
+    from abiscan.results.lock import LockComparison, LockReport
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FORMATS: Final = ("text", "json", "markdown")
 
 
 class LockOptions(Struct, frozen=True, kw_only=True):
-    """Which part of a project is asked for, and for which environments, in the words of uv."""
+    """Which part of a project is asked for, and for which environments, in the words of uv.
+
+    ``base`` is the commit whose lock it is compared with, None for no comparison.
+    """
 
     extras: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     no_dev: bool = False
     pythons: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
+    base: str | None = None
 
     @property
     def selection(self) -> ProjectPart:
@@ -93,62 +101,115 @@ def lock_options(command: _Command) -> _Command:
     return cast("_Command", call)
 
 
-def find_lock(targets: Sequence[str], choice: LockOptions) -> Path | None:
-    """Return the lock that a command is about, None if its targets are something else.
+def base_option(command: _Command) -> _Command:
+    """Return ``--base COMMIT``: parameter ``base``."""
+    return click.option(
+        "--base",
+        metavar="COMMIT",
+        help="Of a lock: show what becomes better and worse since this commit, as origin/main; only worse fails.",
+    )(command)
 
-    :raises click.UsageError: there is something beside the lock, or an option for locks and no lock
+
+def find_locks(targets: Sequence[str], choice: LockOptions) -> tuple[Path, ...]:
+    """Return the locks that a command is about, none if its targets are something else.
+
+    :raises click.UsageError: there is something beside locks, or an option for locks and no lock
     """
     locks = [target for target in targets if is_lock_name(target)]
-    if not locks:
-        if choice != LockOptions():
-            raise click.UsageError(
-                "--extra, --group, --no-dev, --python-version and --python-platform are for locks, such as uv.lock"
-            )
-        return None
-    if len(targets) > 1:
-        raise click.UsageError(f"{locks[0]} is a lock, which is checked by itself")
-    return Path(locks[0])
+    if not locks and choice != LockOptions():
+        raise click.UsageError(
+            "--extra, --group, --no-dev, --python-version, --python-platform and --base are for locks, such as uv.lock"
+        )
+    if locks and len(targets) > len(locks):
+        raise click.UsageError(f"{locks[0]} is a lock, which is not checked together with other targets")
+    return tuple(map(Path, locks))
 
 
-def check_lock_file(
-    path: Path,
+def check_lock_files(
+    paths: Sequence[Path],
     choice: LockOptions,
     *,
     index: IndexOptions,
     form: str,
     output: Path | None,
+    reports: Sequence[tuple[str, Path]],
     jobs: int,
     hardware: tuple[Sequence[str], str | None, Sequence[str], str | None],
     strict: bool,
 ) -> NoReturn:
-    """Run ``check`` for a lock, and exit.
+    """Run ``check`` for locks, and exit.
 
-    :param hardware: the GPUs, their driver, the processors and the system that it is checked for
+    :param reports: further formats, and their files
+    :param hardware: the GPUs, their driver, the processors and the system that they are checked for
     """
-    _require_format(form, _FORMATS)
-    with errors_reported(), show_progress("reading the lock") as progress:
-        from abiscan.environments.locked import check_lock
-        from abiscan.locks.reading import read_lock
-        from abiscan.verdict.hardware import hardware_of
+    formats = (*_FORMATS, "github") if choice.base is not None else _FORMATS
+    for asked in (form, *(pair[0] for pair in reports)):
+        if asked not in formats:
+            raise click.UsageError(f"--format {asked} is not for locks; choose {', '.join(formats)}")
+    if len(paths) > 1 and (form == "json" or output is not None or reports):
+        raise click.UsageError("a report to a file, and --format json, are for one lock at a time")
+    codes = []
+    for path in paths:
+        with errors_reported(), show_progress("reading the lock") as progress:
+            from abiscan.verdict.hardware import hardware_of
 
-        lock = read_lock(path)
-        session = Session.of_user(progress, jobs=jobs, index=index, cpus=tuple(hardware[2]))
-        asked = hardware_of(*hardware) if any(hardware) else None
-        report = check_lock(lock, choice.systems_of(lock), choice.selection, session, asked)
-
-    def write_text(stream: TextIO) -> None:
-        from abiscan.report import lock_text
-
-        lock_text.render_lock(report, make_console(stream))
-
-    def write_markdown(stream: TextIO) -> None:
-        from abiscan.report import lock_markdown
-
-        stream.write(lock_markdown.render_lock_markdown(report))
-
-    write_result(report, form, output, {"text": write_text, "markdown": write_markdown})
-    code = report.exit_code
+            session = Session.of_user(progress, jobs=jobs, index=index, cpus=tuple(hardware[2]))
+            asked_for = hardware_of(*hardware) if any(hardware) else None
+            report = _examine(path, choice, session, asked_for)
+        for its_form, file in ((form, output), *reports):
+            write_result(report, its_form, file, _views_of(report))
+        codes.append(report.exit_code)
+    code = next((code for code in (1, 3) if code in codes), 0)
     sys.exit(1 if strict and code == 3 else code)
+
+
+def _examine(
+    path: Path, choice: LockOptions, session: Session, hardware: Hardware | None
+) -> LockReport | LockComparison:
+    from abiscan.environments.locked import check_lock
+    from abiscan.locks.reading import read_lock
+
+    lock = read_lock(path)
+    systems = choice.systems_of(lock)
+    if choice.base is None:
+        return check_lock(lock, systems, choice.selection, session, hardware)
+    import msgspec.structs
+
+    from abiscan.environments.lock_comparison import compare_locks
+    from abiscan.inputs.committed import read_committed
+    from abiscan.locks.listed import ListedLock
+
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        old: Lock = ListedLock(path=Path(folder, path.name), entries=())
+        # The groups that uv installs by default are in the other file.
+        for name in (path.name, "pyproject.toml"):
+            content = read_committed(path.with_name(name), choice.base)
+            if content is not None:
+                Path(folder, name).write_bytes(content)
+        if old.path.is_file():
+            old = read_lock(old.path)
+        comparison = compare_locks(old, lock, systems, choice.selection, session, hardware)
+    return msgspec.structs.replace(comparison, old=f"{choice.base}:{path}")
+
+
+def _views_of(report: LockReport | LockComparison) -> dict[str, View]:
+    from abiscan.report import github, lock_markdown, lock_text
+    from abiscan.results.lock import LockComparison
+
+    if isinstance(report, LockComparison):
+        return {
+            "text": lambda stream: lock_text.render_comparison(report, make_console(stream)),
+            "markdown": lambda stream: _write(stream, lock_markdown.render_comparison_markdown(report)),
+            "github": lambda stream: _write(stream, github.render_lock_annotations(report)),
+        }
+    return {
+        "text": lambda stream: lock_text.render_lock(report, make_console(stream)),
+        "markdown": lambda stream: _write(stream, lock_markdown.render_lock_markdown(report)),
+    }
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
 
 
 def compare_lock_files(
@@ -164,20 +225,5 @@ def compare_lock_files(
         session = Session.of_user(progress, jobs=count_processors(), index=index)
         comparison = compare_locks(*locks, choice.systems_of(locks[1]), choice.selection, session)
 
-    def write_text(stream: TextIO) -> None:
-        from abiscan.report import lock_text
-
-        lock_text.render_comparison(comparison, make_console(stream))
-
-    def write_markdown(stream: TextIO) -> None:
-        from abiscan.report import lock_markdown
-
-        stream.write(lock_markdown.render_comparison_markdown(comparison))
-
-    write_result(comparison, form, output, {"text": write_text, "markdown": write_markdown})
+    write_result(comparison, form, output, _views_of(comparison))
     sys.exit(comparison.exit_code)
-
-
-def _require_format(form: str, formats: Sequence[str]) -> None:
-    if form not in formats:
-        raise click.UsageError(f"--format {form} is not for locks; choose {', '.join(formats)}")

@@ -11,13 +11,15 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
+from abiscan.report.lock_text import change_sentence, comparison_lines
 from abiscan.report.sarif import level_of
 from abiscan.report.text import format_verdict
 from abiscan.results.answers import ReportAnswer, answers_of
 from abiscan.results.check import Report, Result
+from abiscan.results.lock import LockComparison
 from abiscan.results.package import PackageVerdict
 from abiscan.results.verdict import Verdict
-from abiscan.words import clean, listed, plural, without_commands
+from abiscan.words import clean, first_line, listed, plural, without_commands
 
 _COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 _ANNOTATIONS: Final = 10  # of each level in a step: GitHub's "Workflow annotation limits"
@@ -47,6 +49,26 @@ def render_annotations(report: Report) -> str:
     verdicts += (clean(str(target)) for target in report.unchecked if target.readable)
     # Names come from files, and a line that begins with "::" would be a command to the runner.
     lines += map(without_commands, verdicts)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def render_lock_annotations(comparison: LockComparison) -> str:
+    """Return an annotation for each change of a lock that makes something worse, or of which nothing is known; then
+    everything for those who read the log.
+    """
+    kinds = (("error", comparison.worse), ("warning", comparison.unknown))
+    annotations = [
+        _Annotation(
+            command=command,
+            target=comparison.new,
+            title=change.name,
+            text="\n".join(filter(None, (change_sentence(change, comparison), first_line(change.error or "")))),
+        )
+        for command, changes in kinds
+        for change in changes
+    ]
+    lines = [str(shown) for command in _COMMANDS.values() for shown in _limit_annotations(annotations, command)]
+    lines += (without_commands(clean(line)) for line in comparison_lines(comparison))
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -133,6 +133,33 @@ def test_the_pre_commit_hook_takes_extensions_and_wheels() -> None:
     assert "entry: abiscan check\n" in text
 
 
+@pytest.mark.skipif(shutil.which("bash") is None or shutil.which("git") is None, reason="needs bash and git")
+def test_the_action_compares_locks_with_the_base_branch(abiscan: Path, tmp_path: Path) -> None:
+    lock, summary = tmp_path / "requirements.txt", tmp_path / "summary.md"
+    lock.write_text("torch==2.9.1\n", encoding="utf-8")
+    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "-q", "-b", "base"), ("add", "."), (*identity, "commit", "-qm", "x")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+    lock.write_text("torch==2.13.0\n", encoding="utf-8")
+    settings = {"GITHUB_STEP_SUMMARY": str(summary), "PIP_NO_INDEX": "1"}
+    done = action(abiscan, tmp_path, LOCK="requirements.txt", BASE="base", **settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "| torch | 2.9.1 | 2.13.0 |" in summary.read_text("utf-8")
+    absent = action(abiscan, tmp_path, LOCK="requirements.txt", BASE="absent", **settings)
+    assert absent.returncode == 2
+    assert "absent: is no commit of the repository" in absent.stderr
+
+
+def test_the_hook_takes_locks() -> None:
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8").partition("- id: abiscan-lock\n  name")[2]
+    match = re.search(r"files: (.+)", text)
+    assert match
+    taken = ("uv.lock", "a/poetry.lock", "pylock.toml", "pylock.dev.toml", "b/pixi.lock", "pdm.lock")
+    assert all(re.search(match[1], name) for name in taken)
+    assert not any(re.search(match[1], name) for name in ("Cargo.lock", "pyproject.toml", "xuv.lock"))
+    assert "entry: abiscan check\n  args: [--base, HEAD]\n" in text
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands_and_options(shell: str) -> None:
     code = "from abiscan.cli import main; main(prog_name='abiscan')"
