@@ -12,10 +12,10 @@ import click
 
 from abiscan.cache.result_cache import answer
 from abiscan.cli.common import errors_reported, make_table_console, show_progress, write_result
-from abiscan.cli.options import cpu_option, index_options, python_option, quiet_option, report_options
+from abiscan.cli.options import cpu_option, index_options, python_option, quiet_option, refuse_both, report_options
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs import result_codec
-from abiscan.inputs.environment import choose_environment
+from abiscan.inputs.environment import PythonEnvironment, choose_environment
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.isolation import Confinement
 from abiscan.inputs.session import Session
@@ -28,6 +28,12 @@ _Result = TypeVar("_Result")
 
 @click.command(cls=ReportingCommand)
 @python_option("The Python of the environment, or its folder. Default: the active environment.")
+@click.option(
+    "--root",
+    metavar="DIR",
+    help="Examine the environment inside the root folder of an unpacked image: its Python, libraries and system are "
+    "read, and nothing of it is started. With --python, the Python as it is called inside.",
+)
 @cpu_option
 @index_options
 @report_options("text", "json", "json1")
@@ -41,6 +47,7 @@ _Result = TypeVar("_Result")
 def doctor(
     *,
     python: str | None,
+    root: str | None,
     cpus: tuple[str, ...],
     index: IndexOptions,
     form: str,
@@ -61,6 +68,7 @@ def doctor(
       abiscan doctor --format json
       abiscan doctor --cpu x86-64-v2
       abiscan doctor --import
+      abiscan doctor --root ./image
 
     \b
     Exit codes:
@@ -69,16 +77,19 @@ def doctor(
       2  usage error, or an environment without torch
       3  something could not be checked
     """
-    from abiscan.verdict.hardware import cpu_question, native_hardware
+    from abiscan.verdict.hardware import cpu_question, hardware_of, native_hardware
 
+    refuse_both("--import", proved or None, "--root", root)
     with errors_reported():
-        chosen, hardware, processors = choose_environment(python), native_hardware(), cpu_question(cpus)
+        chosen = choose_environment(python) if root is None else _environment_in(root, python)
+        hardware = native_hardware() if root is None else hardware_of((), None, (), root)
+        processors = cpu_question(cpus)
 
         def examine_installed() -> Examination:
             from abiscan.hooks.doctor import examine_environment
 
             with show_progress("looking for extensions of torch") as progress:
-                session = Session.of_user(progress, cpus=cpus)
+                session = Session.of_user(progress, cpus=cpus, system=root)
                 own = result_codec.encode_result(hardware), processors
                 # Hardware and processors are part of the question: the record of files does not show them.
                 question = ["doctor", chosen.python, str(chosen), python, *own]
@@ -95,7 +106,9 @@ def doctor(
         # Two processes with different rights: the one that reads strangers' files cannot connect to anything, and the
         # one that asks the index gets what the first one found as plain data.
         examination = _run_apart(examine_installed, Confinement.OFFLINE)
-        match = _run_apart(search_way_out, Confinement.ONLINE) if examination.has_to_ask else None
+        # Who asks the index starts the pip of the environment.
+        asks = examination.has_to_ask and root is None
+        match = _run_apart(search_way_out, Confinement.ONLINE) if asks else None
         from abiscan.hooks.doctor import WayOut, conclude_diagnosis
 
         diagnosis = conclude_diagnosis(examination, match or WayOut(), chosen.python, python)
@@ -116,6 +129,15 @@ def doctor(
 
     write_result(diagnosis, form, output, {"text": write_text, "json1": write_json1})
     sys.exit(diagnosis.exit_code)
+
+
+def _environment_in(root: str, python: str | None) -> PythonEnvironment:
+    from abiscan.inputs.interpreter import only_read
+    from abiscan.inputs.unpacked_python import find_python
+
+    executable = find_python(root, python)
+    only_read(executable, root)
+    return PythonEnvironment(python=executable, origin="--root")
 
 
 def _run_apart(run: Callable[[], _Result], confinement: Confinement) -> _Result:

@@ -182,7 +182,15 @@ def _judge(
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
     own = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     known = sorted((module, str(error)) for module, error in errors.items())
-    question = ["installed", *own, environment.python, environment.over, cpu_question(session.cpus), known]
+    question = [
+        "installed",
+        *own,
+        environment.python,
+        environment.over,
+        cpu_question(session.cpus),
+        session.system,
+        known,
+    ]
     find = functools.partial(judge_package, distribution, environment.choice, session, import_errors=errors)
     return answer(session.folder, question, find, ())
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files
+from abiscan.inputs.target_system import LinuxSystem
 from abiscan.linkage.host import Host
 from abiscan.linkage.model import Process
 from abiscan.linkage.resolve import resolve_load
@@ -21,11 +22,16 @@ from abiscan.results.doctor import TorchHealth
 from abiscan.torches.torch import InstalledTorch, Torch
 
 
-def examine_torch(torch: Torch, environment: WholeEnvironment, files: Files) -> TorchHealth:
-    """Return whether a torch can be imported in its environment, and what it raises otherwise."""
+def examine_torch(
+    torch: Torch, environment: WholeEnvironment, files: Files, target: LinuxSystem | None = None
+) -> TorchHealth:
+    """Return whether a torch can be imported in its environment, and what it raises otherwise.
+
+    :param target: the system that the environment is for, None for this one
+    """
     if not isinstance(torch, InstalledTorch) or not torch.here:
         return TorchHealth(version=torch.build, imports=None)
-    error = next(_list_errors(torch, environment, files), None)
+    error = next(_list_errors(torch, environment, files, target), None)
     return TorchHealth(version=torch.build, imports=error is None, error=error, unmet=_describe_unmet(environment))
 
 
@@ -39,7 +45,9 @@ def _describe_unmet(environment: WholeEnvironment) -> tuple[str, ...]:
     return tuple(map(str, needed_by_torch(environment)))
 
 
-def _list_errors(torch: InstalledTorch, environment: WholeEnvironment, files: Files) -> Iterator[str]:
+def _list_errors(
+    torch: InstalledTorch, environment: WholeEnvironment, files: Files, target: LinuxSystem | None
+) -> Iterator[str]:
     """Yield what an import of torch ends in, the first error first."""
     absent = {item.name.replace("-", "_") for item in needed_by_torch(environment) if item.there is None}
     if absent:
@@ -47,12 +55,16 @@ def _list_errors(torch: InstalledTorch, environment: WholeEnvironment, files: Fi
             f"ModuleNotFoundError: No module named '{name}'" for name in _first_imports(torch) if name in absent
         )
     release, interpreter = torch.release, torch.interpreter
+    here = target is None
     search = SearchPath(
-        environment=system.environment_folders(), has_code=False, native=True, host=Host(release.machine)
+        environment=system.environment_folders() if here else (),
+        has_code=False,
+        native=here,
+        host=Host(release.machine) if here else None,
     )
     loader = Loader(files, search, release.machine)
     executable = interpreter.executable if interpreter else None
-    process = Process(has_python=executable is not None)
+    process = Process(has_python=executable is not None, system=target)
     if executable is not None:
         process = loader.enter(process, observed_fs.resolve_links(executable), visible=True)
     for exception, paths, visible in (
@@ -63,8 +75,9 @@ def _list_errors(torch: InstalledTorch, environment: WholeEnvironment, files: Fi
             closure = loader.open(process, path)
             resolution = resolve_load(process, closure)
             # ld.so stops at the first library that is not there, before it looks at symbols.
-            if closure.missing:
-                yield f"{exception}: {closure.missing[0].message}"
+            missing = [library for library in closure.missing if here or library.stops]
+            if missing:
+                yield f"{exception}: {missing[0].message}"
             elif resolution.error is not None:
                 error = resolution.error
                 module = next(

@@ -60,6 +60,7 @@ from abiscan.results.doctor import (
 )
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.torches.torch import TorchChoice
+from abiscan.verdict.hardware import hardware_of
 from abiscan.words import first_line
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
@@ -144,7 +145,8 @@ def examine_environment(
     copies = {item: paths for item in environment.distributions if (paths := _copies_of_libtorch(item))}
     ailments += [_second_copy(item, paths, pip) for item, paths in copies.items()]
     users = [item for item in list_users(environment, files) if item not in copies]
-    state = examine_torch(torch, environment, files)
+    target = hardware_of((), None, (), session.system).system
+    state = examine_torch(torch, environment, files, target)
     if state.error is not None:  # what needs torch fails for that, whatever else is wrong with it
         ailments.append(_torch_ailment(state.error, environment, pip))
         fails = functools.partial(ExaminedDistribution, judgement=None, problem=_NO_TORCH, cause="torch")
@@ -168,10 +170,10 @@ def examine_environment(
             ailments.append(problem)
             without_gpu.append(row.distribution)
     # What no package is to blame for comes last: the search path, then what torch itself has built.
-    ailments += _on_search_path(torch.package)
+    ailments += _on_search_path(torch.package) if target is None else ()
     tag = torch.interpreter.tag if torch.interpreter else None
     accelerator = build_of(torch.package, files).accelerator
-    for build in _built_on_the_fly(str(tag).replace(".", "") if tag else "", accelerator):
+    for build in _built_on_the_fly(str(tag).replace(".", "") if tag else "", accelerator) if target is None else ():
         session.progress(f"checking {build}")
         problem = _find_stale(build, choice, session)
         ailments += [problem] if problem else []

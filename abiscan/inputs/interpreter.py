@@ -27,6 +27,8 @@ print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.orig
 """
 _ANSWERS: Final[dict[str, tuple[Mapping[str, Mapping[str, observed_fs.Seen]], _Answer]]] = {}  # and what they depend on
 
+_ROOTS: Final[dict[str, str]] = {}  # those of the images that are only read, by the executable of their Python
+
 _WHEEL: Final = regex(r"-cp3(?P<minor>[0-9]{1,2})-cp3[0-9]{1,2}m?(?P<flags>[a-ln-z]*)-[^-]+\.whl$")
 _TAG: Final = regex(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.(?:so|pyd)$")
 
@@ -100,6 +102,11 @@ def installed_torch() -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
+def only_read(executable: str, root: str) -> None:
+    """Have the Python of an unpacked image described by its files from now on, and never started."""
+    _ROOTS[os.path.abspath(executable)] = root  # noqa: PTH100 - links lead where they do inside of the image
+
+
 def ask_interpreter(executable: str) -> tuple[Interpreter, Path | None]:
     """Return the interpreter at ``executable`` and its torch, found without importing it.
 
@@ -115,6 +122,10 @@ def ask_interpreter(executable: str) -> tuple[Interpreter, Path | None]:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
         ) from error
+    if root := _ROOTS.get(str(path)):
+        from abiscan.inputs.unpacked_python import describe
+
+        path = Path(describe(root, executable).code)
     return Interpreter(tag=tag, executable=path, full_version=version), Path(origin).parent if origin else None
 
 
@@ -146,6 +157,11 @@ def _ask_once(executable: str) -> _Answer:
         if observed_fs.still_stands(seen):
             observed_fs.add_observations(seen)
             return answer
+    if name in _ROOTS:
+        from abiscan.inputs.unpacked_python import describe  # few runs look at an image
+
+        described = describe(_ROOTS[name], name)
+        return described.version, [described.suffix], described.torch, list(described.folders)
     with observed_fs.record_observations() as record:
         version, suffixes, origin, folders = json.loads(programs.ask_python(executable, _QUERY))
         observed_fs.observe_python(executable if _has_folder(executable) else _find_executable(executable), folders)

@@ -71,9 +71,7 @@ def target_system(text: str) -> LinuxSystem:
     if observed_fs.is_dir(text):
         return _read_root(text)
     if text.startswith(_MUSL):
-        raise InputError(
-            text, "has musl instead of glibc: there is no torch for it, and nothing loads", "name one with glibc"
-        )
+        raise _of_musl(text)
     match = _MANYLINUX.fullmatch(text)
     if match and _OLDEST <= (minor := int(match[1] or _OLDEST)) <= _NEWEST:
         newest = {**newest_of_manylinux((2, minor)), "GLIBC": f"2.{minor}"}
@@ -85,6 +83,11 @@ def target_system(text: str) -> LinuxSystem:
     names = ", ".join(systems)
     problem = "is neither a system that abiscan knows nor a folder"
     raise InputError(text or '""', problem, similar or f"pass one of {names}, manylinux_2_28, or the root of an image")
+
+
+def _of_musl(text: str) -> InputError:
+    problem = "has musl instead of glibc: there is no torch for it, and nothing loads"
+    return InputError(text, problem, "name one with glibc")
 
 
 @functools.cache
@@ -114,6 +117,8 @@ def _read_root(root: str) -> LinuxSystem:
                     match = _NUMBERED.fullmatch(version)
                     if match and version_of(match[2]) > version_of(newest.get(match[1], "0")):
                         newest[match[1]] = match[2]
+    if any(name.startswith("ld-musl-") for name in observed_fs.list_names(posixpath.join(root, "lib"))):
+        raise _of_musl(root)
     if "GLIBC" not in newest:
         raise InputError(root, "has no libc.so.6 of glibc in lib, lib64 or usr", "pass the root folder of an image")
     return LinuxSystem(name=root, folder=place, newest=newest)

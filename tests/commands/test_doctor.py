@@ -12,7 +12,7 @@ import pytest
 
 from abiscan.inputs.isolation import landlock_version
 from tests.commands.processes import Finished, run
-from tests.elf_builder import uses
+from tests.elf_builder import Elf, uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_package
 from tests.index_server import serving
 
@@ -86,3 +86,30 @@ def test_an_index_that_cannot_be_reached_is_not_one_without_versions(environment
     assert done.code == 1
     assert "did not look for versions that work, since an index cannot be read: http://127.0.0.1" in done.out
     assert "found nothing" not in done.out
+
+
+@pytest.mark.parametrize("system", ["glibc", "musl"])
+def test_nothing_of_an_image_is_started(tmp_path: Path, system: str) -> None:
+    root = tmp_path / "image"
+    local = root / "usr" / "local"
+    site = local / "lib" / "python3.11" / "site-packages"
+    torch_package(site)
+    (site / "torch" / "__init__.py").touch()
+    (site.parent / "os.py").touch()
+    install(site, "torch", {}, version="9.9.0+cpu", requires="")
+    install(site, "bad", {"bad/_C.so": extension(undefined=GONE)}, requires="")
+    (local / "bin").mkdir()
+    python = local / "bin" / "python3.11"
+    python.write_bytes(Path(sys.executable).resolve().read_bytes())  # which nobody can start: it has no such right
+    (local / "bin" / "python3").symlink_to("/usr/local/bin/python3.11")
+    versions = {"glibc": ("libc.so.6", ("GLIBC_2.31",)), "musl": ("ld-musl-x86_64.so.1", ())}
+    name, defined = versions[system]
+    Elf(soname=name, version_definitions=defined).write(root / "lib" / name)
+    done = run("doctor", "--root", str(root), env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    if system == "musl":
+        assert (done.code, "has musl instead of glibc" in done.err) == (2, True)
+        return
+    assert done.code == 1
+    assert "bad" in done.out
+    assert "_ZN2at4goneEv" in done.out
+    assert "(--root), torch 9.9.0+cpu" in done.out
