@@ -72,8 +72,7 @@ class _Commands(click.Group):
             from abiscan.inputs.isolation import Confinement
             from abiscan.inputs.packages import is_address
 
-            # ``matrix --versions`` reads wheels from an index, and so does a lock; a target may be a wheel on a server. All
-            # other targets are here.
+            # ``matrix --versions`` reads wheels from an index, as do locks, and a target may be a wheel on a server.
             online = command in self.READING_ONLINE or any(
                 word.startswith("--versions") or is_lock_name(word) or is_address(word) for word in ctx.args
             )
