@@ -16,6 +16,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
 html_title = f"abiscan {release}"
 html_show_sphinx = False
 html_copy_source = False

@@ -55,6 +55,7 @@ RUN: Final = [page for page in PAGES if fences(page, "console")]
 
 
 INSTALLS: Final = "installs from the package index"
+RELEASED: Final = "reads released wheels of flash-attn"
 OUTSIDE: Final = "a program that is not part of abiscan"
 NOT_RUN: Final = {
     "docs/commands/ops.md: abiscan ops --live": "imports torch; tests/oracle/test_live.py does",
@@ -70,6 +71,9 @@ NOT_RUN: Final = {
     "docs/install.md: make": INSTALLS,
     "docs/install.md: python3 -m venv": INSTALLS,
     "docs/install.md: _ABISCAN_COMPLETE=fish_source": OUTSIDE,
+    "docs/undefined-symbol.md: abiscan fit flash-attn": RELEASED,
+    "docs/undefined-symbol.md: abiscan matrix flash_attn": RELEASED,
+    "docs/which-wheel.md: abiscan fit flash-attn --torch 2.8.0 --find-links https": RELEASED,
 }
 """The lines of shells that are not run, by page and beginning, and why."""
 

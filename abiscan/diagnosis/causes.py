@@ -108,8 +108,7 @@ _NO_PROCEDURE: Final = (
 
 def _of_windows(*messages: str) -> tuple[str, ...]:
     """Return what Python says of a library that Windows does not load, with the text of the system."""
-    places = ("DLL load failed while importing {module}", "DLL load failed")
-    return tuple(f"{place}: {message}" for message in messages for place in places)
+    return tuple(f"DLL load failed{{where}}: {message}" for message in messages)
 
 
 CAUSES: Final = (
