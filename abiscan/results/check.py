@@ -164,6 +164,22 @@ class Report(Document, frozen=True, kw_only=True):
 
         return render_markdown(self)
 
+    def to_frame(self) -> Any:
+        """Return a ``pandas.DataFrame`` with a row for each answer.
+
+        :raises ImportError: pandas is not installed
+        """
+        import pandas as pd
+
+        fields = ("name", "torch", "machine", "verdict", "error", "cause", "fix")
+        rows = [{field: getattr(entry, field) for field in fields} for entry in self.answers]
+        return pd.DataFrame(rows, columns=fields)
+
+    def _repr_html_(self) -> str:
+        from abiscan.report.notebook import report_table
+
+        return report_table(self)
+
     @property
     def alone(self) -> tuple[Result, ...]:
         """The results of files that belong to none of the packages."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
@@ -208,6 +208,27 @@ class Matrix(Document, frozen=True, kw_only=True):
     def package(self, target: str) -> PackageRow | None:
         """Return the row of the package that a target is; None if it is none."""
         return next((package for package in self.packages if package.target == target), None)
+
+    @property
+    def whole_rows(self) -> tuple[Row | PackageRow, ...]:
+        """The packages, and the files that belong to none."""
+        return (*self.packages, *(row for row in self.rows if self.package(row.target) is None))
+
+    def to_frame(self) -> Any:
+        """Return a ``pandas.DataFrame``: the verdicts by the names of rows and builds of torch; None without a build.
+
+        :raises ImportError: pandas is not installed
+        """
+        import pandas as pd
+
+        rows = self.whole_rows
+        verdicts = [{name: result.verdict.value for name, result in row.results.items()} for row in rows]
+        return pd.DataFrame(verdicts, index=[name_of_row(row) for row in rows], columns=list(self.releases))
+
+    def _repr_html_(self) -> str:
+        from abiscan.report.notebook import matrix_table
+
+        return matrix_table(self)
 
     def __repr__(self) -> str:
         targets = len({row.target for row in self.rows})

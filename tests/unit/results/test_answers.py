@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
+
+import pytest
 
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
@@ -59,6 +63,27 @@ def test_a_report_has_its_answers_and_documents() -> None:
     assert json.loads(Report(results=(ALONE,)).to_sarif())["version"] == "2.1.0"
     assert report.to_junit().startswith("<?xml")
     assert report.to_markdown().startswith("| target | torch | verdict |")
+
+
+def test_a_report_is_a_table_in_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = failure(target="<b>", path="_D.so", findings=(finding(),))
+    report = Report(results=(OF_PACKAGE, hostile), packages=(PACKAGE,))
+    page = report._repr_html_()
+    assert "<tr><td>pkg 1.0</td><td>torch 2.9.1+cpu</td><td>import fails</td><td>ImportError: no</td>" in page
+    assert "<td>&lt;b&gt;: _D.so</td>" in page
+    pandas = types.ModuleType("pandas")
+    # Only how it is called: a frame of one row per dictionary, with these columns.
+    pandas.DataFrame = lambda rows, columns: [[row[name] for name in columns] for row in rows]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    assert report.to_frame()[0] == [
+        "pkg 1.0",
+        "torch 2.9.1+cpu",
+        None,
+        "import-fails",
+        "ImportError: no",
+        "why",
+        "mend it",
+    ]
 
 
 def test_effects_are_ordered_by_what_they_do() -> None:
