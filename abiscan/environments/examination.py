@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
@@ -11,7 +11,8 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.cache.result_cache import answer
-from abiscan.environments.judgement import Fitness, Judgement, judge_package
+from abiscan.environments.glance import Glance
+from abiscan.environments.judgement import Fitness, Judgement, is_python_alone, judge_package
 from abiscan.environments.model import (
     Unmet,
     WholeEnvironment,
@@ -23,12 +24,17 @@ from abiscan.environments.model import (
 from abiscan.errors import InputError
 from abiscan.inputs import branches, observed_fs
 from abiscan.inputs.isolation import turn_of
+from abiscan.inputs.package_files import of_distribution
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.system import count_processors
+from abiscan.inputs.version import number_of
+from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised
-from abiscan.results.package import ImportFailure
+from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
+from abiscan.torches.torch import InstalledTorch
 from abiscan.verdict.hardware import cpu_question
+from abiscan.verdict.package_reading import is_apart, surroundings_of
 
 if TYPE_CHECKING:
     from abiscan.inputs.files import Files
@@ -56,6 +62,7 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     :ivar problem: why it could not be checked
     :ivar unmet: the requirements that are not met
     :ivar cause: the distribution that it fails for, which fails itself; None if nothing or itself
+    :ivar is_settled: whether a look at its code was enough
     """
 
     distribution: Distribution
@@ -63,6 +70,7 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     problem: str | None = None
     unmet: tuple[Unmet, ...] = ()
     cause: str | None = None
+    is_settled: bool = False
 
     @property
     def name(self) -> str:
@@ -128,8 +136,10 @@ def examine(
     :param distributions: those of ``list_users``, or some of them
     :param judge: judges one that is not installed
     """
-    judge = judge or functools.partial(_judge, environment, session=session)
-    rows = {row.name: row for row in _judge_all(environment, distributions, {}, session, judge)}
+    judge_one = judge or functools.partial(_judge, environment, session=session)
+    look = None if judge else _Look(environment, distributions, session)
+    first = [item for item in distributions if look is None or not look.may_settle(item)]
+    rows = {row.name: row for row in _judge_all(environment, first, {}, session, judge_one)}
     # What imports a package that fails, fails with it: the reading of a package does not follow others, unless they
     # have libraries for torch. So those that require what fails are looked at again, until nothing more fails.
     errors: dict[str, Raised] = {}
@@ -137,15 +147,72 @@ def examine(
         failing = [row for row in rows.values() if row.raises is not None and not row.modules & errors.keys()]
         for row in failing:
             errors |= dict.fromkeys(row.modules, row.raises) if row.raises else {}
-        names = {row.name for row in failing}
-        again = [
-            row.distribution
-            for row in rows.values()
-            if row.fitness is not Fitness.FAILS and names & _list_required(environment, row.distribution)
-        ]
-        if not again:
-            return list(_with_doubts(list(_with_causes(list(rows.values()), environment)), environment))
-        rows |= {row.name: row for row in _judge_all(environment, again, errors, session, judge)}
+        broken, waiting = {row.name for row in failing}, []
+        for item in distributions:
+            name = canonicalize_name(item.name)
+            known = rows.get(name)
+            if known is not None and (known.fitness is Fitness.FAILS or not broken):
+                continue
+            if look is not None and look.settles(item, errors):
+                rows[name] = look.make_row(item)
+            elif known is None or known.is_settled or broken & _list_required(environment, item):
+                waiting.append(item)
+        rows |= {row.name: row for row in _judge_all(environment, waiting, errors, session, judge_one)}
+        if not waiting:
+            in_order = (rows.get(canonicalize_name(item.name)) for item in distributions)
+            with_causes = list(_with_causes(list(filter(None, in_order)), environment))
+            return list(_with_doubts(with_causes, environment))
+
+
+class _Look:
+    """The distributions whose imports a look at their code may settle: see ``glance``."""
+
+    def __init__(self, environment: WholeEnvironment, distributions: Sequence[Distribution], session: Session) -> None:
+        self._environment = environment
+        self._torch = environment.choice.open(session.files(), session)
+        self._modules = {item: _modules_for_users(item) for item in distributions if is_python_alone(item)}
+        torch = environment.find("torch")
+        surroundings = surroundings_of(self._torch, of_distribution(torch)) if torch is not None else Surroundings()
+        names = self._torch.python_names(self._torch.release) if isinstance(self._torch, InstalledTorch) else None
+        users = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
+        self._glance = Glance(surroundings, names, users) if surroundings.is_final else None
+
+    def may_settle(self, distribution: Distribution) -> bool:
+        """Whether a distribution is Python code alone, installed as an installer does, with all that it requires."""
+        if self._glance is None or distribution.source is not None or not self._modules.get(distribution):
+            return False
+        required = map(self._environment.find, _list_required(self._environment, distribution))
+        return not any(map(self._environment.unmet, (distribution, *filter(None, required))))
+
+    def settles(self, distribution: Distribution, failing: Collection[str]) -> bool:
+        """Whether its import certainly works, although these modules cannot be imported."""
+        return (
+            self._glance is not None
+            and self.may_settle(distribution)
+            and self._glance.settles(self._modules[distribution], failing)
+        )
+
+    def make_row(self, distribution: Distribution) -> ExaminedDistribution:
+        """Return the row of a distribution that works."""
+        package = PackageResult(
+            target=str(distribution),
+            name=distribution.name,
+            version=distribution.version,
+            torch=number_of(self._torch.build) if self._torch.build else None,
+            torch_build=self._torch.build,
+            module=self._modules[distribution][0],
+            verdict=PackageVerdict.WORKS,
+            is_python=True,
+        )
+        judgement = Judgement(results=(), package=package)
+        return ExaminedDistribution(distribution=distribution, judgement=judgement, is_settled=True)
+
+
+def _modules_for_users(distribution: Distribution) -> tuple[str, ...]:
+    """Return the modules that users import a distribution by, the one that goes by its name first."""
+    names = [name for name in modules_of(distribution) if not is_apart(name)]
+    own = canonicalize_name(distribution.name).replace("-", "_")
+    return tuple(sorted(names, key=lambda name: name != own))
 
 
 def _judge_all(
@@ -253,8 +320,13 @@ def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
             if broken is not None and module not in failing:
                 lazy[module] = item.name, broken
     for row in rows:
-        taken = row.fitness is Fitness.WORKS and next(
-            (module for module in lazy if module not in row.modules and imports_at_once(row.distribution, module)), None
+        taken = (
+            row.fitness is Fitness.WORKS
+            and not row.is_settled
+            and next(
+                (module for module in lazy if module not in row.modules and imports_at_once(row.distribution, module)),
+                None,
+            )
         )
         if not taken:
             yield row

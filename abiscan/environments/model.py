@@ -110,9 +110,17 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
         full = (asked.full_version or "").partition(" ")[0]
         return {"python_version": asked.tag.version, **({"python_full_version": full} if full else {})}
 
-    def requirements(self, distribution: Distribution) -> Iterator[Requirement]:
-        """Yield what a distribution requires here, without extras."""
-        yield from filter(None, (parse_applying(line, self._markers) for line in distribution.requires))
+    @functools.cached_property
+    def _requirements(self) -> dict[Distribution, tuple[Requirement, ...]]:
+        """What ``requirements`` has answered: to parse them takes longer than anything else about metadata."""
+        return {}
+
+    def requirements(self, distribution: Distribution) -> tuple[Requirement, ...]:
+        """Return what a distribution requires here, without extras."""
+        if distribution not in self._requirements:
+            parsed = (parse_applying(line, self._markers) for line in distribution.requires)
+            self._requirements[distribution] = tuple(filter(None, parsed))
+        return self._requirements[distribution]
 
     def unmet(self, distribution: Distribution) -> tuple[Unmet, ...]:
         """Return the requirements of a distribution that are not met: what ``pip check`` complains of."""

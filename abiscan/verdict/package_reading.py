@@ -167,7 +167,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
 
         Nobody may ever have imported one that has no libraries without what it needs beside torch.
         """
-        if _is_apart(outcome.module):
+        if is_apart(outcome.module):
             return False
         if outcome in self.reading.further:
             return not isinstance(outcome.raised, Raised) or fails_for_torch(outcome)
@@ -411,12 +411,12 @@ def further_modules(modules: Sequence[str], sources: PackageSources, system: Pyt
     files = SourceFiles(sources, system)
     known = {*modules, *(name.rpartition(".")[0] for name in modules)}
     others = [name for name in files.installed_modules() if name not in known]
-    parts = (part for name in others for part in ([name] if _is_apart(name) else _parts_of(name, files)))
+    parts = (part for name in others for part in ([name] if is_apart(name) else _parts_of(name, files)))
     # Those that count first: there is a limit to what is read.
-    return tuple(sorted((part for part in parts if part not in known), key=_is_apart))
+    return tuple(sorted((part for part in parts if part not in known), key=is_apart))
 
 
-def _is_apart(module: str) -> bool:
+def is_apart(module: str) -> bool:
     """Whether a module is not for users, by its name."""
     return any(_NOT_FOR_USERS.match(part) for part in module.split("."))
 

@@ -1,0 +1,410 @@
+"""A look at the imports of Python code, shared by all distributions of an environment: does any of them need following?
+
+Most distributions that use torch are Python code alone, installed with what they require. The import of such a one
+works if each name that it takes is there, and if nothing on the way loads, registers or raises something. That shows in
+the texts of the modules, each of which is looked at once. Whatever leaves a doubt is for the reading of ``check``.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import posixpath
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from abiscan.inputs import observed_fs
+from abiscan.inputs.packages import Distribution
+from abiscan.python import standard
+from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.grammar import FAILURES, parse
+from abiscan.python.installed import Surroundings, is_in
+from abiscan.python.model import Answer
+from abiscan.python.nodes import walk
+from abiscan.python.scan import ImportLine, Outline
+from abiscan.python.torch_names import TorchNames, list_prefixes
+from abiscan.python.torch_uses import torch_uses
+from abiscan.regex import regex
+
+_WORDS: Final = regex(
+    rb"load_library|CDLL|cdll|dlopen|PyDLL|load_dynamic|LibraryLoader|FileLoader"
+    rb"|spec_from_file_location|custom_op|triton_op|Library\(|impl_abstract|register_fake|register_kernel"
+    rb"|register_autograd|\.define\(|\.impl\(|\.ops\.|sys\.exit|_exit|cpp_extension"
+)
+"""What loads, registers, compiles or ends, and is no import."""
+_RAISING: Final = regex(rb"\n[ \t]*(?:raise|assert)\b")
+_ACTING: Final = frozenset({
+    "load_library", "CDLL", "cdll", "dlopen", "PyDLL", "pydll", "load_dynamic", "LibraryLoader", "ExtensionFileLoader",
+    "SourceFileLoader", "spec_from_file_location", "custom_op", "triton_op", "Library", "impl_abstract",
+    "register_fake", "register_kernel", "register_autograd", "define", "impl", "ops", "exit", "_exit", "cpp_extension",
+})  # fmt: skip
+"""The same as names."""
+_OF_AUTHORS: Final = frozenset(
+    {"AssertionError", "AttributeError", "IndexError", "KeyError", "TypeError", "ValueError"}
+)
+"""What code raises where its authors have made a mistake."""
+_OF_MACHINE: Final = frozenset({"torch", "sys", "os", "platform", "version", "Version", "parse", "importlib"})
+_MAIN: Final = ("__name__", "TYPE_CHECKING")
+"""What the condition of a block has that no import runs."""
+_FOR_CHECKERS: Final = regex(rb"\n([ \t]*)if (?:\w+\.)?TYPE_CHECKING\b[^\n]*(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))*")
+_MAKES_NAMES: Final = regex(rb"__getattr__|globals\(\)|sys\.modules|\.attach")
+_NAME: Final = regex(rb"\w+")
+_ASSIGNED: Final = regex(rb"\n([A-Za-z]\w*)[ \t]*(?::[^=\n]+)?=[^=]")
+_STARS: Final = 5
+"""Through how many modules a name is followed that one takes from another with a star."""
+
+
+class BodyEffect(enum.Enum):
+    """What the body of a module may do, beside defining things and importing others."""
+
+    NONE = enum.auto()
+    RAISES = enum.auto()
+    ACTS = enum.auto()
+    """It loads or registers something, or uses a name that torch lacks."""
+
+
+class _Doubt(Exception):  # noqa: N818 - it ends a look, it is no error
+    """Whether an import works cannot be told by a look."""
+
+
+class _Module(Struct, frozen=True):
+    """The source of a module.
+
+    :ivar package: the one that its relative imports start from
+    :ivar imports: those outside of functions, without those for type checkers
+    """
+
+    name: str
+    package: str
+    outline: Outline
+    imports: tuple[ImportLine, ...]
+
+    @property
+    def text(self) -> bytes:
+        """The bytes of its file."""
+        return self.outline.data
+
+
+class Glance:
+    """What a look tells of the imports in an environment.
+
+    :param users: the distributions whose code uses torch, and is looked at, by their top-level modules
+    :param names: what is known of the names of torch
+    """
+
+    def __init__(self, surroundings: Surroundings, names: TorchNames | None, users: Mapping[str, Distribution]) -> None:
+        self._surroundings = surroundings
+        self._names = names
+        self._users = users
+        self._modules: dict[str, _Module | None] = {}
+        self._effects: dict[str, BodyEffect] = {}
+        self._definitions: dict[str, dict[bytes, list[str]]] = {}
+
+    def settles(self, modules: Sequence[str], failing: Collection[str]) -> bool:
+        """Whether the import of some modules certainly works.
+
+        :param failing: the modules whose import fails
+        """
+        walk = _Walk(self, failing)
+        try:
+            for module in modules:
+                if self.source_of(module) is None:  # a folder shared with others, or none of the files that are listed
+                    return False
+                walk.enter(module)
+            walk.finish()
+        except (_Doubt, RecursionError):
+            return False
+        return True
+
+    def is_user(self, top: str) -> bool:
+        """Whether a top-level module is looked into: it is Python code alone; what has libraries is checked itself."""
+        user = self._users.get(top)
+        return user is not None and not user.objects and not user.images
+
+    def is_standard(self, top: str) -> bool:
+        """Whether Python itself brings a top-level module."""
+        return standard.has_module(top, self._surroundings.python) is True
+
+    def source_of(self, module: str) -> _Module | None:
+        """Return the source of a module; None if it has none."""
+        if module not in self._modules:
+            path = self._surroundings.source(module)
+            self._modules[module] = None if path is None else _read_module(module, path)
+        return self._modules[module]
+
+    def is_there(self, module: str) -> bool | Answer:
+        """Whether a module is installed, with or without a source."""
+        top, *below = module.split(".")
+        if not below:
+            return self.is_standard(top) or self._surroundings.installed(top)
+        around = self._surroundings.source(module.rpartition(".")[0])
+        if around is None or around.name != "__init__.py":
+            return False
+        return is_in(around.parent, below[-1], self._surroundings.python)
+
+    def effect(self, module: _Module) -> BodyEffect:
+        """Return what the body of a module may do."""
+        if module.name not in self._effects:
+            acts = _names_any(module.outline, _ACTING) if _WORDS.search(module.text) else False
+            self._effects[module.name] = (
+                BodyEffect.ACTS if acts or self._lacks_names(module) else _find_raised(module.outline)
+            )
+        return self._effects[module.name]
+
+    def _lacks_names(self, module: _Module) -> bool:
+        """Whether a module uses, as it is imported, a name or a parameter that torch lacks."""
+        names, outline = self._names, module.outline
+        uses = torch_uses(module.text)
+        if not uses:
+            return False
+        if names is None:
+            return True
+        imported = {full for line in module.imports for full in (line.module, *_list_taken(line))}
+        lacking = {use: names.first_lacking(use) or use for use in names.lacking(uses)}
+        lacking |= {
+            use: around
+            for use, around in names.in_unloaded(uses).items()
+            if not any(_is_in(item, around) for item in imported)
+        }
+        parts = {part.rpartition(".")[2] for part in lacking.values()}
+        if not imported.isdisjoint(lacking) or _names_any(outline, parts):
+            return True
+        return any(
+            names.refuses(use, keywords)
+            for written, keywords in outline.keyword_calls
+            for use in uses
+            if use.rpartition(".")[2] == written.rpartition(b".")[2].decode()
+        )
+
+    def breaks(self, module: str) -> bool:
+        """Whether a module of torch needs a package that is not there: what ``import torch`` imports does not."""
+        return (self._names is None or self._names.is_unloaded(module)) and self._surroundings.broken_import(
+            module
+        ) is not None
+
+    def list_definitions(self, package: str) -> Mapping[bytes, list[str]]:
+        """Return the modules below a package, by the names of the functions and classes in them: a package that makes
+        its names when they are asked for takes them from there.
+        """
+        if package not in self._definitions:
+            modules: dict[bytes, list[str]] = {}
+            path = self._surroundings.source(package)
+            folder = path.parent if path is not None else None
+            entries = observed_fs.list_sources(folder) if folder is not None else ()
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    inside = posixpath.relpath(entry.path, folder).removesuffix(".py").replace("/", ".")
+                    module = f"{package}.{inside}".removesuffix(".__init__")
+                    for name in _list_defined(Path(entry.path).read_bytes()):
+                        modules.setdefault(name, []).append(module)
+            if folder is not None:
+                observed_fs.observe_sources(folder)
+            self._definitions[package] = modules
+        return self._definitions[package]
+
+
+class _Walk:
+    """One import: the modules that it has come to."""
+
+    def __init__(self, glance: Glance, failing: Collection[str]) -> None:
+        self._glance = glance
+        self._failing = frozenset(failing)
+        self._seen: dict[str, bool] = {}
+        """What it has come to, and whether only perhaps."""
+        self._waiting: list[tuple[str, bool]] = []
+
+    def finish(self) -> None:
+        """Look at everything that it has come to.
+
+        :raises _Doubt: the import may fail
+        """
+        while self._waiting:
+            name, perhaps = self._waiting.pop()
+            if not self._look_at(name, perhaps=perhaps) and not perhaps:
+                raise _Doubt(name)
+
+    def enter(self, module: str, *, perhaps: bool = False) -> None:
+        """Look at a module, after the packages that it is in, and at what it imports.
+
+        :param perhaps: whether it is imported under a condition, or with a handler for the case that it is not there
+        :raises _Doubt: its import may fail
+        """
+        for name in list_prefixes(module):
+            if self._seen.get(name, True) <= perhaps and name in self._seen:
+                continue
+            self._seen[name] = perhaps  # before it is looked at: modules import each other
+            if name in self._failing:
+                raise _Doubt(name)
+            top = name.partition(".")[0]
+            if top == "torch":
+                is_doubtful = self._glance.breaks(name)
+            elif self._glance.is_user(top):
+                self._waiting.append((name, perhaps))
+                continue
+            else:
+                is_doubtful = name == top and self._glance.is_there(top) is not True
+            if is_doubtful and not perhaps:
+                raise _Doubt(name)
+
+    def _look_at(self, name: str, *, perhaps: bool) -> bool:
+        """Look at a module and what it imports; return whether it is there and raises nothing."""
+        source = self._glance.source_of(name)
+        if source is None:
+            return self._glance.is_there(name) is True
+        effect = self._glance.effect(source)
+        if effect is BodyEffect.ACTS:
+            raise _Doubt(name)
+        for line in source.imports:
+            self._follow(line, source, perhaps=perhaps or line.nested)
+        return effect is BodyEffect.NONE
+
+    def _follow(self, line: ImportLine, source: _Module, *, perhaps: bool) -> None:
+        base = absolute_name(source.package, line.module)
+        if not base:
+            raise _Doubt(line.module)
+        self.enter(base, perhaps=perhaps)
+        top = base.partition(".")[0]
+        if top == "torch" or self._glance.is_standard(top):  # which names torch has is asked where they are used
+            return
+        for name in line.names:
+            if name != "*":
+                self._take(base, name, perhaps=perhaps, asking=source.name)
+
+    def _take(self, base: str, name: str, *, perhaps: bool, asking: str) -> None:
+        """Look at a name that is taken from a module: it is there, or a module of its own."""
+        submodule = f"{base}.{name}"
+        source = self._glance.source_of(base)
+        if source is None:
+            return  # compiled, or a folder
+        bound = source.name != asking and _has_word(source.text, name)
+        if self._glance.is_there(submodule) is True:
+            self.enter(submodule, perhaps=perhaps)
+        elif not bound and not self._is_made(source, name, _STARS) and not perhaps:
+            raise _Doubt(submodule)
+
+    def _is_made(self, source: _Module, name: str, depth: int) -> bool:
+        """Whether a module has a name that is no word of its text: it takes it with a star, or makes it when asked."""
+        for line in source.imports if depth else ():
+            if "*" in line.names:
+                other = self._glance.source_of(absolute_name(source.package, line.module))
+                if other is not None and (_has_word(other.text, name) or self._is_made(other, name, depth - 1)):
+                    return True
+        if not _MAKES_NAMES.search(source.text):
+            return False
+        makers = self._glance.list_definitions(source.name).get(name.encode(), ())
+        # Which of them it is does not matter as long as nothing fails that one of them imports.
+        for module in makers if self._failing else ():
+            self.enter(module)
+        return bool(makers)
+
+
+def _read_module(name: str, path: Path) -> _Module:
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    outline = Outline(observed_fs.read_file(path))
+    blocks = [
+        range(outline.data.count(b"\n", 0, match.start()) + 1, outline.data.count(b"\n", 0, match.end()) + 1)
+        for match in (_FOR_CHECKERS.finditer(outline.data) if b"TYPE_CHECKING" in outline.data else ())
+    ]
+    # What looks like an import in a text, such as a template, has other words than names.
+    lines = (line for line in outline.imports if all(map(str.isidentifier, filter("*".__ne__, line.names))))
+    imports = (line for line in lines if not any(line.line in block for block in blocks))
+    return _Module(name, package, outline, tuple(imports))
+
+
+def _list_defined(text: bytes) -> Iterator[bytes]:
+    """Yield the names of functions and classes, and what is assigned, at the left margin."""
+    # To split at a text is many times as fast as a pattern.
+    for word in (b"\nclass ", b"\ndef "):
+        for part in text.split(word)[1:]:
+            match = _NAME.match(part)
+            if match is not None:
+                yield match[0]
+    yield from _ASSIGNED.findall(text)
+
+
+def _list_taken(line: ImportLine) -> Iterator[str]:
+    return (f"{line.module}.{name}" for name in line.names)
+
+
+def _is_in(name: str, package: str) -> bool:
+    return f"{name}.".startswith(f"{package}.")
+
+
+def _find_raised(outline: Outline) -> BodyEffect:
+    # Most of it is in functions, which takes no parsing to see.
+    raises = any(outline.outside_functions(match.end()) for match in _RAISING.finditer(outline.data))
+    return BodyEffect.RAISES if raises and any(map(_may_raise, _list_run(_parsed(outline)))) else BodyEffect.NONE
+
+
+def _may_raise(node: ast.AST) -> bool:
+    """Whether a statement raises for what is installed, or for the machine, and not for a mistake of its authors."""
+    if isinstance(node, ast.Assert):
+        return any(isinstance(item, ast.Name) and item.id in _OF_MACHINE for item in walk(node))
+    if not isinstance(node, ast.Raise):
+        return False
+    raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    return not (isinstance(raised, ast.Name) and raised.id in _OF_AUTHORS)
+
+
+def _names_any(outline: Outline, names: Collection[str]) -> bool:
+    """Whether code outside of functions has one of some names, or that of a function that has."""
+    if not names:
+        return False
+    tree = _parsed(outline)
+    functions = (
+        node
+        for statement in tree
+        for node in walk(statement)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    callers = {function.name for function in functions if any(_is_named(node, names) for node in walk(function))}
+    return any(_is_named(node, {*names, *callers}) for node in _list_run(tree))
+
+
+def _parsed(outline: Outline) -> list[ast.stmt]:
+    """Return the statements of a module.
+
+    :raises _Doubt: it cannot be parsed
+    """
+    try:
+        return parse(outline.data).body
+    except FAILURES as error:
+        raise _Doubt from error
+
+
+def _list_run(body: Sequence[ast.AST], *, handled: bool = False) -> Iterator[ast.AST]:
+    """Yield the nodes outside of functions, without what is raised where somebody handles it."""
+    for node in body:
+        if isinstance(node, ast.Raise) and handled:
+            continue
+        if isinstance(node, ast.If) and any(word in ast.dump(node.test) for word in _MAIN):
+            yield from _list_run(node.orelse, handled=handled)
+            continue
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _list_run([*node.decorator_list, *node.args.defaults])
+        elif not isinstance(node, ast.Lambda):
+            # What is raised in a handler says again that something is not there, which is looked for anyway.
+            inside = handled or isinstance(node, ast.Try | ast.ExceptHandler)
+            yield from _list_run(list(ast.iter_child_nodes(node)), handled=inside)
+
+
+def _is_named(node: ast.AST, names: Collection[str]) -> bool:
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+    return name is not None and name in names
+
+
+def _has_word(text: bytes, name: str) -> bool:
+    """Whether a name is a word of a text."""
+    word = name.encode()
+    start = text.find(word)
+    while start >= 0:
+        end = start + len(word)
+        around = text[start - 1 : start] + text[end : end + 1]
+        if not any(chr(one).isalnum() or one == ord("_") for one in around):
+            return True
+        start = text.find(word, end)
+    return False
