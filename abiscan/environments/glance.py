@@ -108,7 +108,7 @@ class Glance:
 
         :param failing: the modules whose import fails
         """
-        walk = _Walk(self, failing)
+        walk = _Walk(self, failing, {module.partition(".")[0] for module in modules})
         try:
             for module in modules:
                 if self.source_of(module) is None:  # a folder shared with others, or none of the files that are listed
@@ -207,10 +207,14 @@ class Glance:
 
 
 class _Walk:
-    """One import: the modules that it has come to."""
+    """One import: the modules that it has come to.
 
-    def __init__(self, glance: Glance, failing: Collection[str]) -> None:
+    :param own: the top-level modules of the distribution
+    """
+
+    def __init__(self, glance: Glance, failing: Collection[str], own: Collection[str]) -> None:
         self._glance = glance
+        self._own = own
         self._failing = frozenset(failing)
         self._seen: dict[str, bool] = {}
         """What it has come to, and whether only perhaps."""
@@ -254,7 +258,8 @@ class _Walk:
         source = self._glance.source_of(name)
         if source is None:
             return self._glance.is_there(name) is True
-        effect = self._glance.effect(source)
+        # What other packages do is no more known to the reading: each of them is examined itself.
+        effect = self._glance.effect(source) if name.partition(".")[0] in self._own else BodyEffect.NONE
         if effect is BodyEffect.ACTS:
             raise _Doubt(name)
         for line in source.imports:
