@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from abiscan.environments.model import WholeEnvironment
@@ -11,6 +13,8 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs import observed_fs, packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.packages import Distribution
+from abiscan.python.installed import is_in
+from abiscan.python.model import Answer
 from abiscan.regex import regex
 from abiscan.torches.torch import InstalledTorch, Torch
 from abiscan.verdict.numpy_abi import find_numpy_error
@@ -20,6 +24,19 @@ _CODE: Final = regex(r"\.(?:py|so|pyd)$")
 _OPENMP: Final = regex(r"lib(?P<kind>iomp5|omp)(?:-[0-9a-f]+)?\.so")
 """The runtimes of Intel and LLVM, which are one, and end a process that has two of it: ``OMP: Error #15``."""
 _LEFT_BY_PIP: Final = "~"
+_LOADS_TORCH: Final = regex(rb"(?m)^import[ \t][^\n]*\btorch\b")
+_OF_TORCH: Final = frozenset({
+    "torch", "torchgen", "functorch", "numpy", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock",
+    "fsspec", "typing_extensions", "setuptools", "triton",
+})  # fmt: skip
+"""The modules of torch, and of what it requires."""
+_AT_START: Final = frozenset({
+    "__future__", "_collections_abc", "abc", "codecs", "encodings", "genericpath", "io", "ntpath", "os", "posixpath",
+    "site", "stat", "runpy", "importlib", "_sitebuiltins", "zipimport", "this", "antigravity", "idlelib", "turtledemo",
+    "lib2to3", "tkinter", "test",
+})  # fmt: skip
+"""What Python has imported before it looks there, and what hardly anything imports."""
+_NAMES_OF_CONDA: Final = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch"}
 
 
 def examine_process(environment: WholeEnvironment, torch: Torch, files_read: Files) -> Iterator[Finding]:
@@ -38,6 +55,9 @@ def examine_process(environment: WholeEnvironment, torch: Torch, files_read: Fil
     yield from _list_shared({item: paths for item, paths in files.items() if item not in gone})
     yield from _list_damaged(environment)
     yield from _list_runtimes(environment)
+    yield from _list_shadows(environment)
+    yield from _list_path_files(environment)
+    yield from _list_of_conda(environment)
 
 
 def _list_numpy(environment: WholeEnvironment, torch: Torch, files: Files) -> Iterator[Finding]:
@@ -100,18 +120,106 @@ def _list_damaged(environment: WholeEnvironment) -> Iterator[Finding]:
 
 
 def _list_runtimes(environment: WholeEnvironment) -> Iterator[Finding]:
-    """Yield that several distributions bring an OpenMP runtime of which a process may have only one."""
+    """Yield that distributions bring OpenMP runtimes of which a process may have only one, or that get in each other's
+    way.
+    """
     brought: dict[str, str] = {}
-    for item in environment.distributions:
+    of_torch = environment.find("torch")
+    for item in (*filter(None, (of_torch,)), *environment.distributions):  # what others import is there first
         for path in item.objects:
             if _OPENMP.match(posixpath.basename(path)):
                 brought.setdefault(str(item), posixpath.basename(path))
+    evidence = tuple(Evidence(subject=library, object=name) for name, library in brought.items())
+    bringing = listed(f"{library} of {name}" for name, library in brought.items())
+    gnu = next((path for path in of_torch.objects if "libgomp" in path), None) if of_torch else None
     if len(brought) > 1:
-        bringing = listed(f"{library} of {name}" for name, library in brought.items())
+        first, second = map(_plain_name, list(brought.values())[:2])
         yield Finding(
             rule="openmp-runtimes",
             effect=Effect.NOTE,
             message=f"there are several OpenMP runtimes: {bringing}; a process that loads two ends with OMP: Error #15",
-            evidence=tuple(Evidence(subject=library, object=name) for name, library in brought.items()),
+            evidence=evidence,
+            says=f"OMP: Error #15: Initializing {second}, but found {first} already initialized.",
             fix="install packages that use the same one; with KMP_DUPLICATE_LIB_OK=TRUE, results may be wrong",
         )
+    elif brought and gnu is not None:
+        yield Finding(
+            rule="openmp-runtimes",
+            effect=Effect.NOTE,
+            message=f"torch uses {posixpath.basename(gnu)}, and there is {bringing}: in a process that loads both, each"
+            " has threads of its own, which may be slow",
+            evidence=evidence,
+            fix="no action needed unless it is slow; then set OMP_NUM_THREADS",
+        )
+
+
+def _plain_name(library: str) -> str:
+    """Return the name that an OpenMP runtime has for itself, without what auditwheel adds."""
+    match = _OPENMP.match(library)
+    return f"lib{match['kind']}.so" if match else library
+
+
+def _list_shadows(environment: WholeEnvironment) -> Iterator[Finding]:
+    """Yield what the current folder has in the place of modules that torch imports: ``python -m`` and ``python -c``
+    find it first, and so do scripts in it.
+    """
+    folder = observed_fs.current_folder()
+    if any(item.site == folder or item.source == folder for item in environment.distributions):
+        return
+    sites = [Path(site) for site in dict.fromkeys(item.site for item in environment.distributions)]
+    for name in observed_fs.list_names(folder):
+        path = posixpath.join(folder, name)
+        module = name.removesuffix(".py")
+        if not (name.endswith(".py") or observed_fs.is_file(posixpath.join(path, "__init__.py"))):
+            continue
+        # Python finds what is built in, and has imported what starts it, before it looks there.
+        if module in sys.stdlib_module_names and module not in {*sys.builtin_module_names, *_AT_START}:
+            shadowed = f"Python's own module {module}"
+        elif module in _OF_TORCH and any(is_in(site, module, Answer.UNKNOWN) for site in sites):
+            shadowed = f"the module {module}, which torch imports," if module != "torch" else "torch"
+        else:
+            continue
+        yield Finding(
+            rule="shadowed-module",
+            effect=Effect.NOTE,
+            message=f"{name} in the current folder shadows {shadowed} for python -m, python -c and scripts in this"
+            " folder",
+            evidence=(Evidence(subject=path),),
+            fix=f"rename {name}, or start Python in another folder",
+        )
+
+
+def _list_path_files(environment: WholeEnvironment) -> Iterator[Finding]:
+    """Yield the path files that import torch whenever Python starts (module ``site``: lines that begin with import)."""
+    for site in dict.fromkeys(item.site for item in environment.distributions):
+        for name in observed_fs.list_names(site):
+            path = posixpath.join(site, name)
+            if not name.endswith(".pth") or not observed_fs.is_file(path):
+                continue
+            if _LOADS_TORCH.search(observed_fs.read_file(path)):
+                yield Finding(
+                    rule="path-file",
+                    effect=Effect.NOTE,
+                    message=f"{name} imports torch whenever this Python starts, whatever it runs",
+                    evidence=(Evidence(subject=path),),
+                    fix=f"remove {path}, or uninstall what brings it",
+                )
+
+
+def _list_of_conda(environment: WholeEnvironment) -> Iterator[Finding]:
+    """Yield what conda has installed in one version, and pip in another over it: conda may replace it again."""
+    for site in dict.fromkeys(item.site for item in environment.distributions):
+        records = Path(site).parent.parent.parent / "conda-meta"
+        for name in observed_fs.list_names(records):
+            # NAME-VERSION-BUILD.json (conda's documentation, "Package naming conventions").
+            package, _, rest = name.removesuffix(".json").rpartition("-")[0].rpartition("-")
+            there = environment.find(_NAMES_OF_CONDA.get(package, package)) if package else None
+            if there is not None and name.endswith(".json") and there.version.partition("+")[0] != rest:
+                yield Finding(
+                    rule="mixed-installers",
+                    effect=Effect.NOTE,
+                    message=f"conda has installed {package} {rest}, and there is {there}: another installer has"
+                    " replaced it, and the next conda command may put files of both together",
+                    evidence=(Evidence(subject=str(records / name)),),
+                    fix=f"install {there.name} with one of them alone",
+                )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from abiscan.environments.model import WholeEnvironment
 from abiscan.environments.process import examine_process
+from abiscan.findings import Finding
 from abiscan.inputs import packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
@@ -20,10 +22,14 @@ from tests.unit.environments.test_examination import OF_1
 
 
 def messages(site: Path) -> list[str]:
+    return [finding.message for finding in findings_of(site)]
+
+
+def findings_of(site: Path) -> list[Finding]:
     environment = WholeEnvironment(python=sys.executable, distributions=tuple(packages.list_installed([str(site)])))
     files = Files()
     torch = TorchAt(torch_package(site)).open(files, Session(folder=site / "cache"))
-    return [finding.message for finding in examine_process(environment, torch, files)]
+    return list(examine_process(environment, torch, files))
 
 
 def test_two_distributions_with_the_same_files(tmp_path: Path) -> None:
@@ -59,7 +65,67 @@ def test_what_earlier_installations_have_left(tmp_path: Path) -> None:
 def test_runtimes_of_openmp(tmp_path: Path, libraries: tuple[str, ...], count: int) -> None:
     for number, library in enumerate(libraries):
         install(tmp_path, f"brings{number}", {f"brings{number}.libs/{library}": Elf()}, requires="")
-    assert len(messages(tmp_path)) == count
+    findings = findings_of(tmp_path)
+    assert len(findings) == count
+    # What a process says that has loaded the libiomp5.so of intel-openmp twice, from two files.
+    says = "OMP: Error #15: Initializing {}, but found {} already initialized."
+    expected = {says.format("libomp.so", "libiomp5.so"), says.format("libiomp5.so", "libomp.so")}
+    assert all(finding.says in expected for finding in findings)
+
+
+def test_the_runtime_of_torch_beside_another(tmp_path: Path) -> None:
+    """Both load, and both have threads: no error, as torch, scikit-learn and intel-openmp in one process show."""
+    install(tmp_path, "torch", {"torch/lib/libgomp.so.1": Elf()}, version="9.9.0", requires="")
+    install(tmp_path, "intel-openmp", {"intel.libs/libiomp5.so": Elf()}, requires="")
+    (message,) = messages(tmp_path)
+    assert message.startswith("torch uses libgomp.so.1, and there is libiomp5.so of intel-openmp==1.0: in a process")
+
+
+@pytest.mark.parametrize(
+    ("name", "shadows"),
+    [
+        ("random.py", "Python's own module random"),
+        ("types.py", "Python's own module types"),
+        ("torch/__init__.py", "torch"),
+        ("numpy.py", "the module numpy, which torch imports,"),
+        ("os.py", None),
+        ("sys.py", None),
+        ("torch/notes.txt", None),
+        ("mine.py", None),
+    ],
+)
+def test_modules_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, shadows: str | None
+) -> None:
+    site, here = tmp_path / "site", tmp_path / "here"
+    install(site, "numpy", {}, requires="", files={"numpy/__init__.py": ""})
+    (here / name).parent.mkdir(parents=True)
+    (here / name).write_text("", encoding="utf-8")
+    monkeypatch.chdir(here)
+    file = name.partition("/")[0]
+    where = "for python -m, python -c and scripts in this folder"
+    assert messages(site) == ([f"{file} in the current folder shadows {shadows} {where}"] if shadows else [])
+    # What Python says to that: -c finds the current folder first.
+    module = file.removesuffix(".py")
+    program = f"import {module}; print(getattr({module}, '__file__', None))"
+    done = subprocess.run([sys.executable, "-Ic", f"import sys; sys.path[0:0] = ['']; {program}"], text=True,
+                          capture_output=True, check=False)  # fmt: skip
+    assert (str(here) in done.stdout) == (shadows is not None or name == "mine.py")
+
+
+def test_path_files_and_what_conda_has_recorded(tmp_path: Path) -> None:
+    site = tmp_path / "lib" / "python3.11" / "site-packages"
+    install(site, "torch", {}, version="2.13.0+cpu", requires="")
+    install(site, "numpy", {}, version="2.4.6", requires="")
+    for name in ("pytorch-2.13.0-cpu_generic_py311", "numpy-1.26.4-py311h64a7726_0", "zlib-1.3.1-hb9d3cd8_2"):
+        record = tmp_path / "conda-meta" / f"{name}.json"
+        record.parent.mkdir(exist_ok=True)
+        record.write_text("{}", encoding="utf-8")
+    (site / "early.pth").write_text("import sys; import torch\n", encoding="utf-8")
+    (site / "other.pth").write_text("../torch\nimport site\n", encoding="utf-8")
+    first, second = messages(site)
+    assert first == "early.pth imports torch whenever this Python starts, whatever it runs"
+    assert second.startswith("conda has installed numpy 1.26.4, and there is numpy==2.4.6: another installer")
 
 
 @pytest.mark.parametrize(("version", "count"), [("2.4.6", 1), ("1.26.4", 0)])

@@ -1,0 +1,83 @@
+"""What a look at the imports of an environment tells, compared with the imports themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from abiscan.environments.glance import Glance
+from abiscan.inputs import packages
+from abiscan.python.installed import Surroundings, installed_in
+from tests.fakes import install
+
+# Each is a package ``user``, beside a package ``other`` with ``name``, and a ``lazy`` one.
+OTHERS = {
+    "other/__init__.py": "from .deep import *\nname = 1\n",
+    "other/deep.py": "starred = 1\n",
+    "lazy/__init__.py": "def __getattr__(name):\n    from . import models\n    return getattr(models, name)\n",
+    "lazy/models.py": "class Model: ...\n",
+}
+WORKS = {
+    "names": "from other import name, starred, deep\nimport json, os.path\nfrom lazy import Model\n",
+    "modules": "from . import part\nfrom .part import Thing\n",
+    "guarded": "try:\n    import absent\nexcept ImportError:\n    absent = None\n",
+    "condition": "import importlib.util\nif importlib.util.find_spec('absent'):\n    import absent\n",
+    "for checkers": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from absent import Gone\n\nimport other\n",
+    "in functions": "def f():\n    import absent\n    raise RuntimeError\n",
+    "handled": "try:\n    raise ImportError\nexcept ImportError:\n    pass\n",
+    "text": '"""\nfrom nowhere import {name}\n"""\n',
+    "main": "if __name__ == '__main__':\n    raise SystemExit(1)\n",
+}
+FAILS = {
+    "absent": "import absent\n",
+    "absent name": "from other import gone\n",
+    "absent name of a lazy one": "from lazy import Gone\n",
+    "absent module": "from .gone import Thing\n",
+    "deeper": "from .bad import Thing\n",
+    "raises": "import sys\nif sys.version_info > (3,):\n    raise RuntimeError('too new')\n",
+    "ends": "import sys\nsys.exit('no GPU')\n",
+    "loads": "import ctypes\nctypes.CDLL('/not/there.so')\n",
+    "loads when called": "import ctypes\ndef load():\n    ctypes.CDLL('/not/there.so')\nload()\n",
+    "asserts": "import sys\nassert sys.platform == 'plan9'\n",
+}
+
+
+@pytest.mark.parametrize("code", [*WORKS.values(), *FAILS.values()], ids=[*WORKS, *FAILS])
+def test_what_is_settled_works(tmp_path: Path, code: str) -> None:
+    parts = {"part.py": "import other\nclass Thing: ...\n", "bad.py": "import absent\nclass Thing: ...\n"}
+    for name, files in (
+        ("other", {path: text for path, text in OTHERS.items() if path.startswith("other/")}),
+        ("lazy", {path: text for path, text in OTHERS.items() if path.startswith("lazy/")}),
+        ("user", {"user/__init__.py": code, **{f"user/{path}": text for path, text in parts.items()}}),
+    ):
+        install(tmp_path, name, {}, requires="", files=files)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import user"
+    done = subprocess.run([sys.executable, "-Ic", program], capture_output=True, check=False)
+    assert glance(tmp_path).settles(["user"], ()) is (done.returncode == 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        ("import other\n", False),
+        ("if True:\n    import other\n", False),  # it is there, so that no handler for its absence counts
+        ("from lazy import Model\n", False),  # which is in a module that imports it
+        ("import lazy\n", True),
+        ("def f():\n    import other\n", True),
+    ],
+)
+def test_what_comes_to_a_module_that_fails_is_not_settled(tmp_path: Path, code: str, *, settled: bool) -> None:
+    lazy = {**OTHERS, "lazy/models.py": "import other\nclass Model: ...\n"}
+    install(tmp_path, "lazy", {}, requires="", files=lazy)
+    install(tmp_path, "user", {}, requires="", files={"user/__init__.py": code})
+    assert glance(tmp_path).settles(["user"], {"other"}) is settled
+
+
+def glance(site: Path) -> Glance:
+    folders, python = (site,), sys.version_info[:2]
+    surroundings = Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
+    users = {item.name: item for item in packages.list_installed([str(site)])}
+    return Glance(surroundings, None, users)
