@@ -36,7 +36,7 @@ _Result = TypeVar("_Result")
 )
 @cpu_option
 @index_options
-@report_options("text", "json", "json1")
+@report_options("text", "json", "json1", "html", "sarif")
 @click.option(
     "--import",
     "proved",
@@ -127,7 +127,18 @@ def doctor(
     def write_json1(stream: TextIO) -> None:
         stream.write(diagnosis.to_json1())
 
-    write_result(diagnosis, form, output, {"text": write_text, "json1": write_json1})
+    def write_html(stream: TextIO) -> None:
+        from abiscan.report import doctor_html
+
+        stream.write(doctor_html.render_page(diagnosis))
+
+    def write_sarif(stream: TextIO) -> None:
+        from abiscan.report import doctor_sarif
+
+        stream.write(doctor_sarif.render_sarif(diagnosis))
+
+    views = {"text": write_text, "json1": write_json1, "html": write_html, "sarif": write_sarif}
+    write_result(diagnosis, form, output, views)
     sys.exit(diagnosis.exit_code)
 
 

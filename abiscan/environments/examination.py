@@ -11,7 +11,7 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.cache.result_cache import answer
-from abiscan.environments.glance import Glance
+from abiscan.environments.glance import ImportGlance
 from abiscan.environments.judgement import Fitness, Judgement, is_python_alone, judge_package
 from abiscan.environments.model import (
     Unmet,
@@ -175,7 +175,7 @@ class _Look:
         surroundings = surroundings_of(self._torch, of_distribution(torch)) if torch is not None else Surroundings()
         names = self._torch.python_names(self._torch.release) if isinstance(self._torch, InstalledTorch) else None
         users = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
-        self._glance = Glance(surroundings, names, users) if surroundings.is_final else None
+        self._glance = ImportGlance(surroundings, names, users) if surroundings.is_final else None
 
     def may_settle(self, distribution: Distribution) -> bool:
         """Whether a distribution is Python code alone, installed as an installer does, with all that it requires."""

@@ -88,7 +88,7 @@ class _Module(Struct, frozen=True):
         return self.outline.data
 
 
-class Glance:
+class ImportGlance:
     """What a look tells of the imports in an environment.
 
     :param users: the distributions whose code uses torch, and is looked at, by their top-level modules
@@ -212,7 +212,7 @@ class _Walk:
     :param own: the top-level modules of the distribution
     """
 
-    def __init__(self, glance: Glance, failing: Collection[str], own: Collection[str]) -> None:
+    def __init__(self, glance: ImportGlance, failing: Collection[str], own: Collection[str]) -> None:
         self._glance = glance
         self._own = own
         self._failing = frozenset(failing)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from packaging.utils import canonicalize_name
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -49,13 +48,13 @@ def _render_ailments(ailments: Sequence[Ailment], console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, show_header=False)
     for _ in range(2):
         table.add_column(overflow="fold")
-    subjects = {_name_of(ailment) for ailment in ailments}
+    subjects = {ailment.name for ailment in ailments}
     for ailment in ailments:
         if ailment.because_of in subjects:
             continue
         style = "bold red" if ailment.effect else "yellow"
         table.add_row(Text(clean(ailment.subject), style=style), Text(_format_problem(ailment)))
-        following = [clean(item.subject) for item in ailments if item.because_of == _name_of(ailment)]
+        following = [clean(item.subject) for item in ailments if item.because_of == ailment.name]
         if following:
             verb = "fails" if len(following) == 1 else "fail"
             table.add_row("", Text(f"{', '.join(following)} {verb} for the same reason"))
@@ -76,10 +75,6 @@ def _list_trials(diagnosis: Diagnosis) -> Iterator[str]:
                 predicted = module.error or module.verdict.value
                 yield f"  was predicted otherwise ({predicted}): please report what this writes, which has no names but"
                 yield f"  those of packages and their files: abiscan --trace FILE check {state.name}"
-
-
-def _name_of(ailment: Ailment) -> str:
-    return canonicalize_name(ailment.subject.partition("==")[0])
 
 
 def _render_lines(title: str, lines: Iterable[str], console: Console) -> None:

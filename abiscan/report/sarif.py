@@ -22,7 +22,7 @@ from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.rule_page import is_address, locate_page, page_of
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_FINGERPRINT: Final = "abiscan/v1"
+FINGERPRINT: Final = "abiscan/v1"
 _FOLDERS: Final = frozenset({TargetKind.FOLDER, TargetKind.INSTALLED})
 
 
@@ -103,14 +103,15 @@ def fingerprint_result(result: Result, finding: Finding) -> str:
     """Return what stays the same between runs: rule, extension, torch and evidence, but not folders or wording."""
     # GitHub takes two results with equal partialFingerprints for one alert. So nothing counts that a new release of
     # abiscan may word differently, nor the place of a build folder.
-    return _hash_parts(finding.rule, result.path, result.torch or "", *_list_subjects(finding))
+    return hash_parts(finding.rule, result.path, result.torch or "", *_list_subjects(finding))
 
 
 def _list_subjects(finding: Finding) -> list[str]:
     return sorted(f"{evidence.object} {evidence.subject}" for evidence in finding.evidence)
 
 
-def _hash_parts(*parts: str) -> str:
+def hash_parts(*parts: str) -> str:
+    """Return what tells a result from others in every run: it depends on these parts alone."""
     # Paths may have bytes that are no UTF-8.
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -159,7 +160,7 @@ def _of_package(entry: ReportAnswer, package: PackageResult, indices: dict[str, 
             "level": "error" if entry.fails() else mild,
             "message": {"text": "\n".join(lines)},
             "locations": [_locate_entry(entry)],
-            "partialFingerprints": {_FINGERPRINT: _hash_parts(_OF_PACKAGES["id"], *_identify(package))},
+            "partialFingerprints": {FINGERPRINT: hash_parts(_OF_PACKAGES["id"], *_identify(package))},
             "properties": {"effect": package.effect.value if package.effect else None, "torch": package.torch_build},
         }
     for cause in entry.causes:
@@ -170,10 +171,10 @@ def _of_package(entry: ReportAnswer, package: PackageResult, indices: dict[str, 
             "ruleIndex": indices[cause.finding.rule],
             "level": level_of(cause.finding.effect) if cause.harmful else "note",
             "message": {"text": _format_message(cause.finding, cause.finding.message)},
-            "locations": [*map(_locate_result, of_cause[:1])] or [_make_location(package.target, package.name)],
+            "locations": [*map(_locate_result, of_cause[:1])] or [locate_file(package.target, package.name)],
             # GitHub shows a result at its first location only; the other files of a cause are related.
             "relatedLocations": [*map(_locate_result, of_cause[1:])],
-            "partialFingerprints": {_FINGERPRINT: _hash_parts(cause.finding.rule, *_identify(package), *subjects)},
+            "partialFingerprints": {FINGERPRINT: hash_parts(cause.finding.rule, *_identify(package), *subjects)},
             "properties": {
                 "effect": cause.finding.effect.value,
                 "torch": package.torch_build,
@@ -203,7 +204,7 @@ def _make_entry(result: Result, finding: Finding, indices: dict[str, int]) -> di
         "level": level_of(finding.effect),
         "message": {"text": _format_message(finding, text)},
         "locations": [_locate_result(result)],
-        "partialFingerprints": {_FINGERPRINT: fingerprint_result(result, finding)},
+        "partialFingerprints": {FINGERPRINT: fingerprint_result(result, finding)},
         "properties": {
             "effect": finding.effect.value,
             "torch": result.torch_build,
@@ -219,17 +220,18 @@ def _state_confidence(finding: Finding) -> dict[str, str]:
 
 def _locate_entry(entry: ReportAnswer) -> dict[str, Any]:
     if isinstance(entry.judged, PackageResult):
-        return _make_location(entry.judged.target, entry.judged.module or entry.judged.name)
+        return locate_file(entry.judged.target, entry.judged.module or entry.judged.name)
     return _locate_result(entry.judged)
 
 
 def _locate_result(result: Result) -> dict[str, Any]:
     # A file inside an archive has no URI that a viewer could open, so the archive is the artifact.
     path = posixpath.join(result.target, result.path) if result.kind in _FOLDERS else result.target
-    return _make_location(path, result.path)
+    return locate_file(path, result.path)
 
 
-def _make_location(path: str, name: str) -> dict[str, Any]:
+def locate_file(path: str, name: str) -> dict[str, Any]:
+    """Return the location of a file, and of what is meant in it."""
     # RFC 3986: a relative reference stays relative, and is resolved against the root of the repository.
     uri = urllib.parse.quote(path, errors="surrogateescape")
     return {

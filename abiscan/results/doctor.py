@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Final
 
 from msgspec import Struct, field
+from packaging.utils import canonicalize_name
 
 from abiscan.findings import Effect, Finding
 from abiscan.results.changes import PackageChange
@@ -62,6 +63,11 @@ class Ailment(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...]
     stays: str | None = None
     because_of: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The canonical name of the distribution that it is about."""
+        return canonicalize_name(self.subject.partition("==")[0])
 
     @property
     def severity(self) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.environments.glance import Glance
+from abiscan.environments.glance import ImportGlance
 from abiscan.inputs import packages
 from abiscan.python.installed import Surroundings, installed_in
 from tests.fakes import install
@@ -25,7 +25,7 @@ WORKS = {
     "modules": "from . import part\nfrom .part import Thing\n",
     "guarded": "try:\n    import absent\nexcept ImportError:\n    absent = None\n",
     "condition": "import importlib.util\nif importlib.util.find_spec('absent'):\n    import absent\n",
-    "for checkers": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from absent import Gone\n\nimport other\n",
+    "for checkers": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from absent import X\n\nimport other\n",
     "in functions": "def f():\n    import absent\n    raise RuntimeError\n",
     "handled": "try:\n    raise ImportError\nexcept ImportError:\n    pass\n",
     "text": '"""\nfrom nowhere import {name}\n"""\n',
@@ -76,8 +76,8 @@ def test_what_comes_to_a_module_that_fails_is_not_settled(tmp_path: Path, code: 
     assert glance(tmp_path).settles(["user"], {"other"}) is settled
 
 
-def glance(site: Path) -> Glance:
+def glance(site: Path) -> ImportGlance:
     folders, python = (site,), sys.version_info[:2]
     surroundings = Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
     users = {item.name: item for item in packages.list_installed([str(site)])}
-    return Glance(surroundings, None, users)
+    return ImportGlance(surroundings, None, users)

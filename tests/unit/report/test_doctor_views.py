@@ -1,0 +1,115 @@
+"""The state of an environment as HTML and SARIF."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jsonschema
+
+from abiscan.findings import Effect, Evidence, Finding
+from abiscan.report import doctor_html, doctor_sarif
+from abiscan.results.changes import PackageChange
+from abiscan.results.doctor import (
+    Ailment,
+    Diagnosis,
+    DistributionState,
+    EnvironmentState,
+    Origin,
+    Remedy,
+    TorchHealth,
+    Trouble,
+)
+from abiscan.results.package import PackageVerdict
+
+SCHEMA = Path(__file__).resolve().parents[2] / "data" / "schemas" / "sarif-2.1.0-rtm.5.json"
+COMMAND = "abiscan pip install vision==2"
+
+
+def distribution(name: str, verdict: PackageVerdict, **fields: object) -> DistributionState:
+    return DistributionState(name=name, version="1.0", origin=Origin.INDEX, verdict=verdict, modules=(), **fields)  # type: ignore[arg-type]
+
+
+def ailment(subject: str, because_of: str | None = None) -> Ailment:
+    return Ailment(
+        subject=subject,
+        trouble=Trouble.BROKEN,
+        effect=Effect.LOAD_FAILS,
+        message="undefined symbol: <b>",
+        extensions=("vision/_C.so",),
+        commands=(COMMAND,),
+        because_of=because_of,
+    )
+
+
+DIAGNOSIS = Diagnosis(
+    chosen="/venv (--python)",
+    environment=EnvironmentState(python="3.11.7", executable="/venv/bin/python", root="/venv"),
+    torch=TorchHealth(version="2.13.0+cpu", imports=True),
+    distributions=(
+        distribution("good", PackageVerdict.WORKS),
+        distribution("metrics", PackageVerdict.IMPORT_FAILS, error="OSError", cause="vision"),
+        distribution("vision", PackageVerdict.IMPORT_FAILS, error="ImportError: <script>"),
+    ),
+    process=(
+        Finding(
+            rule="openmp-runtimes",
+            effect=Effect.NOTE,
+            message="there are several OpenMP runtimes",
+            evidence=(Evidence(subject="libomp.so"),),
+            says="OMP: Error #15",
+            fix="install one",
+        ),
+    ),
+    ailments=(ailment("vision==1.0"), ailment("metrics==1.0", "vision")),
+    way_out=(
+        Remedy(
+            remedies=("vision",),
+            command=COMMAND,
+            changes=(PackageChange(name="vision", before="1.0", after="2", requested=True),),
+        ),
+    ),
+)
+
+
+class Page(HTMLParser):
+    """The elements that are open, and the text of the rows of tables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["th"]:
+            self.text.append(data)
+
+
+def test_a_page_names_what_fails_for_itself_first_and_each_command_once() -> None:
+    text = doctor_html.render_page(DIAGNOSIS)
+    page = Page()
+    page.feed(text)
+    assert (page.open, page.text) == ([], ["vision==1.0", "metrics==1.0", "good==1.0"])
+    assert (text.count(f"<code>{COMMAND}</code>"), "ImportError: &lt;script&gt;" in text) == (1, True)
+    assert "3 distributions use torch: 1 works, 2 fail" in text
+
+
+def test_sarif_has_a_result_for_each_cause() -> None:
+    log = json.loads(doctor_sarif.render_sarif(DIAGNOSIS))
+    jsonschema.validate(log, json.loads(SCHEMA.read_text("utf-8")), cls=jsonschema.Draft7Validator)
+    (run,) = log["runs"]
+    assert [(item["ruleId"], item["level"]) for item in run["results"]] == [
+        ("broken", "error"),
+        ("openmp-runtimes", "note"),
+    ]
+    assert "for the same reason: metrics==1.0" in run["results"][0]["message"]["text"]
+    rules = run["tool"]["driver"]["rules"]
+    assert all(rules[item["ruleIndex"]]["id"] == item["ruleId"] for item in run["results"])
