@@ -10,17 +10,19 @@ from __future__ import annotations
 import ast
 import enum
 import posixpath
+import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec.structs
 from msgspec import Struct
 
 from abiscan.inputs import observed_fs
 from abiscan.inputs.packages import Distribution
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name
-from abiscan.python.grammar import FAILURES, parse
+from abiscan.python.grammar import FAILURES, find_newer, parse
 from abiscan.python.installed import Surroundings, is_in
 from abiscan.python.model import Answer
 from abiscan.python.nodes import walk
@@ -33,8 +35,9 @@ _WORDS: Final = regex(
     rb"load_library|CDLL|cdll|dlopen|PyDLL|load_dynamic|LibraryLoader|FileLoader"
     rb"|spec_from_file_location|custom_op|triton_op|Library\(|impl_abstract|register_fake|register_kernel"
     rb"|register_autograd|\.define\(|\.impl\(|\.ops\.|sys\.exit|_exit|cpp_extension"
+    rb"|import_module|__import__"
 )
-"""What loads, registers, compiles or ends, and is no import."""
+"""What loads, registers, compiles or ends, and imports by a name that is computed."""
 _RAISING: Final = regex(rb"\n[ \t]*(?:raise|assert)\b")
 _ACTING: Final = frozenset({
     "load_library", "CDLL", "cdll", "dlopen", "PyDLL", "pydll", "load_dynamic", "LibraryLoader", "ExtensionFileLoader",
@@ -42,6 +45,8 @@ _ACTING: Final = frozenset({
     "register_fake", "register_kernel", "register_autograd", "define", "impl", "ops", "exit", "_exit", "cpp_extension",
 })  # fmt: skip
 """The same as names."""
+_IMPORTING: Final = frozenset({"import_module", "__import__"})
+"""What functions do for names that somebody asks for, and what counts only outside of them."""
 _OF_AUTHORS: Final = frozenset(
     {"AssertionError", "AttributeError", "IndexError", "KeyError", "TypeError", "ValueError"}
 )
@@ -51,6 +56,8 @@ _MAIN: Final = ("__name__", "TYPE_CHECKING")
 """What the condition of a block has that no import runs."""
 _FOR_CHECKERS: Final = regex(rb"\n([ \t]*)if (?:\w+\.)?TYPE_CHECKING\b[^\n]*(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))*")
 _MAKES_NAMES: Final = regex(rb"__getattr__|globals\(\)|sys\.modules|\.attach")
+_LINE_START: Final = regex(rb"\n[ \t]*")
+_ALWAYS_RUN: Final = (b"with", b"class")
 _NAME: Final = regex(rb"\w+")
 _ASSIGNED: Final = regex(rb"\n([A-Za-z]\w*)[ \t]*(?::[^=\n]+)?=[^=]")
 _STARS: Final = 5
@@ -78,6 +85,7 @@ class _Module(Struct, frozen=True):
     """
 
     name: str
+    path: Path
     package: str
     outline: Outline
     imports: tuple[ImportLine, ...]
@@ -148,11 +156,30 @@ class ImportGlance:
     def effect(self, module: _Module) -> BodyEffect:
         """Return what the body of a module may do."""
         if module.name not in self._effects:
-            acts = _names_any(module.outline, _ACTING) if _WORDS.search(module.text) else False
-            self._effects[module.name] = (
-                BodyEffect.ACTS if acts or self._lacks_names(module) else _find_raised(module.outline)
-            )
+            acts = not self._is_valid(module) or _acts(module.outline) or self._lacks_names(module)
+            self._effects[module.name] = BodyEffect.ACTS if acts else _find_raised(module.outline)
         return self._effects[module.name]
+
+    def _is_valid(self, module: _Module) -> bool:
+        """Whether the Python of the environment accepts the syntax of a module: it does if it has compiled it."""
+        python = self._surroundings.python
+        if isinstance(python, Answer):
+            return False
+        path = module.path
+        compiled = path.parent / "__pycache__" / f"{path.stem}.cpython-{python[0]}{python[1]}.pyc"
+        status = observed_fs.stat_file(path)
+        if status is not None and observed_fs.is_file(compiled):
+            with observed_fs.open_file(compiled) as stream:
+                head = stream.read(16)
+            # As Lib/importlib/_bootstrap_external.py writes it: after magic number and flags, the time and the size of
+            # the source.
+            if head[4:] == struct.pack("<III", 0, int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF):
+                return True
+        try:
+            tree = parse(module.text)
+        except FAILURES:
+            return False
+        return find_newer(module.text, python, lambda: tree) is None
 
     def _lacks_names(self, module: _Module) -> bool:
         """Whether a module uses, as it is imported, a name or a parameter that torch lacks."""
@@ -315,8 +342,18 @@ def _read_module(name: str, path: Path) -> _Module:
     ]
     # What looks like an import in a text, such as a template, has other words than names.
     lines = (line for line in outline.imports if all(map(str.isidentifier, filter("*".__ne__, line.names))))
-    imports = (line for line in lines if not any(line.line in block for block in blocks))
-    return _Module(name, package, outline, tuple(imports))
+    imports = [line for line in lines if not any(line.line in block for block in blocks)]
+    if b"\nwith " in outline.data:
+        starts = [match.end() for match in _LINE_START.finditer(outline.data)]
+        imports = [_nest(line, outline, starts) for line in imports]
+    return _Module(name, path, package, outline, tuple(imports))
+
+
+def _nest(line: ImportLine, outline: Outline, starts: Sequence[int]) -> ImportLine:
+    """Return an import, not as a nested one if only blocks are around it that run in any case."""
+    around = outline.around(starts[line.line - 1]) if line.nested else ()
+    nested = any(keyword not in _ALWAYS_RUN for keyword, _ in around)
+    return msgspec.structs.replace(line, nested=nested)
 
 
 def _list_defined(text: bytes) -> Iterator[bytes]:
@@ -336,6 +373,14 @@ def _list_taken(line: ImportLine) -> Iterator[str]:
 
 def _is_in(name: str, package: str) -> bool:
     return f"{name}.".startswith(f"{package}.")
+
+
+def _acts(outline: Outline) -> bool:
+    """Whether code outside of functions loads, registers or ends something, or calls a function that does."""
+    if not _WORDS.search(outline.data):
+        return False
+    imports = any(_is_named(node, _IMPORTING) for node in _list_run(_parsed(outline)))
+    return imports or _names_any(outline, _ACTING)
 
 
 def _find_raised(outline: Outline) -> BodyEffect:

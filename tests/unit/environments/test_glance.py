@@ -41,6 +41,10 @@ FAILS = {
     "ends": "import sys\nsys.exit('no GPU')\n",
     "loads": "import ctypes\nctypes.CDLL('/not/there.so')\n",
     "loads when called": "import ctypes\ndef load():\n    ctypes.CDLL('/not/there.so')\nload()\n",
+    "in a block that runs": "import warnings\nwith warnings.catch_warnings():\n    import absent\n",
+    "by a computed name": "import importlib\nimportlib.import_module('abs' + 'ent')\n",
+    "no syntax": "print 'of Python 2'\n",
+    "a word by now": "def f(x, async=True): ...\n",
     "asserts": "import sys\nassert sys.platform == 'plan9'\n",
 }
 
