@@ -138,26 +138,29 @@ def examine(
     """
     judge_one = judge or functools.partial(_judge, environment, session=session)
     look = None if judge else _Look(environment, distributions, session)
-    first = [item for item in distributions if look is None or not look.may_settle(item)]
-    rows = {row.name: row for row in _judge_all(environment, first, {}, session, judge_one)}
+    rows, read = dict[str, ExaminedDistribution](), set[str]()
+    waiting = [item for item in distributions if look is None or not look.may_settle(item)]
     # What imports a package that fails, fails with it: the reading of a package does not follow others, unless they
     # have libraries for torch. So those that require what fails are looked at again, until nothing more fails.
     errors: dict[str, Raised] = {}
     while True:
+        rows |= {row.name: row for row in _judge_all(environment, waiting, errors, session, judge_one)}
+        read |= {canonicalize_name(item.name) for item in waiting}
         failing = [row for row in rows.values() if row.raises is not None and not row.modules & errors.keys()]
         for row in failing:
             errors |= dict.fromkeys(row.modules, row.raises) if row.raises else {}
         broken, waiting = {row.name for row in failing}, []
         for item in distributions:
             name = canonicalize_name(item.name)
-            known = rows.get(name)
-            if known is not None and (known.fitness is Fitness.FAILS or not broken):
+            is_read = name in read
+            if (is_read or name in rows) and (not broken or (name in rows and rows[name].fitness is Fitness.FAILS)):
                 continue
             if look is not None and look.settles(item, errors):
-                rows[name] = look.make_row(item)
-            elif known is None or known.is_settled or broken & _list_required(environment, item):
+                read.add(name)
+                if mentions_import(item, "torch"):  # an extra of it requires torch, and none of its code
+                    rows[name] = look.make_row(item)
+            elif not is_read or broken & _list_required(environment, item):
                 waiting.append(item)
-        rows |= {row.name: row for row in _judge_all(environment, waiting, errors, session, judge_one)}
         if not waiting:
             in_order = (rows.get(canonicalize_name(item.name)) for item in distributions)
             with_causes = list(_with_causes(list(filter(None, in_order)), environment))
@@ -186,11 +189,13 @@ class _Look:
 
     def settles(self, distribution: Distribution, failing: Collection[str]) -> bool:
         """Whether its import certainly works, although these modules cannot be imported."""
-        return (
-            self._glance is not None
-            and self.may_settle(distribution)
-            and self._glance.settles(self._modules[distribution], failing)
-        )
+        if self._glance is None or not self.may_settle(distribution):
+            return False
+        try:
+            with turn_of(str(distribution)):
+                return self._glance.settles(self._modules[distribution], failing)
+        except InputError:  # examining it says why
+            return False
 
     def make_row(self, distribution: Distribution) -> ExaminedDistribution:
         """Return the row of a distribution that works."""

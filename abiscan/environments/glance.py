@@ -18,6 +18,7 @@ from typing import Final
 import msgspec.structs
 from msgspec import Struct
 
+from abiscan import regular
 from abiscan.inputs import observed_fs
 from abiscan.inputs.packages import Distribution
 from abiscan.python import standard
@@ -123,7 +124,7 @@ class ImportGlance:
                     return False
                 walk.enter(module)
             walk.finish()
-        except (_Doubt, RecursionError):
+        except (_Doubt, RecursionError, OSError):  # a listed file may be deleted, or not ours to read
             return False
         return True
 
@@ -225,8 +226,9 @@ class ImportGlance:
                 if entry.name.endswith(".py"):
                     inside = posixpath.relpath(entry.path, folder).removesuffix(".py").replace("/", ".")
                     module = f"{package}.{inside}".removesuffix(".__init__")
-                    for name in _list_defined(Path(entry.path).read_bytes()):
-                        modules.setdefault(name, []).append(module)
+                    with regular.open_regular(entry.path) as stream:
+                        for name in _list_defined(stream.read()):
+                            modules.setdefault(name, []).append(module)
             if folder is not None:
                 observed_fs.observe_sources(folder)
             self._definitions[package] = modules
@@ -314,7 +316,10 @@ class _Walk:
         bound = source.name != asking and _has_word(source.text, name)
         if self._glance.is_there(submodule) is True:
             self.enter(submodule, perhaps=perhaps)
-        elif not bound and not self._is_made(source, name, _STARS) and not perhaps:
+            return
+        # Where something fails, a name that is made when it is asked for may come from a module that imports it.
+        made = self._is_made(source, name, _STARS) if self._failing or not bound else False
+        if not bound and not made and not perhaps:
             raise _Doubt(submodule)
 
     def _is_made(self, source: _Module, name: str, depth: int) -> bool:
