@@ -42,7 +42,7 @@ def main(named: str, output: str) -> None:
         ],
         "pip_check": sorted(check.stdout.splitlines()) if check.returncode else [],
         "imports": [
-            _import(chosen.python, item.name, module)
+            _import(chosen.python, item.name, module, str(chosen.prefix))
             for item in users
             for module in modules_of(item)
             if not is_apart(module)
@@ -51,10 +51,11 @@ def main(named: str, output: str) -> None:
     Path(output).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def _import(python: str, distribution: str, module: str) -> dict[str, Any]:
+def _import(python: str, distribution: str, module: str, prefix: str) -> dict[str, Any]:
     done = _run(python, "-c", f"import {module}")
     lines = done.stderr.strip().splitlines()
-    return {"distribution": distribution, "module": module, "error": lines[-1] if done.returncode and lines else None}
+    error = lines[-1].replace(f"{prefix}/", "") if done.returncode and lines else None
+    return {"distribution": distribution, "module": module, "error": error}
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
