@@ -194,7 +194,7 @@ class ImportGlance:
         lacking = {use: names.first_lacking(use) or use for use in names.lacking(uses)}
         lacking |= {
             use: around
-            for use, around in names.in_unloaded(uses).items()
+            for use, around in names.source.in_unloaded(uses).items()
             if not any(_is_in(item, around) for item in imported)
         }
         parts = {part.rpartition(".")[2] for part in lacking.values()}

@@ -78,19 +78,11 @@ class LockedEnvironment(WholeEnvironment, frozen=True, kw_only=True, dict=True):
     def _markers(self) -> dict[str, str]:
         return self.system.environment
 
-    def requirements(self, distribution: Distribution) -> Iterator[Requirement]:
-        """Yield what a distribution requires here, without extras."""
-        name = distribution.name
-        if name not in self._required:
-            of_lock = self.packages[name].requires or ()
-            of_metadata = tuple(super().requirements(distribution))
-            self._required[name] = of_metadata if distribution.requires else tuple(map(Requirement, of_lock))
-        yield from self._required[name]
-
-    @functools.cached_property
-    def _required(self) -> dict[str, tuple[Requirement, ...]]:
-        """What was parsed of requirements: they are asked for again and again."""
-        return {}
+    def requirements(self, distribution: Distribution) -> tuple[Requirement, ...]:
+        """Return what a distribution requires here, without extras."""
+        if distribution.requires:
+            return super().requirements(distribution)
+        return tuple(map(Requirement, self.packages[distribution.name].requires or ()))
 
     def unmet(self, distribution: Distribution) -> tuple[Unmet, ...]:
         """Return the requirements in the metadata of a distribution that are not met; what is absent from a lock that
