@@ -19,7 +19,7 @@ from abiscan.python.handling import Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.library import annotations_of
 from abiscan.python.machine import Unreadable
-from abiscan.python.nodes import TryStar, TypeAlias
+from abiscan.python.nodes import TryStar, TypeAlias, walk
 from abiscan.python.operations import describe_value
 from abiscan.python.signals import BREAK, CONTINUE, Either, Returned, Signal
 from abiscan.python.values import (
@@ -611,41 +611,62 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
 
 
 def _idle_for(node: ast.For | ast.AsyncFor) -> Callable[[object], bool] | None:
-    """Return what tells that the body does nothing for an item: all of it is an ``if`` about a text of the item.
+    """Return what tells that the body does nothing for an item: it begins with an ``if`` about a text of the item.
 
-    So are the loops that look for something in the lines of files, of which large packages have hundreds of thousands.
+    So do the loops that look for something in the lines of files, of which large packages have hundreds of thousands.
     """
-    only = node.body[0]
-    if len(node.body) > 1 or not isinstance(only, ast.If) or only.orelse:
+    first, *others = node.body
+    if not isinstance(first, ast.If) or first.orelse:
         return None
-    is_negated = isinstance(only.test, ast.UnaryOp) and isinstance(only.test.op, ast.Not)
-    test = only.test.operand if isinstance(only.test, ast.UnaryOp) else only.test
-    if not isinstance(test, ast.Call) or test.keywords or (test is not only.test and not is_negated):
+    passes_over = isinstance(first.body[0], ast.Continue)
+    if others and not passes_over:
         return None
-    named = test.func.value if isinstance(test.func, ast.Attribute) else None
-    known = [part.value for part in test.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
-    if (
-        not isinstance(test.func, ast.Attribute)
-        or test.func.attr not in {"startswith", "endswith"}
-        or not isinstance(named, ast.Name)
-        or not (len(known) == len(test.args) == 1)
-    ):
+    targets = [node.target] if isinstance(node.target, ast.Name) else getattr(node.target, "elts", [])
+    names = [getattr(target, "id", None) for target in targets]
+    name = next((part.id for part in walk(first.test) if isinstance(part, ast.Name)), None)
+    test = None if name is None or None in names or names.count(name) != 1 else _test_of_text(first.test, name)
+    if test is None:
         return None
-    method, (part,), name = getattr(str, test.func.attr), known, named.id
     if isinstance(node.target, ast.Name):
-        return (lambda item: type(item) is str and method(item, part) is is_negated) if node.target.id == name else None
-    names = [getattr(element, "id", None) for element in getattr(node.target, "elts", ())]
-    if names.count(name) != 1 or None in names:
-        return None
+        return lambda item: type(item) is str and test(item) is passes_over
     place, count = names.index(name), len(names)
 
     def is_idle(item: object) -> bool:
         if type(item) is not tuple or len(item) != count:
             return False
         text = item[place]
-        return type(text) is str and method(text, part) is is_negated
+        return type(text) is str and test(text) is passes_over
 
     return is_idle
+
+
+def _test_of_text(node: ast.expr, name: str) -> Callable[[str], bool] | None:
+    """Return a condition about the text that a name stands for; None if it is about anything else, too."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        negated = _test_of_text(node.operand, name)
+        return None if negated is None else lambda text: not negated(text)
+    if isinstance(node, ast.BoolOp):
+        tests = [_test_of_text(value, name) for value in node.values]
+        if len(tests) != 2 or tests[0] is None or tests[1] is None:
+            return None
+        first, second = tests[0], tests[1]
+        if isinstance(node.op, ast.And):
+            return lambda text: first(text) and second(text)
+        return lambda text: first(text) or second(text)
+    if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1 or not isinstance(node.func, ast.Attribute):
+        return None
+    part, of = node.args[0], node.func.value
+    parts = part.elts if isinstance(part, ast.Tuple) else [part]
+    known = tuple(item.value for item in parts if isinstance(item, ast.Constant) and isinstance(item.value, str))
+    is_about = isinstance(of, ast.Name) and of.id == name and len(known) == len(parts)
+    if not is_about or node.func.attr not in {"startswith", "endswith"}:
+        return None
+    method = getattr(str, node.func.attr)
+    return lambda text: method(text, known)
+
+
+_IDLE_ROUNDS: Final = 4
+"""How many rounds of a loop whose body does nothing take as long as a step."""
 
 
 def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
@@ -658,10 +679,13 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
     def loop(machine: Statements, scope: Scope, source: object, values: Iterator[object]) -> Signal | None:
         frame = machine.frames[-1]
         passed: object = ABSENT
+        idle = 0
         for item in values:
             if is_idle is not None and is_idle(item):
-                machine.count_steps()
-                passed = item
+                passed, idle = item, idle + 1
+                if idle == _IDLE_ROUNDS:
+                    idle = 0
+                    machine.count_steps()
                 continue
             machine.steps += steps
             if machine.steps > machine.most_steps:

@@ -8,6 +8,7 @@ import logging
 import struct
 from collections import namedtuple
 from collections.abc import Callable
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from typing import Final, NamedTuple
 
 from abiscan.python.contexts import AroundBody, Suppress
@@ -27,6 +28,8 @@ from abiscan.python.models.namespace import (
 from abiscan.python.operations import apply_binary, attempt_operation, describe_value
 from abiscan.python.special import text
 from abiscan.python.values import (
+    Bound,
+    Instance,
     NotKnown,
     PythonError,
     PythonFunction,
@@ -118,6 +121,36 @@ class LoadedModules(Modelled):
         return module
 
 
+class MetaPath(Modelled):
+    """``sys.meta_path``: Python's own finders, and those of the package."""
+
+    def __init__(self) -> None:
+        self.finders: list[object] = [BuiltinImporter, FrozenImporter, PathFinder]
+
+    def get_attribute(self, _machine: PythonMachine, name: str) -> object:
+        """Return its methods."""
+        methods: dict[str, Model] = {
+            "__iter__": lambda _machine, _args, _kwargs: self.finders,
+            "append": self._model_append,
+            "insert": self._model_insert,
+        }
+        return Native(f"sys.meta_path.{name}", methods[name]) if name in methods else NotKnown(f"sys.meta_path.{name}")
+
+    def _model_append(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        # It is asked for what no other finder has, and its loader has nothing to load unless it says so.
+        for finder in args[:1]:
+            self.finders.append(finder)
+            found = finder.cls.find("find_spec") if isinstance(finder, Instance) else None
+            if isinstance(found, PythonFunction):
+                machine.perhaps_calls(NotKnown("sys.meta_path.append"), Bound(found, finder))
+        return None
+
+    def _model_insert(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        self.finders[:0] = args[1:2]
+        machine.perhaps_uses(NotKnown("sys.meta_path.insert"), args[1:])
+        return None
+
+
 class Stream(Modelled):
     """``sys.stderr`` and ``sys.stdout``."""
 
@@ -156,6 +189,7 @@ def _make_sys(machine: PythonMachine) -> object:
         "byteorder": "little",
         "maxsize": 2**63 - 1,
         "modules": LoadedModules(),
+        "meta_path": MetaPath(),
         "path": machine.search_path,
         "stderr": Stream(),
         "stdout": Stream(),
