@@ -14,11 +14,19 @@ from msgspec import Struct
 from abiscan.cache import cache_folder
 
 _Value = TypeVar("_Value")
+_Default = TypeVar("_Default")
 
 UNREADABLE: Final = (
     *(OSError, zlib.error, ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError),
 )
 """Raised by the reading of a file that is absent, damaged, or written by another version."""
+
+
+class _Absent:
+    """Nothing is kept: any value may be, None included."""
+
+
+_ABSENT: Final = _Absent()
 
 
 class KeptKind(Struct, Generic[_Value], frozen=True, kw_only=True):
@@ -45,15 +53,22 @@ def get_or_compute(folder: Path, kind: KeptKind[_Value], identity: str, compute:
     :param identity: everything that decides on the value
     :raises Exception: whatever ``compute`` raises; nothing is kept then
     """
+    kept = find(folder, kind, identity, _ABSENT)
+    if not isinstance(kept, _Absent):
+        return kept
+    value = compute()
+    keep_value(folder, kind, identity, value)
+    return value
+
+
+def find(folder: Path, kind: KeptKind[_Value], identity: str, default: _Default) -> _Value | _Default:
+    """Return the value that an earlier run has kept; the default if there is none, or none that can be read."""
     path = _path_of(folder, kind, identity)
     with contextlib.suppress(*UNREADABLE):
         value = kind.decode(zlib.decompress(cache_folder.read_checked(path)))
         cache_folder.note_use(path)
         return value
-    # Outside of the suppression: an error in the computation is the caller's.
-    value = compute()
-    keep_value(folder, kind, identity, value)
-    return value
+    return default
 
 
 def keep_value(folder: Path, kind: KeptKind[_Value], identity: str, value: _Value) -> None:

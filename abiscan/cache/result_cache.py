@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -85,6 +85,47 @@ def answer_by_content(folder: Path, sha256: str, question: Sequence[object], fin
     identity = json.dumps([_fingerprint_reader(), sha256, *question])
     value: _Answer = computed.get_or_compute(folder, _OF_CONTENT, identity, find)
     return value
+
+
+class AnswersAboutOne(Generic[_Answer]):
+    """The answers to many questions about one thing, kept together: they look at the same files.
+
+    :param folder: where answers are kept
+    :param subject: everything that decides on the answers, except for what is looked at on this machine
+    """
+
+    def __init__(self, folder: Path, subject: Sequence[object]) -> None:
+        self._folder, self._is_kept = folder, not tracing.is_on()
+        self._identity = json.dumps([_fingerprint_reader(), observed_fs.current_folder(), sys.path, *subject])
+        empty = _Kept(result={}, seen={}, targets=())
+        kept = computed.find(folder, _OF_RUN, self._identity, empty) if self._is_kept else empty
+        self._answers: dict[str, _Answer] = dict(kept.result)
+        self._lasting: dict[str, _Answer] = dict(kept.result)
+        self._seen = dict(kept.seen or {})
+        self._records: list[observed_fs.Record] = []
+
+    def answer(self, question: str, find: Callable[[], tuple[_Answer, bool]]) -> _Answer:
+        """Answer a question.
+
+        :param find: returns the answer, and whether it holds for other runs, too
+        """
+        if question not in self._answers:
+            with observed_fs.record_observations() as record:
+                self._answers[question], lasts = find()
+            self._records.append(record)
+            if lasts:
+                self._lasting[question] = self._answers[question]
+        observed_fs.add_observations(self._seen)
+        return self._answers[question]
+
+    def keep(self) -> None:
+        """Keep the answers that were found."""
+        records, self._records = self._records, []
+        for record in records:
+            self._seen = {sense: {**seen, **self._seen.get(sense, {})} for sense, seen in record.seen.items()}
+        if self._is_kept and records and all(record.still_holds() for record in records):
+            kept = _Kept(result=self._lasting, seen=self._seen, targets=())
+            computed.keep_value(self._folder, _OF_RUN, self._identity, kept)
 
 
 def _encode_kept(kept: _Kept) -> bytes:

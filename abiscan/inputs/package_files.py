@@ -143,6 +143,20 @@ def of_folder(path: Path) -> Package | None:
     )
 
 
+def of_module(folder: str, name: str) -> Package:
+    """Return what is installed in a folder as a top-level module, without anything else of its distribution."""
+    files = [file for file in observed_fs.list_names(folder) if file.startswith(f"{name}.")]
+    inside = functools.partial(_walk_files, posixpath.join(folder, name))
+    return Package(
+        name=name,
+        version=None,
+        root=folder,
+        members=lambda: (*files, *(posixpath.join(name, file) for file in inside())),
+        read=functools.partial(_read_bytes, folder),
+        installed=True,
+    )
+
+
 def _make_package(
     info: re.Match[str],
     root: str,

@@ -19,8 +19,8 @@ from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, companions, torch_module
 from abiscan.python.models.builtin import BUILTINS
-from abiscan.python.others_imports import comes_with_torch, is_of_torch
 from abiscan.python.questions import AskedWorld
+from abiscan.python.torch_imports import comes_with_torch, is_of_torch
 from abiscan.python.values import (
     Deferred,
     NotKnown,
@@ -76,6 +76,12 @@ class PythonInterpreter(Calls):
                 raise Thrown(PythonError(ModuleNotFoundError, (text,), {"name": full}))
         self.whole_names.add(name)
         return parent
+
+    def import_name(self, module: str, name: str | None) -> None:
+        """Import a module, or a name from it, as code outside of the package does."""
+        value = self.import_module(module)
+        if name is not None:
+            self._take_name(value, module, name)
 
     def _load_module(self, full: str, parent: object) -> object:
         # A model stands for a module of torch, of Python or of some other package. The latter must be installed, and
@@ -380,25 +386,26 @@ class PythonInterpreter(Calls):
         self._raise_if_broken(name)
         return companions.as_module(self, name) or NotKnown(name)
 
-    def _raise_if_broken(self, name: str) -> None:
-        """Raise what the import of an installed module raises."""
-        broken = self.library.surroundings.broken_import(name)
-        if broken is not None:
-            _log.debug("%s: the import of %s raises: %s", self.place(), name, broken.text)
-            raise Thrown(PythonError(broken.exception, (broken.text,), {"name": broken.module}))
-        # What its own imports do not tell, its code and its libraries may: those for torch are read as targets are.
-        raised = self._error_of_other(name)
+    def _raise_if_broken(self, module: str, taken: str | None = None) -> None:
+        """Raise what the import of an installed module raises, or of a name that is taken from it."""
+        if is_of_torch(module):
+            absent = self.library.surroundings.absent_for_torch(module)
+            if absent is not None:
+                _log.debug("%s: %s needs %s, which is not there", self.place(), module, absent)
+                raise _absent_module(absent)
+            return
+        raised = self._error_of_other(module, taken)
         if raised is not None:
-            _log.debug("%s: the import of %s raises %s", self.place(), name, raised.exception)
+            _log.debug("%s: the import of %s raises %s", self.place(), module, raised.exception)
             failure = loading.as_failure(raised)
-            failure.of_other = raised.of_other or name.partition(".")[0]
+            failure.of_other = raised.of_other or module.partition(".")[0]
             raise Thrown(failure)
 
-    def _error_of_other(self, name: str) -> Raised | None:
-        """Return what the import of an installed package with libraries for torch raises, by one of its modules."""
-        around, top = self.library.surroundings, name.partition(".")[0]
+    def _error_of_other(self, module: str, taken: str | None = None) -> Raised | None:
+        """Return what the import of a module of another installed package raises, as far as that is certain."""
+        around, top = self.library.surroundings, module.partition(".")[0]
         is_other = (around.is_final or around.others_known) and top != "torch" and self.library.find(top) is None
-        return around.import_error(top) if is_other else None
+        return around.import_error(module, taken) if is_other else None
 
     # ---- import statements
 
@@ -433,8 +440,7 @@ class PythonInterpreter(Calls):
         # The import is refused only where the name is certainly absent. What is not known to be there, either, may be a
         # submodule that the package brings.
         knows_names = is_of_torch(full) and torch_module.knows_names(self)
-        if is_of_torch(full):
-            self._raise_if_broken(f"{full}.{name}")
+        self._raise_if_broken(f"{full}.{name}" if is_of_torch(full) else full, None if is_of_torch(full) else name)
         if knows_names and torch_module.surely_lacks(self, full, name):
             raise torch_module.cannot_import(self, full, name)
         absent = companions.cannot_import(self, full, name)
@@ -444,7 +450,9 @@ class PythonInterpreter(Calls):
             return self.import_module(f"{full}.{name}")
         if not knows_names and self.library.installed_has(full, name) is False and not self._is_made(full):
             source = self.library.surroundings.source(full)
-            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
+            lacking = thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
+            lacking.failure.of_other = full.partition(".")[0]
+            raise lacking
         if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:
             return self.import_module(f"{full}.{name}")
         try:

@@ -14,9 +14,9 @@ from abiscan.inputs import observed_fs
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name, may_bind, may_have_others, star_imports
 from abiscan.python.model import Answer, Raised
-from abiscan.python.others_imports import BrokenImport, Installed, find_broken_import
 from abiscan.python.sources import normalized
 from abiscan.python.systems import LINUX, WINDOWS
+from abiscan.python.torch_imports import find_absent
 from abiscan.regex import regex
 
 _MODULES_UNSEEN: Final = regex(rb"sys\.modules|__path__|meta_path|path_hooks")
@@ -29,7 +29,7 @@ def _not_known(_name: str) -> Answer:
     return Answer.UNKNOWN
 
 
-def _no_error(_module: str) -> None:
+def _no_error(_module: str, _name: str | None) -> None:
     """Know of no import that fails."""
 
 
@@ -47,7 +47,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar system_has: answers whether the system has a library that is loaded by its name alone
     :ivar packages_have: answers whether a package that is installed has a library of that name
     :ivar has_tool: answers whether torch finds a tool that it compiles with: see ``inputs/build_tools``
-    :ivar import_error: returns what the import of an installed package with libraries for torch raises, by its module;
+    :ivar import_error: returns what the import of a module of another installed package raises, or of a name from it;
         None if that is not certain, or nothing
     :ivar is_final: whether installing the package changes nothing of this
     :ivar others_known: whether ``import_error`` knows of packages that are not installed yet
@@ -60,7 +60,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     system_has: Callable[[str], bool | Answer] = _not_known
     packages_have: Callable[[str], bool | Answer] = _not_known
     has_tool: Callable[[str], bool | Answer] = _not_known
-    import_error: Callable[[str], Raised | None] = _no_error
+    import_error: Callable[[str, str | None], Raised | None] = _no_error
     is_final: bool = False
     others_known: bool = False
 
@@ -76,18 +76,26 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             self._known[key] = self._source_has(module, name)
         return self._known[key]
 
-    def broken_import(self, module: str) -> BrokenImport | None:
-        """Return what the import of an installed module raises before its own code runs; None if nothing is known."""
+    def absent_for_torch(self, module: str) -> str | None:
+        """Return the module that a module of torch imports and that is not installed; None if none is known to be.
+
+        ``torch.utils.cpp_extension`` needs setuptools, which torch does not require.
+        """
         if not self.is_final or not self.folders:
             return None
-        if module not in self._broken:
-            known = Installed(has_top=self.installed, has=self.has, source=self.source, python=self.python)
-            self._broken[module] = find_broken_import(module, known)
-        return self._broken[module]
+        if module not in self._absent:
+            self._absent[module] = find_absent(module, self.source, self._is_absent)
+        return self._absent[module]
+
+    def _is_absent(self, top: str) -> bool:
+        """Whether a top-level module is certainly not there."""
+        if standard.has_module(top, self.python) is not False or standard.is_of_some(top):
+            return False
+        return self.installed(top) is False
 
     @functools.cached_property
-    def _broken(self) -> dict[str, BrokenImport | None]:
-        """What ``broken_import`` has answered."""
+    def _absent(self) -> dict[str, str | None]:
+        """What ``absent_for_torch`` has answered."""
         return {}
 
     def version(self, distribution: str) -> str | Answer | None:
@@ -118,6 +126,11 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     def _sources(self) -> dict[str, Path | None]:
         """What ``source`` has answered: those who follow the imports of a package ask for the same modules again."""
         return {}
+
+    def place_of(self, top: str) -> Path | None:
+        """Return the folder that a top-level module of another package is in; None if there is none."""
+        base = self._path_of_module(top)
+        return None if base is None else base.parent
 
     def is_mere_folder(self, package: str) -> bool:
         """Whether a top-level package is known to be a mere folder of modules in whatever is installed."""

@@ -115,7 +115,7 @@ class Runs:
         if kept is None:
             world = self.world()
             machine = PythonInterpreter(self.library, world, choices or {}, self._limits)
-            with counted_by(machine.count_steps), _deep_calls():
+            with counted_by(machine.count_steps), deep_calls():
                 kept = work(machine), machine.steps
             answered.keep(world.asked, kept)
         result, steps = kept
@@ -127,18 +127,22 @@ class Runs:
         module: str,
         choices: Mapping[Spot, bool] | None = None,
         *,
+        taken: str | None = None,
         with_optional: bool = False,
         as_it_is_here: bool = False,
     ) -> Run:
-        """Import a module once."""
+        """Import a module once.
+
+        :param taken: a name that is imported from it
+        """
         choices = choices or {}
 
         def work(machine: PythonInterpreter) -> Run:
             machine.with_optional, machine.as_it_is_here = with_optional, as_it_is_here
-            return _import_once(machine, module, choices)
+            return _import_once(machine, module, taken, choices)
 
         # Everything that the run depends on, other than by the answers of its target.
-        task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
+        task = ("import", module, taken, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
         try:
             return self.do(task, work, choices, _spelled_out)
         except Exhausted as end:
@@ -147,7 +151,7 @@ class Runs:
 
 
 @contextmanager
-def _deep_calls() -> Iterator[None]:
+def deep_calls() -> Iterator[None]:
     """Let calls of the code that is read be as deep as they may: each of them is many calls here."""
     # What is parsed may be nested three times as deep as this says (COMPILER_STACK_FRAME_SCALE in Python/symtable.c and
     # Python/ast.c), on the stack of the process: a higher number would not be safe on 8 MB.
@@ -168,11 +172,11 @@ def _spelled_out(run: Run, world: AskedWorld) -> Run:
     return replace(run, raised=raised, trace=replace(run.trace, attempts=attempts))
 
 
-def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
+def _import_once(machine: PythonInterpreter, module: str, taken: str | None, choices: Mapping[Spot, bool]) -> Run:
     _log.debug("imports %s%s", module, f" with the other way of {len(choices)} conditions" if choices else "")
     raised: Raised | Answer | None = None
     try:
-        machine.import_module(module)
+        machine.import_name(module, taken)
     except Thrown as error:
         raised = as_raised(machine, error.failure)
     except ProcessEnded as end:

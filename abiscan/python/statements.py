@@ -653,7 +653,12 @@ def _test_of_text(node: ast.expr, name: str) -> Callable[[str], bool] | None:
         if isinstance(node.op, ast.And):
             return lambda text: first(text) and second(text)
         return lambda text: first(text) or second(text)
-    if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1 or not isinstance(node.func, ast.Attribute):
+    if (
+        not isinstance(node, ast.Call)
+        or node.keywords
+        or len(node.args) != 1
+        or not isinstance(node.func, ast.Attribute)
+    ):
         return None
     part, of = node.args[0], node.func.value
     parts = part.elts if isinstance(part, ast.Tuple) else [part]

@@ -17,15 +17,17 @@ from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
-from abiscan.inputs.package_files import Package
-from abiscan.inputs.packages import Distribution
+from abiscan.inputs.package_files import Package, of_module
+from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, name_of, read_target, uses_torch
+from abiscan.inputs.sources import Source, may_need_torch, name_of, read_target, uses_torch
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.promises import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.models.model import CREATES_MODEL
-from abiscan.python.model import Raised
+from abiscan.python.installed import Surroundings
+from abiscan.python.model import Raised, World
+from abiscan.python.other_code import CompiledCodeLoads, OtherCode
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.rules import missing_torch_name
@@ -34,11 +36,14 @@ from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoi
 from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
+from abiscan.verdict.other_imports import OtherImports
 from abiscan.verdict.package import missing_names, package_result
 from abiscan.verdict.package_reading import (
+    CodeFiles,
     PackageReading,
     ReadPackage,
     packages_with_libraries,
+    search_path_of,
 )
 from abiscan.verdict.systems import system_of
 
@@ -71,10 +76,9 @@ class TorchSet:
 
     :param request: its targets may need libraries of each other; without hardware, the processors and the system of
         the run count
-    :param importing: the modules of packages whose import led to this question
     """
 
-    def __init__(self, request: CheckRequest, session: Session, *, importing: frozenset[str] = frozenset()) -> None:
+    def __init__(self, request: CheckRequest, session: Session) -> None:
         if (session.cpus or session.system) and request.hardware == Hardware():
             named = hardware_of((), None, session.cpus, session.system)
             request = msgspec.structs.replace(request, hardware=named)
@@ -82,9 +86,7 @@ class TorchSet:
         sources, choices = (*request.targets, *request.neighbours), request.torches
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._readings: dict[Package, PackageReading] = {}
-        self._importing = importing
-        self._import_errors: dict[tuple[str, str], Raised | None] = {}
-        self._installed: dict[str, dict[str, Distribution]] = {}
+        self._others: dict[str, OtherImports] = {}
         self._session = session
         self._files = session.files()
         self._progress = session.progress
@@ -281,39 +283,42 @@ class TorchSet:
         if reading is None:
             return None
         if key not in self._read:
-            import_error, known = functools.partial(self._import_error, name), bool(self._request.import_errors)
-            self._read = {key: reading.read(self._judges[name], target, import_error, others_known=known)}
+            self._read = {key: reading.read(self._judges[name], target, self._imports_beside(name))}
         return self._read[key]
 
-    def _import_error(self, name: str, module: str) -> Raised | None:
-        """Return what the import of an installed package with libraries for torch raises on the named torch.
+    def _imports_beside(self, name: str) -> OtherImports:
+        """Return what imports of the packages raise that are installed beside the named torch."""
+        if name not in self._others:
+            torch = self._judges[name].torch
+            subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware)]
+            read = functools.partial(self._read_beside, name)
+            self._others[name] = OtherImports(self._session, subject, read, self._request.import_errors)
+        return self._others[name]
 
-        None if that is nothing, or not certain.
-        """
-        if module in self._request.import_errors:
-            return self._request.import_errors[module]
-        key = name, module
-        if key not in self._import_errors and module not in self._importing:
-            self._import_errors[key] = None  # for packages that import each other
-            self._import_errors[key] = self._import_apart(name, module)
-        return self._import_errors.get(key)
-
-    def _import_apart(self, name: str, module: str) -> Raised | None:
-        if name not in self._installed:
-            self._installed[name] = packages_with_libraries(self._judges[name].torch)
-        distribution = self._installed[name].get(module)
-        if distribution is None or not uses_torch(distribution, self._files):
+    def _read_beside(self, name: str, module: str, around: Surroundings, world: World) -> OtherCode | None:
+        """Return the code of the package that is installed beside the named torch and that a module is."""
+        place, judge = around.place_of(module), self._judges[name]
+        if place is None:
             return None
+        package = of_module(str(place), module)
+        libraries = (posixpath.join(package.root, path) for path in package.members if is_library(path))
+        if any(may_need_torch(judge.files.find_source(path)) for path in libraries):
+            distribution = packages_with_libraries(judge.torch).get(module)
+            if distribution is not None and uses_torch(distribution, self._files):
+                return self._read_apart(name, module, distribution)
+        return OtherCode(CodeFiles(package), module, lambda: CompiledCodeLoads(world), around)
+
+    def _read_apart(self, name: str, module: str, distribution: Distribution) -> OtherCode | None:
+        """Return the code of a package with libraries for torch, in a process of its own."""
         # A set of its own: what is in the process of this target has nothing to do with what is in that one's.
         request = CheckRequest(targets=(distribution,), torches=(self._choices[name],), hardware=self._request.hardware)
-        apart = TorchSet(request, self._session, importing=self._importing | {module})
+        apart = TorchSet(request, self._session)
+        (alone,) = apart.names
         try:
-            package = apart._read_package(distribution, apart.names[0])
+            target, reading = apart.target(distribution, alone), apart._reading(distribution, alone)
         except InputError:
             return None
-        outcomes = package.reading.imports if package else ()
-        raised = next((outcome.raised for outcome in outcomes if outcome.module == module), None)
-        return raised if isinstance(raised, Raised) else None
+        return reading.as_other(module, apart._judges[alone], target, self._imports_beside(name)) if reading else None
 
 
 def _all_builds() -> list[str]:

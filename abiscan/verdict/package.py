@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Finding
+from abiscan.python.certainty import chain
 from abiscan.python.model import (
     PROCESS_ENDS,
     Answer,
@@ -33,7 +34,7 @@ from abiscan.results.verdict import How, Verdict
 from abiscan.rules import missing_torch_name
 from abiscan.torches.name_history import history
 from abiscan.verdict.conditions import conditions_of
-from abiscan.verdict.package_reading import PackageFacts, chain
+from abiscan.verdict.package_reading import PackageFacts
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 

@@ -20,6 +20,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
+from abiscan.python.certainty import fails_for_torch, is_certain
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import (
     Answer,
@@ -31,6 +32,7 @@ from abiscan.python.model import (
     Reading,
     Registers,
 )
+from abiscan.python.other_code import OtherCode
 from abiscan.python.reading import PackageReader
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.python.sources import PackageSources, normalized
@@ -39,6 +41,7 @@ from abiscan.regex import regex
 from abiscan.torches import embedded
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge
+from abiscan.verdict.other_imports import OtherImports
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
@@ -46,10 +49,6 @@ if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
     from abiscan.verdict.image_world import ImageWorld
 
-_OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
-"""What the errors have in their texts that Python and torch raise for a name which torch does not have."""
-_ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
-"""What Python says of a module that is not installed."""
 _NOT_FOR_USERS: Final = regex(
     r"_|(tests?|testing|bench(es|marks?|marking)?|examples?|samples?|demos?|docs?|scripts?|tools?|utils|ci|build|setup"
     r"|conf|sphinx|noxfile|tasks|versioneer|packaging)$|(test|bench|build)_|.*(_tests?|_benchmarks?|__mypyc)$|conftest"
@@ -170,7 +169,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
         if is_apart(outcome.module):
             return False
         if outcome in self.reading.further:
-            return not isinstance(outcome.raised, Raised) or fails_for_torch(outcome)
+            return not isinstance(outcome.raised, Raised) or fails_for_torch(outcome.raised)
         return outcome.module in self.modules
 
     def _sure_of_further(self, outcome: ImportOutcome) -> ImportOutcome:
@@ -197,31 +196,21 @@ class PackageReading:
         self._system = system_of(target.target)
         read_on = self._system.python(target.target)
         self._modules = tuple(modules_of(package.name, self._sources, read_on)) if self._has_code else ()
-        further = further_modules(self._modules, self._sources, read_on) if self._has_code else ()
+        self._further = further_modules(self._modules, self._sources, read_on) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
-        self._reader = PackageReader(self._sources, self._modules, built_for, read_on, further)
+        self._reader = PackageReader(self._sources, self._modules, built_for, read_on, self._further)
 
-    def read(
-        self,
-        judge: Judge,
-        target: ExaminedTarget,
-        import_error: Callable[[str], Raised | None],
-        *,
-        others_known: bool = False,
-    ) -> ReadPackage | None:
-        """Read it for one torch; None if it has nothing to do with its libraries.
-
-        :param import_error: see ``Surroundings``
-        :param others_known: see ``Surroundings``
-        """
+    def read(self, judge: Judge, target: ExaminedTarget, others: OtherImports) -> ReadPackage | None:
+        """Read it for one torch; None if it has nothing to do with its libraries."""
         if not self._has_code:
             return None
         world = self._make_world(judge, target)
         surroundings = surroundings_of(judge.torch, self._package)
         # Torches with the same surroundings share a reading; what is known of others without files is no part of them.
-        if surroundings.is_final or others_known:
-            surroundings = replace(surroundings, import_error=import_error, others_known=others_known)
-        reading = self._reader.read(world.fresh, surroundings)
+        if surroundings.is_final or others.are_known:
+            surroundings = replace(surroundings, import_error=others.error, others_known=others.are_known)
+        with others.importing((*self._modules, *self._further), surroundings, world):
+            reading = self._reader.read(world.fresh, surroundings)
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
         later = functools.partial(self._reader.later_uses, world, surroundings)
@@ -235,6 +224,11 @@ class PackageReading:
             surroundings=surroundings,
             modules=self._modules,
         )
+
+    def as_other(self, module: str, judge: Judge, target: ExaminedTarget, others: OtherImports) -> OtherCode:
+        """Return its code as that of a package which others import, by one of its modules."""
+        surroundings = replace(surroundings_of(judge.torch, self._package), import_error=others.error)
+        return OtherCode(self._sources, module, self._make_world(judge, target).fresh, surroundings)
 
     def misses_names(self, judge: Judge, target: ExaminedTarget) -> bool:
         """Whether its code seems to use names that a torch lacks as it is imported: see ``PackageReader``."""
@@ -442,41 +436,12 @@ def _names_any(sources: CodeFiles, libraries: Sequence[str]) -> bool:
 
 
 def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
-    """Return an outcome of Python code alone: an error counts if torch lacks a name, or this environment a package that
-    can be imported.
-
-    The package was imported before it was published. So any other error is a mistake of the reading, or due to what is
-    installed, where that is not known.
-    """
+    """Return an outcome of Python code alone, as far as it is certain: see ``python/certainty``."""
     raised = outcome.raised
-    if not isinstance(raised, Raised) or fails_for_torch(outcome):
-        return outcome
-    # What is installed beside it was read, too, and is no mistake of this reading.
-    if any(error.of_other for error in chain(raised)):
-        return outcome
-    # That a module is absent counts where the environment is known to lack it.
-    absent = _ABSENT_MODULE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
-    if absent and (surroundings.has(absent[1], None) if absent[2] else surroundings.installed(absent[1])) is False:
+    if not isinstance(raised, Raised) or is_certain(raised, surroundings):
         return outcome
     gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
     return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))
-
-
-def fails_for_torch(outcome: ImportOutcome) -> bool:
-    """Whether an import fails because torch lacks a name, a parameter or an operator."""
-    raised = outcome.raised if isinstance(outcome.raised, Raised) else None
-    errors = list(chain(raised))
-    # What the torch lacks for another package, another version of this one does not bring.
-    if any(error.of_other for error in errors):
-        return False
-    return any(error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in errors)
-
-
-def chain(raised: Raised | None) -> Iterator[Raised]:
-    """Yield an error, and what it was raised from."""
-    while raised is not None:
-        yield raised
-        raised = raised.cause
 
 
 def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome | None:

@@ -20,7 +20,7 @@ from abiscan.python.models import companions
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, has_version, native_functions, take_argument
 from abiscan.python.models.torch_module import has_module
 from abiscan.python.operations import describe_value
-from abiscan.python.others_imports import comes_with_torch
+from abiscan.python.torch_imports import comes_with_torch
 from abiscan.python.values import (
     ABSENT,
     Instance,

@@ -1,0 +1,60 @@
+"""Which errors of Python code alone are certain.
+
+A package was imported before it was published. So an error is a mistake of the reading, or due to what is installed,
+unless it is known what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from abiscan.python.installed import Surroundings
+from abiscan.python.machine import Trace
+from abiscan.python.model import Raised
+from abiscan.regex import regex
+
+_OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
+"""What the errors have in their texts that Python and torch raise for a name which torch does not have."""
+_ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
+"""What Python says of a module that is not installed."""
+
+
+def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None = None) -> bool:
+    """Whether an error counts: torch lacks a name, this environment a module that can be imported, or another package
+    raises it.
+
+    :param trace: of the run that raises it: where a library of the package has failed to load, that is why
+    """
+    errors = list(chain(raised))
+    # What is installed beside it was read, too, and is no mistake of this reading.
+    if any(error.of_other or error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in errors):
+        return True
+    if trace is not None and any(isinstance(attempt.raised, Raised) for attempt in trace.attempts):
+        return True
+    is_of_import = raised.exception in {"ImportError", "ModuleNotFoundError"}
+    return is_of_import and any(_is_absent(error, surroundings) for error in errors)
+
+
+def _is_absent(raised: Raised, surroundings: Surroundings) -> bool:
+    """Whether an error says that a module is absent which the environment is known to lack."""
+    absent = _ABSENT_MODULE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
+    if absent is None:
+        return False
+    return (surroundings.has(absent[1], None) if absent[2] else surroundings.installed(absent[1])) is False
+
+
+def fails_for_torch(raised: object) -> bool:
+    """Whether an import fails because torch lacks a name, a parameter or an operator."""
+    errors = list(chain(raised if isinstance(raised, Raised) else None))
+    # What the torch lacks for another package, another version of this one does not bring.
+    if any(error.of_other for error in errors):
+        return False
+    return any(error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in errors)
+
+
+def chain(raised: Raised | None) -> Iterator[Raised]:
+    """Yield an error, and what it was raised from."""
+    while raised is not None:
+        yield raised
+        raised = raised.cause

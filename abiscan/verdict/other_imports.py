@@ -1,0 +1,75 @@
+"""What imports of the packages raise that are installed beside a target: each package is read once for all targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from abiscan.cache.result_cache import AnswersAboutOne
+from abiscan.inputs.session import Session
+from abiscan.python.installed import Surroundings
+from abiscan.python.model import Raised, World
+from abiscan.python.other_code import OtherCode
+
+
+class OtherImports:
+    """What imports of the packages of one environment raise, as far as it is certain.
+
+    :param subject: everything that decides on it, except for what is looked at on this machine
+    :param read: returns the code of the package that a top-level module is, beside a package with these surroundings
+        and in a world like that one's; None if there is none to read
+    :param known: what imports are known to raise, by their top-level modules
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        subject: Sequence[object],
+        read: Callable[[str, Surroundings, World], OtherCode | None],
+        known: Mapping[str, Raised],
+    ) -> None:
+        self._session, self._subject, self._read, self._known = session, subject, read, known
+        self._codes: dict[str, OtherCode | None] = {}
+        self._answers: dict[str, AnswersAboutOne[Raised | None]] = {}
+        self._importing: list[str] = []
+        self._around: tuple[Surroundings, World] | None = None
+        self._circles = 0
+
+    @property
+    def are_known(self) -> bool:
+        """Whether anything is known without reading: of packages that need not be installed."""
+        return bool(self._known)
+
+    def error(self, module: str, name: str | None) -> Raised | None:
+        """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""
+        top = module.partition(".")[0]
+        if top in self._known:
+            return self._known[top]
+        # A package that others import in a circle is in the middle of its import: what it raises is raised there.
+        if top in self._importing:
+            self._circles += 1
+            return None
+        if top not in self._answers:
+            self._answers[top] = AnswersAboutOne(self._session.folder, ["imports of", top, *self._subject])
+        return self._answers[top].answer(f"{module} {name or ''}", lambda: self._find(top, module, name))
+
+    @contextmanager
+    def importing(self, modules: Iterable[str], surroundings: Surroundings, world: World) -> Iterator[None]:
+        """Take modules to be in the middle of their import; then keep what was found out about others."""
+        self._importing, self._around = [module.partition(".")[0] for module in modules], (surroundings, world)
+        yield
+        for answers in self._answers.values():
+            answers.keep()
+
+    def _find(self, top: str, module: str, name: str | None) -> tuple[Raised | None, bool]:
+        """Return what an import raises, and whether that is so wherever it is imported."""
+        circles = self._circles
+        self._importing.append(top)
+        try:
+            if top not in self._codes:
+                self._codes[top] = self._read(top, *self._around) if self._around else None
+            code = self._codes[top]
+            raised = None if code is None else code.error(module, name)
+        finally:
+            self._importing.pop()
+        return raised, self._circles == circles
