@@ -36,6 +36,7 @@ from abiscan.python.values import (
     NotKnown,
     PythonFunction,
     PythonModule,
+    Stage,
     Scope,
     Thrown,
     Why,
@@ -400,8 +401,7 @@ class Calls(ClassMaking):
         if name in {"exec", "eval"}:
             return self._execute_text(name, args, scope)
         if name == "dir":
-            method = special.special_method(self, args[0], "__dir__") if args else None
-            return NotKnown("dir()") if method is None else self.call(method, [], {})
+            return self._list_names(args)
         if name in {"vars", "locals"} and (args or scope.around is not None):
             return self.get_attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
         # Whoever has the dictionary of a module may bind any name in it.
@@ -412,6 +412,17 @@ class Calls(ClassMaking):
             if own not in scope.module.names and (own != "__path__" or scope.module.folders):
                 scope.module.names[own] = attributes.of_module(self, scope.module, own)
         return scope.module.names
+
+    def _list_names(self, args: list[object]) -> object:
+        """Execute ``dir``."""
+        value = args[0] if args else None
+        if isinstance(value, PythonModule) and value.stage is Stage.DONE and not value.open_:
+            names = {name for name in value.names if isinstance(name, str)}
+            if "__dir__" not in names and len(names) == len(value.names):
+                own = {*attributes.OWN_NAMES, "__cached__", "__loader__"} - ({"__path__"} if not value.folders else set())
+                return sorted(names | own)
+        method = special.special_method(self, value, "__dir__") if args else None
+        return NotKnown("dir()") if method is None else self.call(method, [], {})
 
     def _execute_text(self, name: str, args: list[object], scope: Scope) -> object:
         """Execute ``exec`` or ``eval`` of a text, here or with a dict of names, as packages read ``version.py``."""

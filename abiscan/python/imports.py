@@ -23,6 +23,7 @@ from abiscan.python.questions import AskedWorld
 from abiscan.python.torch_imports import comes_with_torch, is_of_torch
 from abiscan.python.values import (
     Deferred,
+    Instance,
     NotKnown,
     PythonError,
     PythonModule,
@@ -68,6 +69,8 @@ class PythonInterpreter(Calls):
                 self.modules[full] = self._load_module(full, parent)
                 if isinstance(parent, PythonModule):
                     parent.names[part] = self.modules[full]
+                elif isinstance(parent, Instance):
+                    parent.attributes[part] = self.modules[full]
             parent = self.modules[full]
             # Code forbids an import by ``sys.modules[name] = None``.
             if parent is None:
@@ -100,6 +103,10 @@ class PythonInterpreter(Calls):
                 hint = "" if parent.folders else f"; '{parent.name}' is not a package"
                 raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
             return NotKnown(full) if located is None else self._load_found(full, located)
+        # An object in the place of a package: where it looks for modules is in its ``__path__``.
+        if isinstance(parent, Instance):
+            own = self.library.locate(full)
+            return NotKnown(full) if own is None else self._load_found(full, own)
         # Below a package of others, this one may bring modules, too, as parts of a namespace package do.
         if isinstance(parent, (Modelled, NotKnown)):
             own = self.library.locate(full)
@@ -157,7 +164,8 @@ class PythonInterpreter(Calls):
             self.modules.pop(full, None)
             self.whole_names.clear()
             raise
-        return module
+        # What the body has put into ``sys.modules`` in its own place is what the import gives (_load_unlocked).
+        return self.modules.get(full, module)
 
     def misses_names(self, file: str) -> bool:
         """Whether a module uses, as it is imported, a name that this torch does not have: its body then matters."""
@@ -460,6 +468,8 @@ class PythonInterpreter(Calls):
         except Thrown as error:
             if error.failure.cls is not AttributeError:
                 raise
+            if isinstance(module, Instance) and self.library.locate(f"{full}.{name}") is not None:
+                return self.import_module(f"{full}.{name}")
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
 
     def _is_made(self, full: str) -> bool:

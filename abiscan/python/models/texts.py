@@ -76,14 +76,14 @@ _AT_ONCE = 10_000
 class Pattern(Modelled):
     """A compiled regular expression."""
 
-    __slots__ = ("text",)
+    __slots__ = ("flags", "text")
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, flags: int) -> None:
+        self.text, self.flags = text, flags
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its methods."""
-        return Native(name, lambda m, args, kwargs: _make_regular(name)(m, [self.text, *args], kwargs))
+        return Native(name, lambda m, args, kwargs: _make_regular(name)(m, [self, *args], kwargs))
 
 
 def _is_harmless(machine: PythonMachine, pattern: str, text: str) -> bool:
@@ -103,17 +103,19 @@ def _make_regular(name: str) -> Model:
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if name == "sub" and len(args) > 2 and isinstance(args[1], (PythonFunction, Bound, Native)):
             return _substitute(machine, args, kwargs)
+        flags = next((argument.flags for argument in args[:1] if isinstance(argument, Pattern)), 0)
         args = [argument.text if isinstance(argument, Pattern) else argument for argument in args]
         # The first is the pattern, the last the text that is searched: a template stands between them.
         texts = [argument for argument in args if isinstance(argument, str)]
         if name == "compile" and texts:
-            return Pattern(texts[0])
+            flags = take_argument(args, kwargs, 1, "flags", flags)
+            return Pattern(texts[0], flags) if isinstance(flags, int) else NotKnown("re.compile()")
         if len(texts) < 2 or not is_concrete(args) or kwargs or not _is_harmless(machine, texts[0], texts[-1]):
             return NotKnown(f"re.{name}()")
         if name == "sub" and (len(texts[-1]) + 1) * len(texts[1]) > LONGEST:
             return NotKnown("re.sub()")
         try:
-            match = getattr(re, name)(*args)
+            match = getattr(re.compile(texts[0], flags), name)(*args[1:]) if flags else getattr(re, name)(*args)
         except (re.error, *FAITHFUL, TypeError, AttributeError):
             return NotKnown(f"re.{name}()")
         return (
@@ -148,7 +150,8 @@ def _make_hook(machine: PythonMachine, function: object) -> Callable[[object], o
 def _substitute(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute ``re.sub`` with a function, which is called for each match."""
     pattern, function, text = args[0], args[1], args[2]
-    pattern = pattern.text if isinstance(pattern, Pattern) else pattern
+    if isinstance(pattern, Pattern):
+        pattern = NotKnown("re.compile()") if pattern.flags else pattern.text
     if (
         not (isinstance(pattern, str) and isinstance(text, str) and _is_harmless(machine, pattern, text))
         or len(args) > 3
@@ -236,6 +239,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
             name: Native(f"re.{name}", _make_regular(name))
             for name in ("match", "search", "fullmatch", "sub", "split", "findall", "compile")
         },
+        **{name: int(flag) for name, flag in re.RegexFlag.__members__.items()},
     ),
 }
 """Modules by name."""
