@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 from abiscan.python.cost import LONGEST
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace, native_functions
+from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace, native_functions, take_argument
 from abiscan.python.operations import FAITHFUL, attempt_operation
 from abiscan.python.values import Bound, NotKnown, PythonError, PythonFunction, Thrown, is_concrete
 
