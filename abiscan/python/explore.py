@@ -23,12 +23,9 @@ class Explored(Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...]
 
 
-def explore_import(runs: Runs, module: str, taken: str | None = None) -> Explored:
-    """Import a module on each path that matters.
-
-    :param taken: a name that is imported from it
-    """
-    runs_made = [runs.run(module, taken=taken)]
+def explore_import(runs: Runs, module: str) -> Explored:
+    """Import a module on each path that matters."""
+    runs_made = [runs.run(module)]
     # Each path is a run with some decisions flipped, of those that an earlier run has met. All paths would be two to
     # the power of the decisions, so the queue begins with those that flip a single one: they show everything that
     # depends on one condition alone. Only what such a path newly meets is combined with it. Those of the target come
@@ -41,18 +38,18 @@ def explore_import(runs: Runs, module: str, taken: str | None = None) -> Explore
         if choices in seen:
             continue
         seen.append(choices)
-        run = runs.run(module, choices, taken=taken)
+        run = runs.run(module, choices)
         runs_made.append(run)
         new = (spot for spot in run.trace.decisions if spot not in choices and spot not in runs_made[0].trace.decisions)
         waiting.extend({**choices, spot: not run.trace.decisions[spot].condition.taken} for spot in new)
     # So far, nothing was there that is not required and that the code can do without. One more run has all of it, for
     # what users who installed it load and register; it does not count for how the import ends.
     if runs_made[0].trace.optional and _more_at_stake(runs.library, runs_made[0]):
-        runs_made.append(runs.run(module, taken=taken, with_optional=True))
+        runs_made.append(runs.run(module, with_optional=True))
     outcome = _summarise(module, runs_made)
     if outcome.raised is Answer.UNKNOWN and all(isinstance(run.raised, Raised) for run in runs_made):
         # It fails whatever is not known: users see what it says on this machine.
-        here = runs.run(module, taken=taken, as_it_is_here=True) if runs_made[0].trace.lacking else runs_made[0]
+        here = runs.run(module, as_it_is_here=True) if runs_made[0].trace.lacking else runs_made[0]
         outcome = replace(outcome, raised=here.raised)
     return Explored(outcome=outcome, runs=tuple(runs_made))
 

@@ -279,6 +279,14 @@ class PythonMachine:
         key, negated = unknown.question()
         self._taken[key] = taken is not negated
 
+    def go_back(self, modules: Mapping[str, object], choices: Mapping[Spot, bool]) -> None:
+        """Forget all modules but these, which were there before, and decide otherwise from now on."""
+        self.modules.clear()
+        self.modules.update(modules)
+        self.forget_names()
+        self._taken.clear()
+        self.choices = choices
+
     def _decide_now(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
         # What may not run at all is not worth runs of its own.
         if self.perhaps:

@@ -8,19 +8,19 @@ from typing import Final
 
 from abiscan.python.certainty import is_certain
 from abiscan.python.cost import counted_by
-from abiscan.python.explore import explore_import
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Exhausted, Limits, ProcessEnded
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World
 from abiscan.python.questions import AskedWorld
-from abiscan.python.runs import Done, Runs, as_raised, deep_calls
+from abiscan.python.runs import as_raised, deep_calls
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.values import Thrown
 
 _log = logging.getLogger("abiscan.python")
-_LIMITS: Final = Limits()
+_LIMITS: Final = Limits(steps=8_000_000)
+_MOST_DECISIONS: Final = 8
 
 
 class CompiledCodeLoads:
@@ -55,30 +55,47 @@ class OtherCode:
     def __init__(
         self, package: PackageSources, module: str, fresh: Callable[[], World], surroundings: Surroundings
     ) -> None:
-        self._library = PythonCode(PackageFiles(package), (module,), fresh().python, surroundings)
-        self._fresh = fresh
-        self._machine: PythonInterpreter | None = PythonInterpreter(self._library, AskedWorld(fresh()), {}, _LIMITS)
+        world = fresh()
+        self._library = PythonCode(PackageFiles(package), (module,), world.python, surroundings)
+        self._machine: PythonInterpreter | None = PythonInterpreter(self._library, AskedWorld(world), {}, _LIMITS)
 
     def error(self, module: str, name: str | None) -> Raised | None:
         """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""
+        if self._machine is None:
+            return None
+        before, decided = dict(self._machine.modules), set(self._machine.trace.decisions)
+        raised = self._import(module, name)
+        if raised is None or not is_certain(raised, self._library.surroundings, self._machine.trace):
+            return None
+        trace = self._machine.trace
+        new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
+        if trace.is_doubtful or trace.may_end_earlier or len(new) > _MOST_DECISIONS:
+            return None
+        # With what was not known before, all is as it was. What was met on the way to the error must not matter to it.
+        for decision in new:
+            self._machine.go_back(before, {decision.spot: not decision.condition.taken})
+            other = self._import(module, name)
+            if other is None or (other.exception, other.message) != (raised.exception, raised.message):
+                raised = None
+                break
+        if new and self._machine is not None:
+            self._machine.go_back(before, {})
+        return raised
+
+    def _import(self, module: str, name: str | None) -> Raised | None:
+        """Import a module, or a name from it; return what that raises."""
         machine = self._machine
         if machine is None:
             return None
-        raised: Raised | None = None
         try:
             with counted_by(machine.count_steps), deep_calls():
                 machine.import_name(module, name)
         except Thrown as error:
-            raised = machine.world.spelled_out(as_raised(machine, error.failure))
+            return machine.world.spelled_out(as_raised(machine, error.failure))
         except ProcessEnded as end:
-            raised = end.raised
+            return end.raised
         except (Exhausted, RecursionError) as end:
             # What it is in the middle of is in no state that anything else could go on from.
             _log.debug("%s: is not followed any further: %s", module, end)
             self._machine = None
-        if raised is None or not is_certain(raised, self._library.surroundings, machine.trace):
-            return None
-        if machine.trace.decisions or machine.trace.gaps:
-            outcome = explore_import(Runs(self._library, self._fresh, _LIMITS, Done()), module, name).outcome
-            return raised if isinstance(outcome.raised, Raised) else None
-        return raised
+        return None

@@ -127,22 +127,18 @@ class Runs:
         module: str,
         choices: Mapping[Spot, bool] | None = None,
         *,
-        taken: str | None = None,
         with_optional: bool = False,
         as_it_is_here: bool = False,
     ) -> Run:
-        """Import a module once.
-
-        :param taken: a name that is imported from it
-        """
+        """Import a module once."""
         choices = choices or {}
 
         def work(machine: PythonInterpreter) -> Run:
             machine.with_optional, machine.as_it_is_here = with_optional, as_it_is_here
-            return _import_once(machine, module, taken, choices)
+            return _import_once(machine, module, choices)
 
         # Everything that the run depends on, other than by the answers of its target.
-        task = ("import", module, taken, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
+        task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
         try:
             return self.do(task, work, choices, _spelled_out)
         except Exhausted as end:
@@ -172,11 +168,11 @@ def _spelled_out(run: Run, world: AskedWorld) -> Run:
     return replace(run, raised=raised, trace=replace(run.trace, attempts=attempts))
 
 
-def _import_once(machine: PythonInterpreter, module: str, taken: str | None, choices: Mapping[Spot, bool]) -> Run:
+def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
     _log.debug("imports %s%s", module, f" with the other way of {len(choices)} conditions" if choices else "")
     raised: Raised | Answer | None = None
     try:
-        machine.import_name(module, taken)
+        machine.import_module(module)
     except Thrown as error:
         raised = as_raised(machine, error.failure)
     except ProcessEnded as end:
