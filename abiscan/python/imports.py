@@ -275,6 +275,8 @@ class PythonInterpreter(Calls):
                 self._take_own(base, name)
             elif of_torch:
                 self._raise_if_broken(f"{line.module}.{name}")
+            elif base is not None and not isinstance(base, PythonModule):
+                self._raise_if_broken(line.module, name)
 
     def _check_defined(self, module: PythonModule, name: str) -> None:
         """Raise if a module that is imported in a circle has not yet come to a name that is taken from it."""
