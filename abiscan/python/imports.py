@@ -6,8 +6,9 @@ import ast
 import logging
 import posixpath
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Final, NoReturn
 
+from abiscan.inputs import observed_fs
 from abiscan.python import attributes, loading, standard
 from abiscan.python.calls import Calls, syntax_error
 from abiscan.python.dynamic_names import absolute_name
@@ -34,8 +35,10 @@ from abiscan.python.values import (
     Why,
     thrown,
 )
+from abiscan.regex import regex
 
 _log = logging.getLogger("abiscan.python")
+_SEARCH: Final = regex(rb"\bsys\.path\b|\bmeta_path\b|\bpath_hooks\b|\baddsitedir\b")
 
 
 class PythonInterpreter(Calls):
@@ -47,6 +50,8 @@ class PythonInterpreter(Calls):
         self.models = MODELS
         self.whole_names: set[str] = set()
         """The modules that are there, and all that they are in."""
+        self._called: set[str] = set()
+        """The modules of others whose functions have been called."""
         self._missing: dict[str, bool] = {}
         """Whether modules use a name that this torch does not have."""
         self.frames.append(Frame(file=None))
@@ -336,6 +341,7 @@ class PythonInterpreter(Calls):
 
     def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
         torch_module.refuse_arguments(self, function.name, args, kwargs)
+        self._called.add(function.name.rpartition(".")[0])
         return super()._call_unknown(function, args, kwargs)
 
     # ---- modules of others
@@ -391,10 +397,19 @@ class PythonInterpreter(Calls):
             answer = answer is Answer.UNKNOWN or bool(
                 self.world.tells_now("it has what is required", lambda _world: self.library.has_requirements)
             )
+        if answer is False and any(map(self._changes_search, self._called)):
+            return NotKnown(name)
         if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent
         self._raise_if_broken(name)
         return companions.as_module(self, name) or NotKnown(name)
+
+    def _changes_search(self, module: str) -> bool:
+        """Whether functions of a module of others may change where modules are looked for."""
+        if self.library.find(module.partition(".")[0]) is not None:
+            return False
+        source = self.library.surroundings.source(module)
+        return source is not None and _SEARCH.search(observed_fs.read_file(source)) is not None
 
     def _raise_if_broken(self, module: str, taken: str | None = None) -> None:
         """Raise what the import of an installed module raises, or of a name that is taken from it."""

@@ -1,4 +1,4 @@
-"""What importing a package that is installed raises, by the imports in its sources; Python itself imports the same."""
+"""What importing a package that is installed raises: Python itself imports the same."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
+from abiscan.inputs.package_files import of_module
+from abiscan.inputs.session import Session
 from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.model import Raised
-from tests.unit.python.packages import reading_of
+from abiscan.python.model import Raised, World
+from abiscan.python.other_code import OtherCode
+from abiscan.verdict.other_imports import OtherImports
+from abiscan.verdict.package_reading import CodeFiles
+from tests.unit.python.packages import FakeWorld, reading_of
 
 BREAKS = {
     "missing": {"other/__init__.py": "import absent\n"},
@@ -25,6 +29,28 @@ BREAKS = {
         "further.py": "import sys\ndef never():\n    sys.path.insert(0, '/nowhere')\n",
     },
     "a name": {"other/__init__.py": "from further import gone\n", "further.py": "here = 1\n"},
+    "past a module that changes the search": {
+        "other/__init__.py": "import further\nimport absent\n",
+        "further.py": "import sys\nif len(sys.path) > 100:\n    sys.path.insert(0, '/nowhere')\n",
+    },
+    "under a condition": {"other/__init__.py": "import sys\nif sys.platform:\n    import absent\n"},
+    "in a function that is called": {"other/__init__.py": "def load():\n    import absent\nload()\n"},
+    "in other words": {
+        "other/__init__.py": "try:\n    import absent\nexcept ImportError as error:\n"
+        "    raise ImportError(f'other needs absent: {error}') from error\n"
+    },
+    "for a name of a lazy module": {
+        "other/__init__.py": "import importlib, sys, types\n"
+        "class Lazy(types.ModuleType):\n"
+        "    def __getattr__(self, name):\n"
+        "        if name.startswith('__'):\n"
+        "            raise AttributeError(name)\n"
+        "        return importlib.import_module('.' + name, self.__name__)\n"
+        "lazy = Lazy(__name__)\n"
+        "lazy.__path__ = __path__\n"
+        "sys.modules[__name__] = lazy\n",
+        "other/part.py": "import absent\n",
+    },
 }
 WORKS = {
     "a function that changes the search": {
@@ -36,6 +62,12 @@ WORKS = {
     "in a text": {"other/__init__.py": '"""\nimport absent\n"""\n'},
     "under try": {"other/__init__.py": "try:\n    import absent\nexcept ImportError:\n    pass\n"},
     "in a function": {"other/__init__.py": "def f():\n    import absent\n"},
+    "what is not known decides": {
+        "other/__init__.py": "import os\nif 'OTHER_NEEDS_IT' in os.environ:\n    import absent\n"
+    },
+    "for a name that nobody takes": {
+        "other/__init__.py": "def __getattr__(name):\n    import absent\n    return absent\n"
+    },
     "a circle": {"other/__init__.py": "from .part import f\nthing = 1\n", "other/part.py": "import other\nf = 1\n"},
     "made by code": {
         "other/__init__.py": "import sys, types\nsys.modules['absent'] = types.ModuleType('absent')\nimport absent\n"
@@ -76,15 +108,32 @@ OF_TORCH = {
 }
 
 
-def really(site: Path, module: str) -> list[str]:
-    code = f"try:\n import {module}\nexcept ImportError as error:\n print(type(error).__name__)\n print(error)"
+def really(site: Path, code: str) -> list[str]:
+    code = f"try:\n {code}\nexcept ImportError as error:\n print(type(error).__name__)\n print(error)"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=site, check=True, capture_output=True, text=True)
     return done.stdout.splitlines()
 
 
-def around(site: Path, *, is_final: bool = True) -> Surroundings:
+def around(site: Path, *, is_final: bool = True, torch: Path | None = None) -> Surroundings:
+    """What is installed in a folder, with what imports of that raise."""
     python = sys.version_info[:2]
-    return Surroundings(installed=installed_in((site,), python), folders=(site,), python=python, is_final=is_final)
+    world = FakeWorld(python=python)
+
+    def read(module: str, beside: Surroundings, world: World) -> OtherCode | None:
+        has_module = beside.place_of(module) is not None
+        return OtherCode(CodeFiles(of_module(str(site), module)), module, lambda: world, beside) if has_module else None
+
+    others = OtherImports(Session(folder=site / "cache"), [], read, {})
+    surroundings = Surroundings(
+        torch_folder=torch,
+        installed=installed_in((site,), python),
+        folders=(site,),
+        python=python,
+        is_final=is_final,
+        import_error=others.error,
+    )
+    others.importing(["pkg"], surroundings, world).__enter__()
+    return surroundings
 
 
 @pytest.mark.parametrize("kind", [*BREAKS, *WORKS])
@@ -94,10 +143,13 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
-    module = "other.part" if kind == "a module of it" else "other"
-    real = really(tmp_path, module)
+    code = {
+        "a module of it": "import other.part",
+        "for a name of a lazy module": "from other import part",
+    }.get(kind, "import other")
+    real = really(tmp_path, code)
     assert bool(real) is (kind in BREAKS)
-    code = f"import {module}\nimport torch\n"
+    code = f"{code}\nimport torch\n"
     (outcome,) = reading_of({"pkg/__init__.py": code, "pkg/_C.so": ""}, around=around(tmp_path)).imports
     if not real:
         assert outcome.raised is None
@@ -117,11 +169,10 @@ def test_a_module_of_torch_needs_what_torch_does_not_require(tmp_path: Path, cod
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
     (tmp_path / "imports.py").write_text(code)
-    real = really(tmp_path, "imports")
+    real = really(tmp_path, "import imports")
     assert bool(real) is OF_TORCH[code]
     files = {"pkg/__init__.py": code + "import torch\n" + after, "pkg/_C.so": ""}
-    surroundings = replace(around(tmp_path), torch_folder=tmp_path / "torch")
-    (outcome,) = reading_of(files, around=surroundings).imports
+    (outcome,) = reading_of(files, around=around(tmp_path, torch=tmp_path / "torch")).imports
     told = [outcome.raised.exception, outcome.raised.message] if isinstance(outcome.raised, Raised) else []
     assert told == real
 
