@@ -36,8 +36,8 @@ from abiscan.python.values import (
     NotKnown,
     PythonFunction,
     PythonModule,
-    Stage,
     Scope,
+    Stage,
     Thrown,
     Why,
     Wrapped,
@@ -419,7 +419,9 @@ class Calls(ClassMaking):
         if isinstance(value, PythonModule) and value.stage is Stage.DONE and not value.open_:
             names = {name for name in value.names if isinstance(name, str)}
             if "__dir__" not in names and len(names) == len(value.names):
-                own = {*attributes.OWN_NAMES, "__cached__", "__loader__"} - ({"__path__"} if not value.folders else set())
+                own = {*attributes.OWN_NAMES, "__cached__", "__loader__"} - (
+                    {"__path__"} if not value.folders else set()
+                )
                 return sorted(names | own)
         method = special.special_method(self, value, "__dir__") if args else None
         return NotKnown("dir()") if method is None else self.call(method, [], {})

@@ -653,14 +653,9 @@ def _test_of_text(node: ast.expr, name: str) -> Callable[[str], bool] | None:
         if isinstance(node.op, ast.And):
             return lambda text: first(text) and second(text)
         return lambda text: first(text) or second(text)
-    if (
-        not isinstance(node, ast.Call)
-        or node.keywords
-        or len(node.args) != 1
-        or not isinstance(node.func, ast.Attribute)
-    ):
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
-    part, of = node.args[0], node.func.value
+    part, of = node.args[0] if len(node.args) == 1 and not node.keywords else node, node.func.value
     parts = part.elts if isinstance(part, ast.Tuple) else [part]
     known = tuple(item.value for item in parts if isinstance(item, ast.Constant) and isinstance(item.value, str))
     is_about = isinstance(of, ast.Name) and of.id == name and len(known) == len(parts)
@@ -688,9 +683,7 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
         for item in values:
             if is_idle is not None and is_idle(item):
                 passed, idle = item, idle + 1
-                if idle == _IDLE_ROUNDS:
-                    idle = 0
-                    machine.count_steps()
+                machine.count_steps(idle % _IDLE_ROUNDS == 0)
                 continue
             machine.steps += steps
             if machine.steps > machine.most_steps:

@@ -108,8 +108,8 @@ def _make_regular(name: str) -> Model:
         # The first is the pattern, the last the text that is searched: a template stands between them.
         texts = [argument for argument in args if isinstance(argument, str)]
         if name == "compile" and texts:
-            flags = take_argument(args, kwargs, 1, "flags", flags)
-            return Pattern(texts[0], flags) if isinstance(flags, int) else NotKnown("re.compile()")
+            given = take_argument(args, kwargs, 1, "flags", flags)
+            return Pattern(texts[0], given) if isinstance(given, int) else NotKnown("re.compile()")
         if len(texts) < 2 or not is_concrete(args) or kwargs or not _is_harmless(machine, texts[0], texts[-1]):
             return NotKnown(f"re.{name}()")
         if name == "sub" and (len(texts[-1]) + 1) * len(texts[1]) > LONGEST:
