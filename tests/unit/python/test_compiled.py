@@ -90,7 +90,7 @@ def _steps(code: str) -> int:
 )
 def test_the_rounds_of_a_loop_count_and_a_kept_form_counts_as_a_new_one(code: str) -> None:
     few, more, many = (_steps(code.format(rounds)) for rounds in (100, 200, 900))
-    assert more - few >= 100
+    assert more - few >= 25  # four rounds of a loop that only looks for something are a step
     assert abs((many - more) - 7 * (more - few)) <= 100  # but for the size of the list
 
 
