@@ -209,7 +209,7 @@ class ImportGlance:
 
     def breaks(self, module: str) -> bool:
         """Whether a module of torch needs a package that is not there: what ``import torch`` imports does not."""
-        return (self._names is None or self._names.is_unloaded(module)) and self._surroundings.broken_import(
+        return (self._names is None or self._names.is_unloaded(module)) and self._surroundings.absent_for_torch(
             module
         ) is not None
 

@@ -6,6 +6,7 @@ import functools
 import logging
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec.structs
 from msgspec import Struct
@@ -27,7 +28,6 @@ from abiscan.linkage.resolve import Resolver
 from abiscan.models.model import CREATES_MODEL
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised, World
-from abiscan.python.other_code import CompiledCodeLoads, OtherCode
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.rules import missing_torch_name
@@ -36,7 +36,6 @@ from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoi
 from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
-from abiscan.verdict.other_imports import OtherImports
 from abiscan.verdict.package import missing_names, package_result
 from abiscan.verdict.package_reading import (
     CodeFiles,
@@ -46,6 +45,10 @@ from abiscan.verdict.package_reading import (
     search_path_of,
 )
 from abiscan.verdict.systems import system_of
+
+if TYPE_CHECKING:
+    from abiscan.python.other_code import OtherCode
+    from abiscan.verdict.other_imports import OtherImports
 
 _log = logging.getLogger("abiscan.verdict")
 
@@ -283,11 +286,14 @@ class TorchSet:
         if reading is None:
             return None
         if key not in self._read:
-            self._read = {key: reading.read(self._judges[name], target, self._imports_beside(name))}
+            beside, known = functools.partial(self._imports_beside, name), bool(self._request.import_errors)
+            self._read = {key: reading.read(self._judges[name], target, beside, others_known=known)}
         return self._read[key]
 
     def _imports_beside(self, name: str) -> OtherImports:
         """Return what imports of the packages raise that are installed beside the named torch."""
+        from abiscan.verdict.other_imports import OtherImports  # few targets are installed
+
         if name not in self._others:
             torch = self._judges[name].torch
             subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware)]
@@ -297,6 +303,8 @@ class TorchSet:
 
     def _read_beside(self, name: str, module: str, around: Surroundings, world: World) -> OtherCode | None:
         """Return the code of the package that is installed beside the named torch and that a module is."""
+        from abiscan.python.other_code import CompiledCodeLoads, OtherCode
+
         place, judge = around.place_of(module), self._judges[name]
         if place is None:
             return None

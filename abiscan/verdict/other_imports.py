@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from abiscan.cache.result_cache import AnswersAboutOne
 from abiscan.inputs.session import Session
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised, World
-from abiscan.python.other_code import OtherCode
+
+if TYPE_CHECKING:
+    from abiscan.python.other_code import OtherCode
 
 
 class OtherImports:
@@ -34,11 +37,6 @@ class OtherImports:
         self._importing: list[str] = []
         self._around: tuple[Surroundings, World] | None = None
         self._circles = 0
-
-    @property
-    def are_known(self) -> bool:
-        """Whether anything is known without reading: of packages that need not be installed."""
-        return bool(self._known)
 
     def error(self, module: str, name: str | None) -> Raised | None:
         """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""

@@ -32,7 +32,6 @@ from abiscan.python.model import (
     Reading,
     Registers,
 )
-from abiscan.python.other_code import OtherCode
 from abiscan.python.reading import PackageReader
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.python.sources import PackageSources, normalized
@@ -41,13 +40,14 @@ from abiscan.regex import regex
 from abiscan.torches import embedded
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge
-from abiscan.verdict.other_imports import OtherImports
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
+    from abiscan.python.other_code import OtherCode
     from abiscan.verdict.image_world import ImageWorld
+    from abiscan.verdict.other_imports import OtherImports
 
 _NOT_FOR_USERS: Final = regex(
     r"_|(tests?|testing|bench(es|marks?|marking)?|examples?|samples?|demos?|docs?|scripts?|tools?|utils|ci|build|setup"
@@ -200,16 +200,24 @@ class PackageReading:
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, self._modules, built_for, read_on, self._further)
 
-    def read(self, judge: Judge, target: ExaminedTarget, others: OtherImports) -> ReadPackage | None:
-        """Read it for one torch; None if it has nothing to do with its libraries."""
+    def read(
+        self, judge: Judge, target: ExaminedTarget, beside: Callable[[], OtherImports], *, others_known: bool = False
+    ) -> ReadPackage | None:
+        """Read it for one torch; None if it has nothing to do with its libraries.
+
+        :param beside: gives what imports of the packages raise that are installed beside that torch
+        :param others_known: see ``Surroundings``
+        """
         if not self._has_code:
             return None
         world = self._make_world(judge, target)
         surroundings = surroundings_of(judge.torch, self._package)
-        # Torches with the same surroundings share a reading; what is known of others without files is no part of them.
-        if surroundings.is_final or others.are_known:
-            surroundings = replace(surroundings, import_error=others.error, others_known=others.are_known)
-        with others.importing((*self._modules, *self._further), surroundings, world):
+        if surroundings.is_final or others_known:
+            others = beside()
+            surroundings = replace(surroundings, import_error=others.error, others_known=others_known)
+            with others.importing((*self._modules, *self._further), surroundings, world):
+                reading = self._reader.read(world.fresh, surroundings)
+        else:  # torches with the same surroundings share a reading
             reading = self._reader.read(world.fresh, surroundings)
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
@@ -227,6 +235,8 @@ class PackageReading:
 
     def as_other(self, module: str, judge: Judge, target: ExaminedTarget, others: OtherImports) -> OtherCode:
         """Return its code as that of a package which others import, by one of its modules."""
+        from abiscan.python.other_code import OtherCode
+
         surroundings = replace(surroundings_of(judge.torch, self._package), import_error=others.error)
         return OtherCode(self._sources, module, self._make_world(judge, target).fresh, surroundings)
 
