@@ -296,7 +296,8 @@ class TorchSet:
 
         if name not in self._others:
             torch = self._judges[name].torch
-            subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware)]
+            known = sorted((module, str(error)) for module, error in self._request.import_errors.items())
+            subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware), known]
             read = functools.partial(self._read_beside, name)
             self._others[name] = OtherImports(self._session, subject, read, self._request.import_errors)
         return self._others[name]
