@@ -59,18 +59,21 @@ class Pip(Struct, frozen=True):
         :raises UnclearPlanError: pip writes no report, or one that cannot be read
         """
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-            report = Path(folder, "report.json")
+            report, log = Path(folder, "report.json"), Path(folder, "pip.log")
             # The report is a stable format of pip ("Installation Report", version 1), unlike what it prints.
-            command = ("install", "--dry-run", "--report", str(report), "-qq")
+            command = ("install", "--dry-run", "--report", str(report), "--log", str(log), "-qq")
             process = programs.run_program(
                 [*packages.pip_command(self.python), *command, *arguments_of.drop_options(arguments, "--report")],
                 stdout=subprocess.DEVNULL,  # with -v, it says there what it will say again
                 stderr=subprocess.DEVNULL if silent else None,
-                env=_impatient_variables() if silent else None,
+                env=_impatient_variables("0" if silent else "1"),
             )
             text = report.read_text("utf-8", "surrogateescape") if report.is_file() else None
+            # pip says that there is no such version where it could not read the index at all.
+            unread = packages.explain_unfetched(log) if process.returncode and not silent else None
         if process.returncode:
-            raise InstallerError(process.returncode)
+            notice = f"abiscan: an index cannot be read: {unread}; nothing was planned\n" if unread else ""
+            raise InstallerError(process.returncode, notice)
         if text is None:
             raise UnclearPlanError("pip", "does not report what it would install")
         try:
@@ -135,16 +138,16 @@ def list_versions(python: str | None, name: str, options: Sequence[str]) -> tupl
         command = [*packages.pip_command(python), "index", "versions", *options, name]
     except InputError:  # there is no pip
         return ()
-    process = programs.run_program(command, capture_output=True, env=_impatient_variables())
+    process = programs.run_program(command, capture_output=True, env=_impatient_variables("0"))
     match = _VERSIONS.search(process.stdout)
     return tuple(match[1].split(", ")) if match and not process.returncode else ()
 
 
-def _impatient_variables() -> dict[str, str]:
+def _impatient_variables(retries: str) -> dict[str, str]:
     """Return an environment in which pip gives up early if there is no network: users wait for an answer, not for
     packages.
     """
-    return {"PIP_RETRIES": "0", **os.environ}
+    return {"PIP_RETRIES": retries, **os.environ}
 
 
 def _parse_entry(entry: Any) -> Planned:

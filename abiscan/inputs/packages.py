@@ -326,7 +326,7 @@ def fetch_wheels(
         problem = f"could not download a wheel: pip was ended by {end}{memory}"
         raise InputError(subject, problem, "check the index settings, and what the index sends")
     if process.returncode or len(fetched) < len(requirements):
-        if failed := _explain_unfetched(log, process.stderr):
+        if failed := explain_unfetched(log, process.stderr):
             problem = f"could not download a wheel: {failed}"
             raise InputError(subject, problem, "check the network and the index settings, or run it again")
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
@@ -336,7 +336,7 @@ def fetch_wheels(
     return tuple(fetched)
 
 
-def _explain_unfetched(log: Path, stderr: str) -> str | None:
+def explain_unfetched(log: Path, stderr: str = "") -> str | None:
     """Return why pip could not read the page of an index, which it says in its log alone; None if it could."""
     try:
         with observed_fs.open_file(log) as stream:

@@ -7,6 +7,7 @@ import io
 import os
 import platform
 import re
+import socket
 import sys
 import tarfile
 import venv
@@ -82,6 +83,18 @@ def run(python: str, *words: str, code: int = 0) -> str:
         return result.stderr
     assert first == f"abiscan: environment {Path(python).parent.parent} (--python)"
     return rest
+
+
+def test_an_index_that_cannot_be_read_is_named(
+    python: str, handed_over: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/simple"
+        said = run(python, "install", "absent", "--index-url", url, code=1)
+    assert said == f"abiscan: an index cannot be read: {url}/absent/: connection refused; nothing was planned\n"
+    assert handed_over == []
 
 
 def test_what_fits_goes_to_pip_with_the_files_that_were_checked(python: str, handed_over: list[list[str]]) -> None:
