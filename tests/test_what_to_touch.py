@@ -113,7 +113,7 @@ def test_a_new_option_of_check_reaches_the_verdict(copy: Path, tmp_path: Path) -
         copy / command,
         ("@jobs_option(", OPTION),
         ("    jobs: int,\n", "    alone: bool,\n"),
-        ("                gpus=gpus,\n", "                alone=alone,\n"),
+        ("                        each_file=each_file,\n", "                        alone=alone,\n"),
     )
     text = (copy / api).read_text("utf-8")
     # Of ``check``, the first function of the module.
