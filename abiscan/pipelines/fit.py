@@ -365,7 +365,7 @@ def form_opinion(package: PackageResult | None, results: Sequence[Result]) -> Op
     """Return what the verdict on a package means for a user who wants to install it.
 
     A package that goes on without a library counts as working if that library needs others that are not there, such as
-    those of a GPU on a torch for CPUs.
+    those of a GPU on a torch for CPUs. So does one that goes on without a submodule, which few of its users may import.
     """
     if package is None:
         failing = [result for result in results if result.verdict is not Verdict.LOADS]

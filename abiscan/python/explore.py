@@ -96,7 +96,9 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
         conditions=tuple(decision.condition for decision in deciding if decision.why is not Why.CALLBACK),
         gaps=tuple(gaps),
         needs=tuple(dict.fromkeys(need for run in usual for need in run.trace.needs)),
-        imported=frozenset(first.trace.imported).intersection(*(run.trace.imported for run in usual)),
+        imported=frozenset(first.trace.imported)
+        .intersection(*(run.trace.imported for run in usual))
+        .difference(*(run.trace.unfinished for run in usual)),
         usual_end=_usual_end(usual),
     )
 

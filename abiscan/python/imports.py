@@ -166,6 +166,7 @@ class PythonInterpreter(Calls):
             if eager or not self._skim_imports(module, located.file):
                 self.run_body(module)
         except Thrown:
+            self.trace.unfinished.add(located.file)
             self.modules.pop(full, None)
             self.whole_names.clear()
             raise

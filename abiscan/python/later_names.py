@@ -20,16 +20,11 @@ from msgspec.structs import replace
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.sources import is_for_users
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import TorchNames, is_core
+from abiscan.python.torch_names import OF_DEVICES, TorchNames, is_core
 from abiscan.regex import regex
 
-_NOT_FOR_USERS: Final = regex(
-    r"(^|/)_?((tests?|testing|benchmarks?|examples?|scripts?|tools?|conftest|setup)(/|\.py$)|test_|[^/]*_test\.py$)"
-)
-"""The folders and files of a package that its users do not call."""
-_OF_DEVICES: Final = frozenset({"xpu", "mps", "mtia", "hpu", "npu", "mlu", "musa", "cpu"})
-"""The modules of torch for devices, which other packages may bring where torch has none."""
 _GUARDING: Final = regex(
     r"version|has_|hasattr|getattr|avail|support|compat|check|require|ensure|verify|assert|skip|torch_|legacy"
     r"|xpu|mps|mtia|hpu|npu|mlu|musa|xla|rocm|hip|TYPE_CHECKING|pytest|unittest|raise_|deprecat|greater",
@@ -78,9 +73,9 @@ def later_uses(code: PythonCode, names: TorchNames) -> tuple[LaterUse, ...]:
     missing: dict[str, set[str]] = {}
     for file in code.sources:
         uses = code.torch_uses(file)
-        for use in names.lacking(uses) if uses and not _NOT_FOR_USERS.search(file) else ():
+        for use in names.lacking(uses) if uses and is_for_users(file) else ():
             name = _lacking_part(names, use)
-            if name is not None and name.split(".")[1] not in _OF_DEVICES:
+            if name is not None and name.split(".")[1] not in OF_DEVICES:
                 missing.setdefault(name, set()).add(file)
     requested = {name: files for name, files in missing.items() if names.was_there(name)}
     if not requested:
@@ -276,7 +271,7 @@ class _Mentions:
         full = f"{owner}.{name}"
         lacking = _lacking_part(self._names, full)
         if lacking is not None:
-            return None if lacking.split(".")[1] in _OF_DEVICES or len(lacking) < len(full) else False
+            return None if lacking.split(".")[1] in OF_DEVICES or len(lacking) < len(full) else False
         return True if self._names.has(owner, name) else None
 
     def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, str | None, str | None]:

@@ -113,6 +113,8 @@ class Trace(Struct, kw_only=True):
     """Whether a module was imported whose name is not known: what ends the import otherwise does so in any case."""
     imported: list[str] = field(default_factory=list)
     """The files of the modules that have been imported."""
+    unfinished: set[str] = field(default_factory=set)
+    """Those of them whose bodies have raised."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):

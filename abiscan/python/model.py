@@ -270,7 +270,7 @@ class ImportOutcome(Struct, frozen=True, kw_only=True):
     :ivar gaps: what could not be followed, in words
     :ivar needs: what it holds on
     :ivar regardless: whether it raises the same where every library loads: then no failed load is the reason
-    :ivar imported: the files of the modules that it imports on every way
+    :ivar imported: the files of the modules that it imports on every way, to their ends
     :ivar usual_end: what most ways end in, if not all of them end alike, and most do not succeed
     """
 

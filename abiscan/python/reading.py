@@ -79,6 +79,24 @@ class PackageReader:
         with _without_collector():
             return later_uses(self._code_for(world, surroundings)[0], names)
 
+    def failing_submodules(
+        self,
+        fresh: Callable[[], World],
+        surroundings: Surroundings | None,
+        imports: Sequence[ImportOutcome],
+        counts: Callable[[ImportOutcome], bool],
+    ) -> tuple[ImportOutcome, ...]:
+        """Return the imports of public submodules that fail where those of the package succeed: see ``submodules``."""
+        world = fresh()
+        if not world.torch_names:
+            return ()
+        from abiscan.python.submodules import failing_submodules
+
+        with _without_collector():
+            code, done = self._code_for(world, surroundings)
+            runs = Runs(code, fresh, _LIMITS, done)
+            return failing_submodules(runs, imports, world.torch_names, counts)
+
     def misses_names(self, world: World, surroundings: Surroundings | None = None) -> bool:
         """Whether a module seems to use, as it is imported, a name that the torch of a target lacks, or an operator.
 

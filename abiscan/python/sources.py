@@ -13,6 +13,10 @@ from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.regex import regex
 
+_NOT_FOR_USERS = regex(
+    r"(^|/)_?((tests?|testing|benchmarks?|examples?|scripts?|tools?|conftest|setup|__main__)(/|\.py$)|test_"
+    r"|[^/]*_test\.py$)"
+)
 _NAMES_SYSTEM = regex(r"os_name|sys_platform|platform_system")
 
 
@@ -212,6 +216,11 @@ class PackageFiles:
             or self.importable_name(path) == name
             for path in self.members
         )
+
+
+def is_for_users(file: str) -> bool:
+    """Whether users may import or call what is in a source of a package, by its path: it is no test, nor a program."""
+    return not _NOT_FOR_USERS.search(file)
 
 
 def normalized(name: str) -> str:

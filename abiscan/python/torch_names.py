@@ -26,6 +26,15 @@ _MANGLED: Final = regex(r"_[A-Za-z]\w*?__")
 """The names of private attributes of classes: ``_Owner__name``."""
 
 
+_LISTING_PRIVATE: Final = regex(
+    r"torch\.onnx\._internal\.torchscript_exporter\.(symbolic_helper|symbolic_opset20|utils)"
+    r"|torch\._inductor\.runtime\.triton_compat"
+)
+"""The modules that stars import from and whose ``__all__`` lists names with an underscore."""
+OF_DEVICES: Final = frozenset({"xpu", "mps", "mtia", "hpu", "npu", "mlu", "musa", "cpu"})
+"""The modules of torch for devices, which other packages may bring where torch has none."""
+
+
 class NameSource(Protocol):
     """What is known of one torch."""
 
@@ -294,6 +303,8 @@ class TorchNames(Struct):
     def _of_star(self, star: str, name: str) -> bool | None:
         if star.partition(".")[0] != self.top:
             return None
+        if not may_bring(star, name):
+            return False
         answer = self.has(star, name)
         # What a star brings of other modules may be limited by __all__.
         return None if answer and (name.startswith("_") or not is_core(star)) else answer
@@ -307,6 +318,11 @@ def list_prefixes(name: str) -> Iterator[str]:
 def is_core(module: str) -> bool:
     """Whether a module is compiled: ``torch._C``, or one in it."""
     return module == CORE or module.startswith(f"{CORE}.")
+
+
+def may_bring(star: str, name: str) -> bool:
+    """Whether a star may bring a name of a module: one with an underscore only if ``__all__`` lists it."""
+    return not name.startswith("_") or is_core(star) or _LISTING_PRIVATE.fullmatch(star) is not None
 
 
 def marks_of(names: ModuleNames) -> set[str]:

@@ -70,6 +70,7 @@ def _make_case(entry: ReportAnswer, fail_on: Effect, *, strict: bool) -> _Case:
         lines=[
             *([f"cause: {entry.cause}"] if entry.cause else []),
             *([f"other builds: {entry.judged.elsewhere}"] if entry.judged.elsewhere else []),
+            *(f"import {module.name}: {module.error}" for module in (entry.package.lost if entry.package else ())),
             *(f"condition: {condition.why}" for condition in (entry.package.unmet if entry.package else ())),
             *(_format_finding(cause.finding, cause.files) for cause in causes),
             *(

@@ -60,7 +60,8 @@ def _list_details(entry: ReportAnswer) -> Iterator[str]:
     causes, suppressed = entry.causes, list(entry.suppressed)
     without = entry.package.without if entry.package else ()
     conditions = entry.package.unmet if entry.package else ()
-    if not (causes or suppressed or without or conditions or gaps):
+    lost = entry.package.lost if entry.package else ()
+    if not (causes or suppressed or without or lost or conditions or gaps):
         return
     yield from ("", f"#### {as_code(entry.package.subject if entry.package else entry.title)}", "")
     if entry.cause:
@@ -68,6 +69,8 @@ def _list_details(entry: ReportAnswer) -> Iterator[str]:
     for library in without:
         error = f": {as_code(first_line(library.error))}" if library.error else ""
         yield f"- *without* {as_code(library.path)}{error}"
+    for module in lost:
+        yield f"- *without* {as_code(module.name)}: {as_code(str(module.error))}"
     for condition in conditions:
         yield f"- *condition*: {plain(condition.why)}"
     for cause in causes:

@@ -32,6 +32,7 @@ _FILES_SHOWN: Final = 4
 _CAUSES_SHOWN: Final = 4
 _LIBRARIES_SHOWN: Final = 3
 _OPERATORS_SHOWN: Final = 3
+_MODULES_SHOWN: Final = 4
 _SCREEN_COLUMNS: Final = 80
 _SCREEN_ROWS: Final = 46
 """The lines of a screen, less those around a report: the command, what is left out, the prompt."""
@@ -133,11 +134,15 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         yield from _list_better(package)
     for condition in package.unmet:
         yield StyledLine(f"  = condition: {clean(condition.why)}")
+    # Modules that import the one which is at fault end in the same error.
+    by_error: dict[str, list[str]] = {}
     for module in package.modules:
         if module.error and module.error != package.error:
-            yield StyledLine(
-                f"  = import {clean(module.name)} fails: {_make_readable(str(module.error), verbose=verbose)}"
-            )
+            by_error.setdefault(str(module.error), []).append(module.name)
+    for text, names in by_error.items():
+        shown = listed(names, len(names) if verbose else _MODULES_SHOWN)
+        verb = "fails" if len(names) == 1 else "fail"
+        yield StyledLine(f"  = import {clean(shown)} {verb}: {_make_readable(text, verbose=verbose)}")
     if package.verdict is PackageVerdict.UNKNOWN and not verbose:
         reasons = (*package.gaps[:_LIBRARIES_SHOWN], *(f"whether {item}" for item in package.undecided))
         yield from (

@@ -206,6 +206,7 @@ class PackageResultJson(JsonObject, frozen=True, kw_only=True):
     built_for: Sequence[str]
     libraries: Sequence[UsedLibraryJson]
     modules: Sequence[ModuleResult]
+    lost_modules: Sequence[str]
     missing_operators: Distinct
     lacking: Sequence[str]
     not_installed: Sequence[str]

@@ -25,7 +25,7 @@ class PackageVerdict(enum.Enum):
 
     WORKS = "works"
     WORKS_WITHOUT = "works-without"
-    """It can be imported, without a library that does not load."""
+    """It can be imported, without a library that does not load, or a submodule whose import fails."""
     CORRUPTS = "corrupts"
     """It can be imported, and what it loads may read or write the wrong memory."""
     IMPORT_FAILS = "import-fails"
@@ -131,8 +131,8 @@ class UsedLibrary(UsedLibraryJson, frozen=True, kw_only=True):
 
 
 class ModuleResult(Struct, frozen=True, kw_only=True):
-    """The import of a module that the package installs, or of a public submodule with libraries of its own, which
-    importing the package does not reach.
+    """The import of a module that the package installs, or of a public submodule that importing the package does not
+    reach: one with libraries of its own, or one whose import fails.
 
     :ivar name: the name that it is imported by
     """
@@ -199,8 +199,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     :ivar named_system: the system that the user named, None for this one or any
     :ivar module: the name that the package is imported by
     :ivar built_for: the releases of torch that its libraries may have been built for, oldest first; empty if unknown
-    :ivar modules: all modules that the target installs, that of the verdict first, and public submodules with libraries
-        of their own which importing the package does not reach
+    :ivar modules: all modules that the target installs, that of the verdict first, and public submodules that importing
+        the package does not reach: those with libraries of their own, and those whose import fails
+    :ivar lost_modules: of these submodules, those that the package works without
     :ivar lacking: external libraries that this machine does not have
     :ivar not_installed: packages that it requires, that are not installed, and that may bring those libraries
     :ivar conditions: what the verdict depends on, and is not known to be there
@@ -229,6 +230,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     built_for: tuple[str, ...] = ()
     libraries: tuple[UsedLibrary, ...] = ()
     modules: tuple[ModuleResult, ...] = ()
+    lost_modules: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     not_installed: tuple[str, ...] = ()
@@ -299,6 +301,11 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         return tuple(library for library in self.libraries if library.is_missing)
 
     @property
+    def lost(self) -> tuple[ModuleResult, ...]:
+        """The public submodules that the package goes on without."""
+        return tuple(module for module in self.modules if module.name in self.lost_modules)
+
+    @property
     def missing_operators(self) -> tuple[str, ...]:
         """The operators that are missing without them."""
         return tuple(dict.fromkeys(name for library in self.without for name in library.operators))
@@ -313,7 +320,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
             case PackageVerdict.WORKS:
                 return f"works{'' if self.libraries else self._apart}{self._condition}"
             case PackageVerdict.WORKS_WITHOUT:
-                return f"works without {_list_names(self.without)}{self._told()}{self._condition}"
+                return f"works without {self._without}{self._condition}"
             case PackageVerdict.CORRUPTS:
                 harmful = (
                     item for item in self.libraries if item.used is not False and item.verdict is Verdict.CORRUPTS
@@ -360,6 +367,15 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         ]
         return f", {', and '.join(parts)}"
 
+    @property
+    def _without(self) -> str:
+        """What is missing, and how users learn of it."""
+        parts = [f"{_list_names([library.path for library in self.without])}{self._told()}"] if self.without else []
+        if self.lost_modules:
+            verb = "import fails" if len(self.lost_modules) == 1 else "imports fail"
+            parts.append(f"{_list_names(self.lost_modules)}, whose {verb} - {self.lost[0].error}")
+        return " and ".join(parts)
+
     def _told(self) -> str:
         """Return how users learn what is missing, and how much that is."""
         ways = Counter(_ABORTS if library.ends_process else _TOLD[library.told] for library in self.without)
@@ -393,7 +409,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
             case PackageVerdict.WORKS_WITHOUT if any(library.ends_process for library in self.without):
                 return Effect.ABORTS
             case PackageVerdict.WORKS_WITHOUT:
-                return Effect.CALL_FAILS if self.missing_operators else Effect.NOTE
+                return Effect.CALL_FAILS if self.missing_operators or self.lost_modules else Effect.NOTE
             case _:
                 return None
 
@@ -419,5 +435,5 @@ def _are_there(names: Sequence[str]) -> str:
     return f"{listed(names, 3)} {'is' if len(names) == 1 else 'are'} there"
 
 
-def _list_names(libraries: tuple[UsedLibrary, ...]) -> str:
-    return listed((library.path for library in libraries), 2)
+def _list_names(names: Sequence[str]) -> str:
+    return listed(names, 2)

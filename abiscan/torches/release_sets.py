@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, is_core, list_prefixes
+from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, is_core, list_prefixes, may_bring
 from abiscan.torches.marks import MarkTable
 
 PATCHED: Final = "=patched"
@@ -78,7 +78,7 @@ class ReleaseSets:
             bits |= self._table.columns_with(entry, mark)
         is_written = self.is_written(f"{owner}.{name}")
         for star, with_star in self._stars(entry) if depth else ():
-            if not (is_written and is_core(star)):
+            if may_bring(star, name) and not (is_written and is_core(star)):
                 bits |= with_star & self.mentioning(star, name, depth - 1)
         return bits
 

@@ -70,7 +70,8 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
     others = tuple(_module(item, process) for item in facts.others)
     # What users import and does not work counts, whatever the module is called.
     error = next((module.error for module in (main, *others) if module and module.error), None)
-    verdict = _make_verdict(outcome, error, libraries)
+    lost = tuple(_module(item, process) for item in facts.lost)
+    verdict = _make_verdict(outcome, error, libraries, lost)
     if verdict in (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT) and any(map(_is_unknown, others)):
         verdict = PackageVerdict.UNKNOWN
     return PackageResult(
@@ -85,7 +86,8 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
         error=error,
         built_for=_built_for(facts.target, libraries),
         libraries=libraries,
-        modules=(*((main,) if main else ()), *others, *(_module(item, process) for item in facts.apart)),
+        modules=(*((main,) if main else ()), *others, *lost, *(_module(item, process) for item in facts.apart)),
+        lost_modules=tuple(module.name for module in lost),
         lacking=_lacking(outcome, process) if outcome and libraries else facts.lacking_alone(),
         needs=_list_needs(outcome, process) if error and outcome else (),
         not_installed=process.missing_requirements,
@@ -109,7 +111,10 @@ def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tupl
 
 
 def _make_verdict(
-    outcome: ImportOutcome | None, error: ImportFailure | None, libraries: Iterable[UsedLibrary]
+    outcome: ImportOutcome | None,
+    error: ImportFailure | None,
+    libraries: Iterable[UsedLibrary],
+    lost: Sequence[ModuleResult],
 ) -> PackageVerdict:
     if error is not None:
         return PackageVerdict.IMPORT_FAILS
@@ -125,7 +130,8 @@ def _make_verdict(
         return PackageVerdict.CORRUPTS
     if any(map(_is_doubtful, used)):
         return PackageVerdict.UNKNOWN
-    return PackageVerdict.WORKS_WITHOUT if any(item.is_missing for item in libraries) else PackageVerdict.WORKS
+    is_whole = not lost and not any(item.is_missing for item in libraries)
+    return PackageVerdict.WORKS if is_whole else PackageVerdict.WORKS_WITHOUT
 
 
 def _is_doubtful(library: UsedLibrary) -> bool:

@@ -82,6 +82,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar outcome: of the module that goes by its name; None if it has none
     :ivar others: those of the other modules that it installs for its users
     :ivar apart: those of its tests and benchmarks, and of modules that only its own code imports
+    :ivar lost: those of public submodules that fail, where the import of the package succeeds
     :ivar process: the process after the libraries that the outcome loads
     :ivar here: whether that process is one of this machine
     :ivar lacking_alone: finds the external libraries that its libraries lack, where none of them has to do with torch
@@ -93,6 +94,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     outcome: ImportOutcome | None
     others: tuple[ImportOutcome, ...] = ()
     apart: tuple[ImportOutcome, ...] = ()
+    lost: tuple[ImportOutcome, ...] = ()
     process: PackageWorld | ImageWorld
     lacking_alone: Callable[[], tuple[str, ...]]
 
@@ -118,6 +120,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings
     later_uses: Callable[[], tuple[LaterUse, ...]]
     """Finds the names that its code uses later and this torch lacks."""
+    failing_submodules: Callable[[], tuple[ImportOutcome, ...]]
+    """Finds the public submodules that fail where the package's own import succeeds."""
     modules: tuple[str, ...]
     """The names that it is imported by, as ``modules_of`` has them."""
 
@@ -156,6 +160,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             outcome=outcome,
             others=tuple(filter(self._counts, others)),
             apart=tuple(self._sure_of_further(item) for item in apart),
+            lost=self.failing_submodules() if outcome and outcome.raised is None else (),
             process=process,
             here=self.here,
             lacking_alone=self._lacking_alone,
@@ -222,6 +227,9 @@ class PackageReading:
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
         later = functools.partial(self._reader.later_uses, world, surroundings)
+        submodules = functools.partial(
+            self._reader.failing_submodules, world.fresh, surroundings, reading.imports, fails_for_torch
+        )
         return ReadPackage(
             package=self._package,
             target=target,
@@ -229,6 +237,7 @@ class PackageReading:
             here=judge.torch.here,
             reading=reading,
             later_uses=later,
+            failing_submodules=submodules,
             surroundings=surroundings,
             modules=self._modules,
         )

@@ -639,6 +639,69 @@ def test_modules_that_are_not_for_users_are_listed(name: str, torch: Path, wheel
     assert [module.name for module in found.modules] == ["pkg", name]
 
 
+GONE_NAME = "import torch\nfrom torch._six import container_abcs\n"
+NO_SIX = "ModuleNotFoundError: No module named 'torch._six' (pkg/{}:2)"
+
+
+@pytest.mark.parametrize(
+    ("files", "lost", "raised_at"),
+    [
+        ({"layers.py": GONE_NAME}, ["pkg.layers"], "layers.py"),
+        # As in e2cnn 0.1.9 (QUVA-Lab/e2cnn#44): of a package that fails, its modules are not named.
+        (
+            {
+                "__init__.py": "try:\n    from pkg import nn\nexcept ImportError:\n    pass\n",
+                "nn/__init__.py": "from .layers import *\n",
+                "nn/layers.py": GONE_NAME,
+            },
+            ["pkg.nn"],
+            "nn/layers.py",
+        ),
+        # Users import the module that imports a private one.
+        (
+            {"_old.py": GONE_NAME, "api.py": "from ._old import container_abcs\n", "other.py": "import torch\n"},
+            ["pkg.api"],
+            "_old.py",
+        ),
+        ({"more.py": "from .old import x\n", "old.py": GONE_NAME}, ["pkg.old", "pkg.more"], "old.py"),
+        ({"old.py": GONE_NAME, "more.py": "try:\n    from . import old\nexcept ImportError:\n    old = None\n"},
+         ["pkg.old"], "old.py"),
+        ({"guarded.py": "try:\n    from torch._six import inf\nexcept ImportError:\n    inf = 0\n"}, [], ""),
+        ({"functions.py": "def f():\n    from torch._six import inf\n    return inf\n"}, [], ""),
+        ({"tests/test_all.py": GONE_NAME, "tests/__init__.py": "", "__main__.py": GONE_NAME}, [], ""),
+        # What another package brings to torch, where it was imported.
+        ({"device.py": "import torch\ntorch.npu.is_available()\n"}, [], ""),
+        # Whoever imports this one has what it needs, or sees that it is missing.
+        ({"optional.py": "import no_such_package\nno_such_package.x\n"}, [], ""),
+    ],
+    ids=[
+        "submodule", "package", "private", "importer", "guarded-importer", "guarded", "function", "tests", "device",
+        "optional",
+    ],
+)  # fmt: skip
+def test_submodules_that_users_import_next(
+    files: Mapping[str, str], lost: list[str], raised_at: str, wheels: Path
+) -> None:
+    code = {f"pkg/{path}": text for path, text in {"__init__.py": "import torch\n", **files}.items()}
+    wheel = package_wheel(wheels, "pkg", {}, files=code, tag="py3-none-any")
+    (found,) = document(wheel, "--torch", "2.0.0")["packages"]
+    assert found["lost_modules"] == lost
+    assert (found["verdict"], found["error"]) == ("works-without" if lost else "works", None)
+    (package,) = abiscan.check(wheel, "2.0.0").packages
+    assert [str(module.error) for module in package.lost] == [NO_SIX.format(raised_at)] * len(lost)
+    assert abiscan.check(wheel, "1.8.1").packages[0].verdict.value == "works"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "markdown", "github"])
+def test_a_lost_submodule_is_in_every_format(form: str, wheels: Path) -> None:
+    files = {"pkg/__init__.py": "", "pkg/layers.py": GONE_NAME}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    done = run("check", wheel, "--torch", "2.0.0", "--format", form)
+    assert done.exit_code == 0
+    assert "torch._six" in done.stdout
+    assert "pkg.layers" in done.stdout
+
+
 def test_the_matrix_judges_what_a_check_judges(wheels: Path) -> None:
     """As comfy-kitchen, whose compiled part does not use torch (Comfy-Org/comfy-kitchen#114)."""
     files = {"pkg/__init__.py": "import torch\nfrom . import _plain\nscale = torch.float8_e8m0fnu\n"}

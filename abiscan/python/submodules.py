@@ -1,0 +1,128 @@
+"""The public submodules of a package that importing it does not reach, and whose import certainly fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Final
+
+from abiscan.python.explore import explore_import
+from abiscan.python.harmless import package_of
+from abiscan.python.library import PythonCode
+from abiscan.python.model import ImportOutcome
+from abiscan.python.runs import Runs
+from abiscan.python.sources import is_for_users
+from abiscan.python.torch_names import OF_DEVICES, TorchNames
+
+_MOST_FOLLOWED: Final = 40
+_OPERATORS: Final = "torch.ops."
+
+
+def failing_submodules(
+    runs: Runs, imports: Sequence[ImportOutcome], names: TorchNames, counts: Callable[[ImportOutcome], bool]
+) -> tuple[ImportOutcome, ...]:
+    """Return the outcomes of the imports of public submodules that fail: of a package and what is in it, the package.
+
+    :param imports: what importing the package does, which succeeds
+    :param counts: whether an import that fails does so for certain, and because of torch
+    """
+    suspects = _list_suspects(runs.library, names)
+    reached = frozenset[str]().union(*(outcome.imported for outcome in imports))
+    waiting = [file for file in suspects if file not in reached]
+    if not waiting:
+        return ()
+    search = _Search(runs, reached, counts)
+    search.follow(waiting)
+    # Those that import a module which fails may fail, too: the public one may be among these.
+    while importers := search.list_importers():
+        search.follow(importers)
+    return tuple(outcome for name, outcome in search.failing.items() if _is_public(name))
+
+
+def _list_suspects(library: PythonCode, names: TorchNames) -> list[str]:
+    """Return the sources that seem to use, as they are imported, what this torch lacks."""
+    uses = library.all_torch_uses
+    gone = tuple(use for use in names.lacking(uses) if use.split(".")[1] not in OF_DEVICES)
+    operators = any(use.startswith(_OPERATORS) for use in uses)
+    return [
+        file
+        for file in library.sources
+        if is_for_users(file)
+        and (
+            library.uses_any_at_import(file, gone)
+            or (operators and _looks_up_operator(library, file))
+            or any(names.refuses(function, keywords) for function, keywords in library.torch_calls(file))
+        )
+    ]
+
+
+def _looks_up_operator(library: PythonCode, file: str) -> bool:
+    return any(library.uses_at_import(file, use) for use in library.torch_uses(file) if use.startswith(_OPERATORS))
+
+
+class _Search:
+    """Follows imports of submodules, each once, until there are too many.
+
+    :param reached: the files that the imports so far have run to their end
+    """
+
+    def __init__(self, runs: Runs, reached: frozenset[str], counts: Callable[[ImportOutcome], bool]) -> None:
+        self._runs, self._library, self._reached, self._counts = runs, runs.library, reached, counts
+        self._followed: dict[str, bool] = {}
+        """Whether each import that was followed succeeds."""
+        self._imports: dict[str, frozenset[str]] = {}
+        self._asked = 0
+        self.failing: dict[str, ImportOutcome] = {}
+
+    def follow(self, files: Iterable[str]) -> None:
+        """Import modules by their files, those that are less deep first."""
+        for file in sorted(files, key=lambda path: (path.count("/"), path)):
+            # Each package before what is in it: if it fails, that is what users see of all its modules.
+            for name in accumulate(_parts_of(file), "{}.{}".format):
+                if not self._succeeds(name):
+                    break
+
+    def _succeeds(self, name: str) -> bool:
+        located = self._library.locate(name)
+        if located is None or located.file is None or located.file in self._reached:
+            return located is not None
+        if name not in self._followed:
+            if len(self._followed) >= _MOST_FOLLOWED:
+                return False
+            outcome = explore_import(self._runs, name).outcome
+            self._followed[name] = outcome.raised is None
+            if outcome.raised is None:
+                self._reached |= outcome.imported
+            elif self._counts(outcome):
+                self.failing[name] = outcome
+        return self._followed[name]
+
+    def list_importers(self) -> list[str]:
+        """Return the sources that import what has failed since the last time, and were not followed."""
+        fresh = list(self.failing)[self._asked :]
+        self._asked = len(self.failing)
+        if not fresh:
+            return []
+        if not self._imports:
+            self._imports = {
+                file: _imported_by(self._library, file)
+                for file in self._library.sources
+                if file not in self._reached and is_for_users(file)
+            }
+        wanted = frozenset(fresh)
+        return [file for file, imported in self._imports.items() if not imported.isdisjoint(wanted)]
+
+
+def _imported_by(library: PythonCode, file: str) -> frozenset[str]:
+    """Return the modules that a source imports outside of functions, and the packages that these are in."""
+    plain, nested = library.imports(file, package_of(file))
+    targets = {target for line in (*plain, *nested) for target in line.targets}
+    return frozenset(name for target in targets for name in accumulate(target.split("."), "{}.{}".format))
+
+
+def _parts_of(file: str) -> list[str]:
+    return file.removesuffix(".py").removesuffix("/__init__").split("/")
+
+
+def _is_public(name: str) -> bool:
+    return not any(part.startswith("_") for part in name.split("."))
