@@ -30,13 +30,13 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised, World
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
-from abiscan.rules import missing_torch_name
+from abiscan.rules import missing_torch_name, platform_tag_wrong
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
 from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
-from abiscan.verdict.package import missing_names, package_result
+from abiscan.verdict.package import beyond_tag, missing_names, package_result
 from abiscan.verdict.package_reading import (
     CodeFiles,
     PackageReading,
@@ -223,9 +223,14 @@ class TorchSet:
         package = self._read_package(source, name)
         if package is None:
             return None
-        result = package_result(package.facts(compared=compared), results)
+        facts = package.facts(compared=compared)
+        result = package_result(facts, results)
+        own = []
         if with_findings and missing_torch_name.RULE in self.rules:
-            result = msgspec.structs.replace(result, own_findings=tuple(missing_names(package.later_uses, result)))
+            own += missing_names(package.later_uses, result)
+        if with_findings and platform_tag_wrong.RULE in self.rules:
+            own += beyond_tag(facts, self._judges[name].files)
+        result = msgspec.structs.replace(result, own_findings=tuple(own)) if own else result
         notice = f": {result.error}" if result.error else ""
         _log.debug(
             "package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, notice

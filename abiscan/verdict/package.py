@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Finding
+from abiscan.inputs.files import Files
 from abiscan.python.certainty import chain
 from abiscan.python.model import (
     PROCESS_ENDS,
@@ -31,7 +33,7 @@ from abiscan.results.package import (
     UsedLibrary,
 )
 from abiscan.results.verdict import How, Verdict
-from abiscan.rules import missing_torch_name
+from abiscan.rules import missing_torch_name, platform_tag_wrong
 from abiscan.torches.name_history import history
 from abiscan.verdict.conditions import conditions_of
 from abiscan.verdict.package_reading import PackageFacts
@@ -57,6 +59,25 @@ def missing_names(find_uses: Callable[[], Iterable[LaterUse]], result: PackageRe
     uses = groupby(find_uses(), attrgetter("name"))
     for name, of_name in uses:
         yield from missing_torch_name.list_findings(tuple(of_name), history(name), result.name, torch)
+
+
+def beyond_tag(facts: PackageFacts, files: Files) -> Iterator[Finding]:
+    """Yield what libraries that do not use torch need of the system beyond what the tag of their wheel promises.
+
+    Only those count that the Python code may load; what uses torch has findings of its own.
+    """
+    target = facts.target.target
+    if target.metadata is None:
+        return
+    checked = set(facts.files.values())
+    loaded = (
+        path
+        for path, use in facts.reading.uses.items()
+        if path not in checked and use.how not in (HowLoaded.NEVER, HowLoaded.ALTERNATIVE)
+    )
+    objects = {path: files.object_at(posixpath.join(facts.package.root, path), remember=False) for path in loaded}
+    libraries = {posixpath.basename(path): item for path, item in objects.items() if item}
+    yield from platform_tag_wrong.compare_with_tag(libraries, target.metadata.wheel, target.siblings)
 
 
 def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageResult:
