@@ -355,7 +355,13 @@ class PythonCode(Struct, dict=True):
         outline = self.outline(path)
         if outline.loads or outline.calls(self.risky):
             return True
-        return self.names_extension(path) and any(module.extension for module in self.imported_by(path))
+        if not self.names_extension(path):
+            return False
+        # At the top, it may be found in a folder that the code puts on ``sys.path``.
+        at_top = {line.module.encode() for line in outline.imports}
+        return not at_top.isdisjoint(self.files.extension_names) or any(
+            module.extension for module in self.imported_by(path)
+        )
 
     @cached_property
     def extensions_in_functions(self) -> tuple[tuple[str, str, int], ...]:

@@ -38,8 +38,7 @@ def list_failures(
         if failing:
             first = next(iter(failing.values()))
             selected = f": {plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
-        # Without any operator that could be connected with its kernels, the file as a whole is judged, or not at all.
-        elif not outcome.operators and outcome.containers and outcome.file.fit is fit:
+        elif outcome.fits_as_a_whole(fit):
             first, selected = outcome.file, ""
         else:
             continue
@@ -51,11 +50,16 @@ def list_failures(
             rule=rule,
             effect=Effect.CALL_FAILS,
             message=f"{subject}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}{selected}",
-            evidence=evidence or (Evidence(subject=load.name, instead=_format_targets(targets_of(outcome.every))),),
+            evidence=evidence or (evidence_of_file(load.name, outcome),),
             fix=fix(outcome, first, targets or {load.name: targets_of(outcome.every)}),
             # HIP's text for it changes with its version, and a quotation has to be exact.
             says=says if outcome.gpu.gfx is None else None,
         )
+
+
+def evidence_of_file(name: str, outcome: GpuOutcome) -> Evidence:
+    """Return what GPUs a file has code for."""
+    return Evidence(subject=name, instead=_format_targets(targets_of(outcome.every)))
 
 
 def _format_targets(targets: tuple[str, ...]) -> str:

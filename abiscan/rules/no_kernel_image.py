@@ -26,9 +26,10 @@ from collections.abc import Iterator, Mapping
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.devices import Gpu
+from abiscan.gpu.model import targets_of
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import ExtensionLoad, Linkage
-from abiscan.rules.gpu_code import advise_architecture, list_failures
+from abiscan.rules.gpu_code import advise_architecture, evidence_of_file, list_failures
 from abiscan.torches.architectures import builds_with_code_for
 from abiscan.words import listed, plural
 
@@ -65,6 +66,20 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 fix="no action needed if the operator chooses by the GPU at hand",
                 confidence=Confidence.POSSIBLE,
             )
+
+
+def of_library(name: str, outcome: GpuOutcome) -> Iterator[Finding]:
+    """Yield the finding about a library of a package that does not use torch, if a GPU runs none of its code."""
+    if not outcome.fits_as_a_whole(CodeFit.NONE):
+        return
+    yield Finding(
+        rule=RULE.name,
+        effect=Effect.CALL_FAILS,
+        message=f"{name} on {outcome.gpu}: {_format_cause(outcome, outcome.file)}",
+        evidence=(evidence_of_file(name, outcome),),
+        fix=_format_fix(outcome, outcome.file, {name: targets_of(outcome.every)}),
+        says=_SAYS if outcome.gpu.gfx is None else None,
+    )
 
 
 def _torch_itself(load: ExtensionLoad, gpu: Gpu) -> Finding:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.findings import Rule
+from abiscan.findings import Finding, Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
@@ -30,13 +30,13 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised, World
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
-from abiscan.rules import missing_torch_name, platform_tag_wrong
+from abiscan.rules import missing_torch_name, no_kernel_image, platform_tag_wrong
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
 from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
-from abiscan.verdict.package import beyond_tag, missing_names, package_result
+from abiscan.verdict.package import beyond_tag, missing_names, package_result, without_code
 from abiscan.verdict.package_reading import (
     CodeFiles,
     PackageReading,
@@ -225,11 +225,13 @@ class TorchSet:
             return None
         facts = package.facts(compared=compared)
         result = package_result(facts, results)
-        own = []
+        own: list[Finding] = []
         if with_findings and missing_torch_name.RULE in self.rules:
             own += missing_names(package.later_uses, result)
         if with_findings and platform_tag_wrong.RULE in self.rules:
             own += beyond_tag(facts, self._judges[name].files)
+        if with_findings and no_kernel_image.RULE in self.rules:
+            own += without_code(facts, self._judges[name].files, self._request.hardware)
         result = msgspec.structs.replace(result, own_findings=tuple(own)) if own else result
         notice = f": {result.error}" if result.error else ""
         _log.debug(

@@ -8,8 +8,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from abiscan.binary.elf import SharedObject
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Finding
+from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.python.certainty import chain
 from abiscan.python.model import (
@@ -33,7 +35,7 @@ from abiscan.results.package import (
     UsedLibrary,
 )
 from abiscan.results.verdict import How, Verdict
-from abiscan.rules import missing_torch_name, platform_tag_wrong
+from abiscan.rules import missing_torch_name, no_kernel_image, platform_tag_wrong
 from abiscan.torches.name_history import history
 from abiscan.verdict.conditions import conditions_of
 from abiscan.verdict.package_reading import PackageFacts
@@ -62,22 +64,36 @@ def missing_names(find_uses: Callable[[], Iterable[LaterUse]], result: PackageRe
 
 
 def beyond_tag(facts: PackageFacts, files: Files) -> Iterator[Finding]:
-    """Yield what libraries that do not use torch need of the system beyond what the tag of their wheel promises.
-
-    Only those count that the Python code may load; what uses torch has findings of its own.
-    """
+    """Yield what libraries that do not use torch need of the system beyond what the tag of their wheel promises."""
     target = facts.target.target
-    if target.metadata is None:
+    if target.metadata is not None:
+        libraries = {posixpath.basename(path): item for path, item in _list_others(facts, files)}
+        yield from platform_tag_wrong.compare_with_tag(libraries, target.metadata.wheel, target.siblings)
+
+
+def without_code(facts: PackageFacts, files: Files, hardware: Hardware) -> Iterator[Finding]:
+    """Yield the libraries that do not use torch and have code for GPUs, none of which a given GPU runs."""
+    if not hardware.gpus:
         return
+    from abiscan.extension.gpu import read_extension_gpu
+
+    for path, item in _list_others(facts, files):
+        source = files.find_source(posixpath.join(facts.package.root, path))
+        code = read_extension_gpu(source, item, None) if source else None
+        for gpu in hardware.gpus if code and not code.code.gaps else ():
+            if code and code.is_for_maker_of(gpu):
+                yield from no_kernel_image.of_library(posixpath.basename(path), code.on(gpu, hardware.driver))
+
+
+def _list_others(facts: PackageFacts, files: Files) -> Iterator[tuple[str, SharedObject]]:
+    """Yield the libraries that the Python code may load and that do not use torch, which have no findings of their own.
+    """
     checked = set(facts.files.values())
-    loaded = (
-        path
-        for path, use in facts.reading.uses.items()
-        if path not in checked and use.how not in (HowLoaded.NEVER, HowLoaded.ALTERNATIVE)
-    )
-    objects = {path: files.object_at(posixpath.join(facts.package.root, path), remember=False) for path in loaded}
-    libraries = {posixpath.basename(path): item for path, item in objects.items() if item}
-    yield from platform_tag_wrong.compare_with_tag(libraries, target.metadata.wheel, target.siblings)
+    for path, use in facts.reading.uses.items():
+        if path not in checked and use.how not in (HowLoaded.NEVER, HowLoaded.ALTERNATIVE):
+            item = files.object_at(posixpath.join(facts.package.root, path), remember=False)
+            if item is not None:
+                yield path, item
 
 
 def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageResult:
