@@ -333,8 +333,8 @@ def refused_pickle(model: SavedModel, loaders: Loaders, release: str) -> Refusal
     refused = refused_globals(model, loaders) if loaders.weights_only else []
     if not refused:
         return None
-    name = refused[0]
-    module = name.rpartition(".")[0]
+    module = refused[0].rpartition(".")[0]
+    name = refused[0].removeprefix("builtins.")  # torch's message leaves that out
     return Refusal(
         rule="model-pickles-classes",
         call=LOAD_PICKLE,

@@ -6,6 +6,7 @@ import io
 import json
 import posixpath
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +48,23 @@ def read_model(path: Path) -> SavedModel:
     except OSError as error:
         raise unreadable_error(path, error) from error
     return read_archive(ModelArchive(path))
+
+
+def read_globals(content: bytes, subject: str) -> tuple[str, ...]:
+    """Return the Python names in what ``torch.save`` has written.
+
+    :raises InputError: it is nothing of that kind
+    """
+    if content.startswith(PICKLE_MAGIC):
+        return _read_legacy(content, subject).globals
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            pickles = [info for info in archive.infolist() if info.filename.endswith("/data.pkl")]
+            if len(pickles) != 1 or pickles[0].file_size > _LEGACY_READ:
+                raise InputError(subject, "is no archive that torch.save writes", _FIX)
+            return read_pickle(archive.read(pickles[0]), subject).globals
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, zlib.error) as error:
+        raise InputError(subject, f"is a damaged archive: {error}", _FIX) from error
 
 
 def read_archive(archive: ModelArchive) -> SavedModel:

@@ -274,3 +274,7 @@ class _World(Struct, kw_only=True):
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Nobody knows what it returns."""
         return NoResult(reason=f"{operator} was not read")
+
+    def refused_load(self, path: str) -> str | None:  # noqa: ARG002 - saved files are not read that far
+        """It may be loaded."""
+        return None

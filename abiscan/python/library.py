@@ -57,6 +57,7 @@ class Import(Struct, frozen=True, kw_only=True):
     """The module, and those of the names that are submodules."""
 
 
+_LOAD = "torch.load"
 _WORD = regex(rb"[\w\x80-\xff]+")
 _FEW_NAMES = 20
 _ANNOTATED = regex(rb"(?:^|[(,;\n])[ \t]*(?!else\b|try\b|finally\b)\w+[ \t]*:[ \t]*[\w.|\[\], \t]*$")
@@ -264,11 +265,15 @@ class PythonCode(Struct, dict=True):
         outline = self.outline(path)
         if outline.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
-        if any(line.names and self.lacks(line) for line in outline.imports):
+        if any(line.names and self.lacks(line) for line in outline.imports) or self.loads_saved(path):
             return True
         if not isinstance(self.python, Answer) and self.too_new(path, self.python) is not None:
             return True
         return self.outline(path).calls(self.risky) or not self._bodies.is_harmless(path)
+
+    def loads_saved(self, path: str) -> bool:
+        """Whether a source seems to load something that ``torch.save`` has written as it is imported."""
+        return self.files.has_saved and _LOAD in self.torch_uses(path) and self.uses_at_import(path, _LOAD)
 
     @cached_property
     def _bodies(self) -> BodyJudge:
@@ -519,6 +524,11 @@ class PythonCode(Struct, dict=True):
         if any(f"{taken}.".startswith(f"{name}.") for line in lines for taken in _imported_by(line)):
             return True
         return any(text.encode() in self.source(path) for text in (f'"{name}', f"'{name}"))
+
+    @cached_property
+    def allows_globals(self) -> bool:
+        """Whether code of the package may tell ``torch.load`` which classes to accept."""
+        return any(b"safe_globals" in self.source(path) for path in self.sources)
 
     def may_make_module(self, name: str) -> bool:
         """Whether code of the package may put a module of that name into ``sys.modules``: its last part is a text."""

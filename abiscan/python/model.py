@@ -154,6 +154,12 @@ class World(Protocol):
         """
         ...
 
+    def refused_load(self, path: str) -> str | None:
+        """Return what ``torch.load`` says of a file of the package by default, which loads weights only; None if it
+        loads it, or if that is not known.
+        """
+        ...
+
 
 class Told(enum.Enum):
     """How users learn of a failure that the package survives."""

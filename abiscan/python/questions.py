@@ -177,6 +177,9 @@ class _Quoting:
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         return self._world.call(operator)
 
+    def refused_load(self, path: str) -> str | None:
+        return self._world.refused_load(path)
+
     def _quote(self, raised: Raised) -> Raised:
         cause = None if raised.cause is None else self._quote(raised.cause)
         if raised.message is None:
@@ -262,6 +265,11 @@ class AskedWorld:
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Call an operator; see ``World.call``."""
         return self._ask_once((operator,), lambda world: world.call(operator), self._since_load)  # type: ignore[return-value]
+
+    def refused_load(self, path: str) -> str | None:
+        """Ask for a file of the package; see ``World.refused_load``."""
+        answer = self.tells(f"what torch.load says of {path}", lambda world: world.refused_load(path))
+        return answer if isinstance(answer, str) else None
 
     def tells(self, text: str, ask: Ask) -> object:
         """Return what follows from the versions of the target; ``text`` says what that is, ``ask`` has no effect."""

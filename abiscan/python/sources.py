@@ -17,6 +17,7 @@ _NOT_FOR_USERS = regex(
     r"(^|/)_?((tests?|testing|benchmarks?|examples?|scripts?|tools?|conftest|setup|__main__)(/|\.py$)|test_"
     r"|[^/]*_test\.py$)"
 )
+_SAVED = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".tar")
 _NAMES_SYSTEM = regex(r"os_name|sys_platform|platform_system")
 
 
@@ -61,6 +62,11 @@ class PackageFiles:
                 names.setdefault(head, set()).add(name)
                 path = "" if is_listed else head
         return names
+
+    @cached_property
+    def has_saved(self) -> bool:
+        """Whether a file may be one that ``torch.save`` has written, by its name."""
+        return any(path.endswith(_SAVED) for path in self.members)
 
     @cached_property
     def libraries(self) -> tuple[str, ...]:

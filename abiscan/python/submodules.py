@@ -50,6 +50,7 @@ def _list_suspects(library: PythonCode, names: TorchNames) -> list[str]:
         if is_for_users(file)
         and (
             library.uses_any_at_import(file, gone)
+            or library.loads_saved(file)
             or (operators and _looks_up_operator(library, file))
             or any(names.refuses(function, keywords) for function, keywords in library.torch_calls(file))
         )

@@ -58,6 +58,10 @@ class _BesideTorchWorld:
         """Answer a question that nobody asks."""
         return NoResult(reason=f"{operator} is not called")
 
+    def refused_load(self, path: str) -> str | None:
+        """Say nothing of what it loads."""
+        return None
+
 
 class AllLoadWorld(AskedWorld):
     """A world in which every library loads and every operator is there: to see what the code may get to."""

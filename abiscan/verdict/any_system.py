@@ -6,6 +6,8 @@ import functools
 
 from msgspec import Struct
 
+from abiscan.errors import InputError
+from abiscan.inputs.package_files import Package
 from abiscan.inputs.sources import Target
 from abiscan.linkage.model import NO_SUCH_FILE
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
@@ -84,3 +86,25 @@ def operators_of_any_release() -> frozenset[str]:
 def with_bases(names: frozenset[str]) -> frozenset[str]:
     """Return operators with and without their overloads."""
     return names | {name.partition(".")[0] for name in names}
+
+
+def refused_load(package: Package, path: str, build: str | None) -> str | None:
+    """Return what ``torch.load`` says of a file of a package by default; None if it loads it, or that is not known.
+
+    :param build: the version of the torch
+    """
+    from abiscan.models.compatibility import refused_pickle  # few packages load something as they are imported
+    from abiscan.models.loaders import loaders_of
+    from abiscan.models.model import ModelFormat, ModelLayout, SavedModel
+    from abiscan.models.reading import read_globals
+
+    loaders = loaders_of(build)
+    if loaders is None or not loaders.weights_only or path not in package.members:
+        return None
+    try:
+        names = read_globals(package.read(path), path)
+    except InputError:
+        return None
+    model = SavedModel(format=ModelFormat.PICKLE, layout=ModelLayout.ZIP, globals=names)
+    refusal = refused_pickle(model, loaders, f"torch {build}")
+    return refusal.message if refusal else None

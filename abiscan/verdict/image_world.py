@@ -28,7 +28,7 @@ from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded, embedded_operators, embedded_python, pythons
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
-from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, with_bases
+from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, refused_load, with_bases
 from abiscan.verdict.images import machine_of
 
 SYSTEMS: Final = {ImageSystem.WINDOWS: WINDOWS, ImageSystem.MACOS: MACOS}
@@ -69,6 +69,7 @@ class ImageWorld:
         )
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
+        self._package = package
         self._files = {posixpath.relpath(file.location, package.root): file for file in target.images}
         self._loaded: frozenset[str] = frozenset()
 
@@ -136,6 +137,10 @@ class ImageWorld:
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Refuse to say what an operator returns: its code is not read."""
         return NoResult(reason=f"{operator} is not read in files for {self._torch.system.value}")
+
+    def refused_load(self, path: str) -> str | None:
+        """Return what ``torch.load`` says of a file of the package; see ``World.refused_load``."""
+        return refused_load(self._package, path, self.release_number)
 
     def _mentions(self, path: str, namespace: str) -> bool:
         """Whether a library has a namespace among its texts, so that it may define operators in it."""

@@ -86,8 +86,7 @@ def without_code(facts: PackageFacts, files: Files, hardware: Hardware) -> Itera
 
 
 def _list_others(facts: PackageFacts, files: Files) -> Iterator[tuple[str, SharedObject]]:
-    """Yield the libraries that the Python code may load and that do not use torch, which have no findings of their own.
-    """
+    """Yield the libraries that the Python code may load, and that have no results of their own: those without torch."""
     checked = set(facts.files.values())
     for path, use in facts.reading.uses.items():
         if path not in checked and use.how not in (HowLoaded.NEVER, HowLoaded.ALTERNATIVE):

@@ -34,7 +34,7 @@ from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.torches import embedded_python, pythons
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
-from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, with_bases
+from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, refused_load, with_bases
 from abiscan.verdict.judge import Judge, Setting
 from abiscan.verdict.numpy_abi import find_numpy_error
 
@@ -91,7 +91,7 @@ class PackageWorld:
         self.machine = setting.release.machine.value
         self.cpu = judge.cpu
         self._linux_torch = judge.torch.for_linux()
-        self._files = judge.files
+        self._files, self._package = judge.files, package
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
         self._loads = _Loads(judge, target, package, setting)
@@ -140,6 +140,10 @@ class PackageWorld:
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Return what an operator of the package returns, called without arguments; see ``World.call``."""
         return self._loads.call(self._moment, operator)
+
+    def refused_load(self, path: str) -> str | None:
+        """Return what ``torch.load`` says of a file of the package; see ``World.refused_load``."""
+        return refused_load(self._package, path, self.torch.judged_as or self.build)
 
     def operators_of(self, path: str) -> tuple[str, ...]:
         """Return the operators that a library defines, and the package's own that it has kernels for."""

@@ -91,6 +91,9 @@ class RecordedWorld:
         """What operators return was not recorded."""
         return NoResult(reason=f"what {operator} returns was not recorded")
 
+    def refused_load(self, path: str) -> str | None:
+        """Nothing was recorded of it."""
+
 
 def _chain(raised: Raised | None) -> list[list[object]]:
     return [] if raised is None else [[raised.exception, raised.message], *_chain(raised.cause)]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
+from abiscan.python.filesystem import as_text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import LoadedBy
 from abiscan.python.modelled import Modelled, Native
@@ -16,7 +17,7 @@ from abiscan.python.models.torch_module import TorchModule, loads_backends
 from abiscan.python.operators import OperatorValue, error_of_target, operator_exists
 from abiscan.python.systems import MACOS
 from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR
-from abiscan.python.values import NotKnown, TargetExpression, Thrown, Why, torch_error
+from abiscan.python.values import NotKnown, PythonError, TargetExpression, Thrown, Why, torch_error
 
 
 class TorchVersionText(str):
@@ -169,6 +170,20 @@ def _if_version_is_known(value: object, name: str) -> Callable[[PythonMachine], 
     return lambda machine: value if has_version(machine) else unknown
 
 
+def _load(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Load what was saved; of a file of the package, it is known what loading weights only refuses."""
+    path = as_text(take_argument(args, kwargs, 0, "f"))
+    inside = None if path is None else machine.files.inside(path)
+    is_default = "weights_only" not in kwargs or kwargs["weights_only"] is None
+    if inside is not None and is_default and not machine.library.allows_globals:
+        refused = machine.world.refused_load(inside)
+        if refused is not None:
+            from _pickle import UnpicklingError  # few packages load something as they are imported
+
+            raise Thrown(PythonError(UnpicklingError, (refused,), of_torch=True))
+    return NotKnown("torch.load()")
+
+
 def _make_core(machine: PythonMachine) -> object:
     absent = _if_cuda_is_known(False, "torch._C")  # noqa: FBT003
     return TorchModule(
@@ -198,6 +213,7 @@ def _make_torch(machine: PythonMachine) -> object:
     names: dict[str, object] = {
         "__name__": "torch",
         "ops": OperatorsValue("torch.ops", LoadedBy.LOAD_LIBRARY),
+        "load": Native("torch.load", _load),
         "classes": OperatorsValue("torch.classes", LoadedBy.LOAD_CLASSES),
         "compiled_with_cxx11_abi": Native("torch.compiled_with_cxx11_abi", lambda machine, _a, _k: _cxx11_abi(machine)),
         "__file__": f"{folder}/__init__.py" if folder else NotKnown("torch.__file__", Why.ENVIRONMENT),

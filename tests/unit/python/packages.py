@@ -72,6 +72,7 @@ class FakeWorld:
     error: Callable[[str], str | Answer | None] = _loads
     operators: frozenset[str] = field(default_factory=frozenset)
     results: Mapping[str, int | bool | str | NoResult | None] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """As the test says."""
@@ -88,6 +89,10 @@ class FakeWorld:
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """As the test says."""
         return self.results.get(operator, NoResult(reason="the test has none"))
+
+    def refused_load(self, path: str) -> str | None:
+        """Those of the test."""
+        return self.refused.get(path)
 
 
 def reading_of(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -690,6 +692,64 @@ def test_submodules_that_users_import_next(
     (package,) = abiscan.check(wheel, "2.0.0").packages
     assert [str(module.error) for module in package.lost] == [NO_SIX.format(raised_at)] * len(lost)
     assert abiscan.check(wheel, "1.8.1").packages[0].verdict.value == "works"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "torch", "fails"),
+    [
+        ("", "2.5.1", False),
+        ("", "2.6.0", True),
+        (", weights_only=None", "2.13.0", True),
+        (", map_location='cpu', weights_only=False", "2.13.0", False),
+    ],
+)
+def test_what_was_saved_with_other_classes(arguments: str, torch: str, *, fails: bool, wheels: Path) -> None:
+    """As in e3nn 0.4.4 (e3nn/e3nn#519), whose constants are in a file of ``torch.save`` with slices in it."""
+    code = "import os, torch\nX = torch.load(os.path.join(os.path.dirname(__file__), 'x.pt'){})\n"
+    files = {"pkg/__init__.py": "", "pkg/o3.py": code.format(arguments)}
+    path = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    saved = io.BytesIO()
+    with zipfile.ZipFile(saved, "w") as archive:
+        archive.writestr("x/data.pkl", pickle.dumps(slice(0, 1), 2))
+        archive.writestr("x/version", "3\n")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("pkg/x.pt", saved.getvalue())
+    (found,) = abiscan.check(path, torch).packages
+    assert found.verdict.value == ("works-without" if fails else "works")
+    for module in found.lost:
+        assert module.error
+        assert module.error.exception == "UnpicklingError"
+        assert "Unsupported global: GLOBAL slice was not an allowed global by default." in str(module.error.message)
+
+
+@pytest.mark.parametrize(
+    ("loads", "reported"),
+    [("import ctypes\nctypes.CDLL(__path__[0] + '/lib/plain.so')\n", True), ("import torch\n", False)],
+)
+def test_what_a_library_without_torch_needs_of_the_system(loads: str, *, reported: bool, wheels: Path) -> None:
+    """As in bitsandbytes 0.45.5 (bitsandbytes-foundation/bitsandbytes#1610)."""
+    plain = Elf(needed=("libc.so.6",), version_needs=(("libc.so.6", "GLIBC_2.34", False),))
+    tag = "py3-none-manylinux_2_24_x86_64"
+    wheel = package_wheel(wheels, "pkg", {"pkg/lib/plain.so": plain}, files={"pkg/__init__.py": loads}, tag=tag)
+    (found,) = abiscan.check(wheel, "2.7.0").packages
+    messages = ["plain.so needs GLIBC_2.34, but its wheel is tagged for glibc 2.24"]
+    assert [finding.message for finding in found.own_findings] == (messages if reported else [])
+
+
+@pytest.mark.parametrize(("gpu", "runs"), [("sm_75", False), ("sm_80", True)])
+def test_what_gpus_a_library_without_torch_has_code_for(gpu: str, wheels: Path, *, runs: bool) -> None:
+    """As in lmdeploy 0.9.2 (InternLM/lmdeploy#3806), which finds its library in a folder that it puts on the path."""
+    code = "import os, sys, torch\nsys.path.append(os.path.join(os.path.dirname(__file__), 'lib'))\nimport _plain\n"
+    wheel = package_wheel(wheels, "pkg", {}, files={"pkg/__init__.py": "import torch\n", "pkg/engine.py": code})
+    with zipfile.ZipFile(wheel, "a") as archive:
+        data = (Path(__file__).parents[2] / "data/gpu/group.so").read_bytes()
+        # The sample without its torch: other names of the same length.
+        for name, instead in ((b"libtorch_cpu", b"libvendor_ab"), (b"torch", b"other"), (b"c10", b"abc"), (b"2at", b"2ab")):
+            data = data.replace(name, instead)
+        archive.writestr("pkg/lib/_plain.so", data)
+    (found,) = document(wheel, "--torch", "2.7.1+cu128", "--gpu", gpu)["packages"]
+    message = "_plain.so on sm_75: no code that this GPU runs"
+    assert [finding["message"] for finding in found["findings"]] == ([] if runs else [message])
 
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "markdown", "github"])
