@@ -744,7 +744,12 @@ def test_what_gpus_a_library_without_torch_has_code_for(gpu: str, wheels: Path, 
     with zipfile.ZipFile(wheel, "a") as archive:
         data = (Path(__file__).parents[2] / "data/gpu/group.so").read_bytes()
         # The sample without its torch: other names of the same length.
-        for name, instead in ((b"libtorch_cpu", b"libvendor_ab"), (b"torch", b"other"), (b"c10", b"abc"), (b"2at", b"2ab")):
+        for name, instead in (
+            (b"libtorch_cpu", b"libvendor_ab"),
+            (b"torch", b"other"),
+            (b"c10", b"abc"),
+            (b"2at", b"2ab"),
+        ):
             data = data.replace(name, instead)
         archive.writestr("pkg/lib/_plain.so", data)
     (found,) = document(wheel, "--torch", "2.7.1+cu128", "--gpu", gpu)["packages"]
