@@ -34,7 +34,7 @@ from abiscan.python.compiled_names import texts_in
 from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
 from abiscan.python.torch_names import CLASS, FUNCTIONS, marks_of
-from abiscan.torches import embedded, embedded_names, release_sets
+from abiscan.torches import embedded, embedded_names, release_names, release_sets
 from tools.blocks import DATA, MARKS
 from tools.wheels import python_of
 
@@ -65,7 +65,11 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     functions = stubs.get("torch/_C/_VariableFunctions.pyi")
     if functions is not None:
         names[FUNCTIONS] = {".", *(node.name for node in functions.body if isinstance(node, ast.FunctionDef))}
+<<<<<<< HEAD
     names[release_sets.UNLOADED] = known.keys() - _reached(known, sources)
+=======
+    names[release_names.UNLOADED] = known.keys() - _reached(known, sources)
+>>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
     for loaded in _loaded(known):
         parent, _, name = loaded.rpartition(".")
         if parent in names:
@@ -79,17 +83,17 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
 
 
 def _with_functions_alone(names: ModuleNames, known: Mapping[str, ModuleNames]) -> ModuleNames:
-    """The names of a module; of what it imports, only the functions whose parameters are known, for packages."""
+    """The names of a module; of what it imports, only what may be called with known parameters, for packages."""
     imported = {name: origin for name, origin in names.imported.items() if _is_function(origin, known)}
     return structs.replace(names, imported=imported if names.is_package else {})
 
 
 def _is_function(name: str, known: Mapping[str, ModuleNames]) -> bool:
-    """Whether a dotted name is one of a function whose parameters are known, or leads to one."""
+    """Whether a dotted name is one of a function or class whose parameters are known, or leads to one."""
     for _ in known:
         module, _, function = name.rpartition(".")
         of_module = known.get(module)
-        if of_module is None or function in of_module.signatures:
+        if of_module is None or not of_module.signatures.keys().isdisjoint((function, f"{function}.__init__")):
             return of_module is not None
         name = of_module.imported.get(function, "")
     return False

@@ -1,4 +1,5 @@
-"""Names of torch that functions of a package use when they are called, and that a torch lacks.
+"""Names of torch that functions of a package use when they are called, and that a torch lacks; and calls that its
+functions reject.
 
 A note is worth less than a false alarm costs. So a use counts only if it is clear what the name stands for, if nothing
 around it, before it or at its callers may depend on the version of torch, and if the package shows nowhere that it
@@ -17,14 +18,19 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.python.changed_defaults import LOAD, leaves_out, may_need_default, used_as_modules
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters, refusal
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import OF_DEVICES, TorchNames, is_core
+from abiscan.python.torch_names import COMPANIONS, OF_DEVICES, TorchNames, is_core
+from abiscan.python.torch_uses import CallText, list_calls
 from abiscan.regex import regex
 
+_KNOWN: Final = frozenset({"torch", *COMPANIONS})
+"""The packages whose names are known."""
 _GUARDING: Final = regex(
     r"version|has_|hasattr|getattr|avail|support|compat|check|require|ensure|verify|assert|skip|torch_|legacy"
     r"|xpu|mps|mtia|hpu|npu|mlu|musa|xla|rocm|hip|TYPE_CHECKING|pytest|unittest|raise_|deprecat|greater",
@@ -43,31 +49,62 @@ _MOST_CALLS: Final = 4
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset"})
 _CATCHING_ALL: Final = frozenset({"AttributeError", "Exception", "BaseException"})
 _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
+_CATCHING_CALLS: Final = frozenset({"TypeError"})
+_LOOKS_AT_PARAMETERS: Final = regex(rb"\b(?:signature|getfullargspec|getargspec|co_varnames|__kwdefaults__)\b")
+"""What a source has that asks functions for their parameters."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _TESTS = (ast.If, ast.IfExp, ast.While)
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 class LaterUse(Struct, frozen=True, order=True, kw_only=True):
-    """A function of a package uses a name of torch that is not there.
+    """A function of a package uses a name of torch that is not there, or calls a function that rejects the call.
 
     :ivar name: the full name, up to the first part that is missing: ``torch.amp.custom_fwd``
+    :ivar error: what Python says of the call; empty for a name
     :ivar function: the function or method, ``Layer.forward``
-    :ivar how: whether the name is taken of a module, imported from one, or imported as a module
+    :ivar how: whether the name is taken of a module, imported from one, imported as a module, or called; "default" if
+        the call leaves out what it needs
+    :ivar arguments: those of the call
     """
 
     name: str
+    error: str = ""
     file: str
     line: int
     function: str
     how: str
+    arguments: PassedArguments = PassedArguments()
 
 
-def later_uses(code: PythonCode, names: TorchNames) -> tuple[LaterUse, ...]:
+def later_uses(
+    code: PythonCode, names: TorchNames, companions: Iterable[Sequence[TorchNames]] = ()
+) -> tuple[LaterUse, ...]:
     """Return the uses of names that a torch certainly lacks, by functions that may well be called there.
+
+    :param companions: for each package beside torch, its versions that may be there; all must lack a name
 
     Only those count that some release certainly has; others may be brought by packages, or be misspelt.
     """
+    # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
+    # hide the others.
+    open_uses = _open_mentions(code, names)
+    open_uses += (mention for versions in companions for mention in _open_mentions_of(code, versions))
+    unguarded: set[LaterUse] = set()
+    for plain in (False, True):
+        mentions = [mention for mention in open_uses if _is_plain(mention.use.name.rpartition(".")[2]) is plain]
+        callers = _Callers(code, mentions) if mentions else None
+        unguarded.update(mention.use for mention in mentions if callers and not callers.guard(mention))
+    return tuple(sorted(unguarded))
+
+
+def failing_uses(code: PythonCode, names: TorchNames) -> frozenset[LaterUse]:
+    """Return the uses that fail in a torch unless a caller prevents it; importing the package may run some."""
+    return frozenset(mention.use for mention in _open_mentions(code, names))
+
+
+def _open_mentions(code: PythonCode, names: TorchNames) -> list[_Mention]:
+    """Return the uses of what a torch lacks that nothing guards where they stand."""
     # The cheapest checks first: words in the sources, the tables of names, and only then the syntax trees of the few
     # files that mention a name which is missing.
     missing: dict[str, set[str]] = {}
@@ -78,24 +115,45 @@ def later_uses(code: PythonCode, names: TorchNames) -> tuple[LaterUse, ...]:
             if name is not None and name.split(".")[1] not in OF_DEVICES:
                 missing.setdefault(name, set()).add(file)
     requested = {name: files for name, files in missing.items() if names.was_there(name)}
-    if not requested:
-        return ()
-    files = sorted(set[str]().union(*requested.values()))
-    if sum(len(code.source(file)) for file in files) > _MOST_PARSED:
-        return ()
-    mentions = [mention for file in files for mention in _Mentions(code, file, names, requested).all()]
+    called = _doubtful_calls(code, names)
+    if _size_of(code, set[str]().union(*requested.values(), *called.values())) > _MOST_PARSED:
+        called = {}
+    return _unguarded_mentions(code, names, requested, called)
+
+
+def _unguarded_mentions(
+    code: PythonCode, names: TorchNames, requested: Mapping[str, Iterable[str]], called: Mapping[str, Iterable[str]]
+) -> list[_Mention]:
+    """Return the mentions that nothing guards of what is missing, and of what is called.
+
+    :param requested: the files that mention each missing name
+    :param called: the files that may have each call
+    """
+    files = sorted({file for files in (*requested.values(), *called.values()) for file in files})
+    if _size_of(code, files) > _MOST_PARSED:
+        return []
+    mentions = [mention for file in files for mention in _Mentions(code, file, names, requested, called).all()]
     # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
-    attributes = {mention.use.name for mention in mentions if mention.guarded}
-    open_uses = [mention for mention in mentions if not mention.guarded and mention.use.name not in attributes]
-    open_uses = [mention for mention in open_uses if not _is_known(code, mention.use.name.rpartition(".")[2])]
-    # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
-    # hide the others.
-    unguarded: set[LaterUse] = set()
-    for plain in (False, True):
-        mentions = [mention for mention in open_uses if _is_plain(mention.use.name.rpartition(".")[2]) is plain]
-        callers = _Callers(code, mentions) if mentions else None
-        unguarded.update(mention.use for mention in mentions if callers and not callers.guard(mention))
-    return tuple(sorted(unguarded))
+    guarded = {(mention.use.name, mention.use.error) for mention in mentions if mention.guarded}
+    open_uses = [mention for mention in mentions if (mention.use.name, mention.use.error) not in guarded]
+    return [mention for mention in open_uses if not _is_handled(code, mention.use)]
+
+
+def _open_mentions_of(code: PythonCode, versions: Sequence[TorchNames]) -> list[_Mention]:
+    """Return the uses of names of another package that each of some versions lacks, and that nothing guards there."""
+    missing: dict[str, list[str]] = {}
+    for file in code.sources if versions else ():
+        uses = () if _NOT_FOR_USERS.search(file) else code.companion_uses(file, versions[0].top)
+        for use in uses:
+            lacking = {_lacking_part(names, use) for names in versions}
+            name = next(iter(lacking)) if len(lacking) == 1 else None
+            if name is not None and versions[0].was_there(name):
+                missing.setdefault(name, []).append(file)
+    return _unguarded_mentions(code, versions[0], missing, {}) if missing else []
+
+
+def _size_of(code: PythonCode, files: Iterable[str]) -> int:
+    return sum(len(code.source(file)) for file in files)
 
 
 def _lacking_part(names: TorchNames, use: str) -> str | None:
@@ -105,6 +163,48 @@ def _lacking_part(names: TorchNames, use: str) -> str | None:
         return name
     may_be_module = name is not None and not is_core(name) and names.has_module(name) is not False
     return None if may_be_module else name
+
+
+def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, list[str]]:
+    """Return what sources may call that takes less in this torch than in another, by its dotted name: the sources."""
+    doubtful: dict[str, list[str]] = {}
+    for use in sorted(code.all_torch_uses):
+        callee = names.callee(use)
+        if callee is None:
+            continue
+        own = callee.signature
+        others = [parse_parameters(text) for text in names.signatures_of(callee.module, callee.name)]
+        others = [other for other in others if not own.takes_all_of(other)]
+        is_loading = use == LOAD.function and names.has(*LOAD.sign) is True
+        files = [file for file in code.files_using(use) if not _NOT_FOR_USERS.search(file)] if others else []
+        for file in files:
+            calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
+            if any(_may_need(call, own, others) or (is_loading and may_need_default(call, LOAD)) for call in calls):
+                doubtful.setdefault(use, []).append(file)
+    return doubtful
+
+
+def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList]) -> bool:
+    """Whether a call takes something that only other signatures have, judging by its text."""
+    gone = frozenset[str]().union(*(other.keywords for other in others)) - own.keywords
+    takes_less = any(other.has_keywords or other.required < own.required for other in others)
+    return (
+        (call.by_position > len(own.positional) and not own.has_star)
+        or (call.by_position + len(call.keywords) < len(own.required) and takes_less)
+        or (any(other.has_keywords for other in others) and not call.keywords <= own.keywords)
+        or not call.keywords.isdisjoint(gone)
+    )
+
+
+def _is_handled(code: PythonCode, use: LaterUse) -> bool:
+    """Whether a package shows that it knows what a torch lacks, or sets it."""
+    name = use.name.rpartition(".")[2]
+    if use.how == "default":
+        sources = [code.source(file) for file in code.sources]
+        return code.may_set(name) or any(word in source for word in LOAD.handled for source in sources)
+    if use.how != "call":
+        return _is_known(code, name)
+    return code.may_set(name) or any(_LOOKS_AT_PARAMETERS.search(code.source(file)) for file in code.sources)
 
 
 def _is_known(code: PythonCode, name: str) -> bool:
@@ -148,6 +248,8 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar nested: see ``_Mention``
     :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
     :ivar guards_imports: whether an ``ImportError`` is caught, and no ``AttributeError``
+    :ivar guards_calls: the same of a ``TypeError``
+    :ivar loads: the calls whose results are used as modules, by identity
     """
 
     origins: tuple[Origins, ...]
@@ -158,16 +260,22 @@ class _Scope(Struct, frozen=True, kw_only=True):
     variants: Mapping[str | None, int] = field(default_factory=dict)
     guarded: bool = False
     guards_imports: bool = False
+    guards_calls: bool = False
+    loads: frozenset[int] = frozenset()
 
 
 class _Mentions:
-    """The mentions of missing names in one source."""
+    """The mentions of missing names in one source, and the calls that are rejected."""
 
-    def __init__(self, code: PythonCode, file: str, names: TorchNames, requested: Collection[str]) -> None:
+    def __init__(
+        self, code: PythonCode, file: str, names: TorchNames, requested: Collection[str], called: Collection[str]
+    ) -> None:
         self._tree = code.tree(file)
         self._file = file
         self._names = names
         self._wanted = requested
+        self._called = called
+        self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
 
     def all(self) -> Iterator[_Mention]:
         """Return them all; none of a source that cannot be parsed."""
@@ -177,6 +285,8 @@ class _Mentions:
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:
         names = Counter(getattr(statement, "name", None) for statement in statements)
         scope = replace(scope, variants=names)
+        loads = {id(call) for call in used_as_modules(statements)} if self._loads_weights else set[int]()
+        scope = replace(scope, loads=scope.loads | loads) if loads else scope
         # A guard that leaves guards all that follows it: ``if not available: return``.
         for statement in statements:
             yield from self._node(statement, scope)
@@ -215,6 +325,8 @@ class _Mentions:
         elif isinstance(node, ast.Attribute):
             yield from self._attribute(node, scope)
         else:
+            if isinstance(node, ast.Call):
+                yield from self._call(node, scope)
             yield from self._statement(node, scope)
 
     def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
@@ -248,6 +360,7 @@ class _Mentions:
             scope,
             guarded=scope.guarded or bool(caught & _CATCHING_ALL),
             guards_imports=scope.guards_imports or bool(caught & _CATCHING_IMPORTS),
+            guards_calls=scope.guards_calls or bool(caught & _CATCHING_CALLS),
         )
         yield from self._body(node.body, body)
         for handler in node.handlers:
@@ -324,12 +437,40 @@ class _Mentions:
         elif full is not None and origin is not None and isinstance(node.ctx, ast.Load):
             yield from self._mention(full, origin, node.lineno, scope, how="attribute")
 
+    def _call(self, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
+        """Yield a mention of a function that takes the call in another torch, and not in this one."""
+        full = self._full_name(node.func, scope)[1]
+        if full == LOAD.function and id(node) in scope.loads and leaves_out(node, LOAD):
+            yield self._call_mention(full, LOAD.error, node, scope, how="default")
+        callee = self._names.callee(full) if full is not None and full in self._called else None
+        if callee is None or full is None:
+            return
+        call = _arguments_of(node)
+        error = refusal(callee.name, callee.signature, call)
+        others = map(parse_parameters, self._names.signatures_of(callee.module, callee.name))
+        if error is None or all(refusal(callee.name, other, call) for other in others):
+            return
+        yield self._call_mention(full, error, node, scope, how="call")
+
+    def _call_mention(self, full: str, error: str, node: ast.Call, scope: _Scope, *, how: str) -> _Mention:
+        use = LaterUse(
+            name=full,
+            error=error,
+            file=self._file,
+            line=node.lineno,
+            function=".".join([*scope.public, *scope.nested]),
+            how=how,
+            arguments=_arguments_of(node),
+        )
+        guarded = scope.guarded or scope.guards_calls
+        return _Mention(use=use, guarded=guarded, public=scope.public, nested=scope.nested)
+
     def _mention(self, full: str, origin: str, line: int, scope: _Scope, *, how: str) -> Iterator[_Mention]:
         """Yield a mention if it is one of a missing name.
 
         :param origin: what is imported elsewhere, and is there if the code gets here
         """
-        if full.partition(".")[0] != "torch":
+        if full.partition(".")[0] != self._names.top:
             return
         name = _lacking_part(self._names, full)
         if name is None or name not in self._wanted:
@@ -342,6 +483,17 @@ class _Mentions:
         use = LaterUse(name=name, file=self._file, line=line, function=function, how=how)
         guarded = scope.guarded or (scope.guards_imports and how != "attribute")
         yield _Mention(use=use, guarded=guarded, public=scope.public, nested=scope.nested)
+
+
+def _arguments_of(node: ast.Call) -> PassedArguments:
+    plain = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
+    keywords = tuple(keyword.arg for keyword in node.keywords if keyword.arg is not None)
+    return PassedArguments(
+        count=len(plain),
+        keywords=keywords,
+        takes_more=len(plain) < len(node.args),
+        takes_keywords=len(keywords) < len(node.keywords),
+    )
 
 
 # ---- what names stand for
@@ -381,14 +533,14 @@ def _make_origins(body: ast.AST) -> Origins:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
-    """Yield the names that an import binds, each with what it stands for if that is of torch."""
+    """Yield the names that an import binds, each with what it stands for if that is of torch or comes with it."""
     for alias in node.names:
         if isinstance(node, ast.Import):
             full = alias.name if alias.asname else alias.name.partition(".")[0]
         else:
             full = f"{'.' * node.level}{node.module}.{alias.name}"
         name = alias.asname or alias.name.partition(".")[0]
-        yield name, full if full.partition(".")[0] == "torch" else None
+        yield name, full if full.partition(".")[0] in _KNOWN else None
 
 
 def _with_origins(scope: _Scope, origins: Origins, *, is_class: bool = False) -> _Scope:
@@ -630,7 +782,7 @@ def _decides(node: ast.AST, parameters: Collection[str]) -> bool:
         return _are_guarding(node.items)
     if isinstance(node, (ast.Try, TryStar)):
         caught = {name for handler in node.handlers for name in _caught_by(handler)}
-        return not caught.isdisjoint(_CATCHING_ALL | _CATCHING_IMPORTS)
+        return not caught.isdisjoint(_CATCHING_ALL | _CATCHING_IMPORTS | _CATCHING_CALLS)
     return isinstance(node, ast.Match)
 
 

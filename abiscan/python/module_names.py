@@ -36,7 +36,7 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     :ivar is_open: whether it may have any other name
     :ivar makes_modules: whether it may make submodules without files
     :ivar is_config: whether its names are options: to set one that it does not have raises, too
-    :ivar signatures: the parameters of its functions by name, as ``signature_text`` writes them
+    :ivar signatures: the parameters of its functions, and of ``Class.__init__``, as ``signature_text`` writes them
     :ivar imported: the full names of what it imports from other modules, by the names that it binds for them
     :ivar deprecated: its functions and classes that warn of their removal
     :ivar patched: the names that its code sets on other modules, or may
@@ -445,8 +445,35 @@ def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames, package: s
                 names.signatures[node.name] = signature_text(node.args)
             if _is_deprecated(node):
                 names.deprecated.add(node.name)
-        if isinstance(node, ast.ClassDef) and _is_deprecated(node):
-            names.deprecated.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            _describe_class(node, names, is_certain=bound[node.name] == 1 and node.name in names.there)
+
+
+def _describe_class(node: ast.ClassDef, names: ModuleNames, *, is_certain: bool) -> None:
+    if _is_deprecated(node):
+        names.deprecated.add(node.name)
+    initialiser = _initialiser_of(node) if is_certain else None
+    if initialiser is not None:
+        names.signatures[f"{node.name}.__init__"] = signature_text(initialiser.args, is_method=True)
+
+
+_MAKES_INSTANCES: Final = regex(r"(Enum|NamedTuple|TypedDict|Protocol)$")
+"""Base classes that change what a call of the class does."""
+
+
+def _initialiser_of(node: ast.ClassDef) -> ast.FunctionDef | None:
+    """Return the method that gets the arguments of a call of a class; None if that is not certain."""
+    if node.keywords or any(_MAKES_INSTANCES.search(write_expression(base)) for base in node.bases):
+        return None
+    if any(_decorator_name(decorator) not in _TRANSPARENT for decorator in node.decorator_list):
+        return None
+    body = [statement for statement in node.body if not _is_overload(statement)]
+    bound = [name for statement in body for name in _bound_by(statement) if name in {"__init__", "__new__"}]
+    initialisers = [part for part in body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
+    if bound != ["__init__"] or len(initialisers) != 1 or not initialisers[0].args.args:
+        return None
+    decorators = initialisers[0].decorator_list
+    return initialisers[0] if all(_decorator_name(item) in _TRANSPARENT for item in decorators) else None
 
 
 def _bound_by(node: ast.stmt) -> set[str]:
@@ -488,14 +515,17 @@ def _is_deprecated(node: ast.FunctionDef | ast.ClassDef) -> bool:
     return any(_decorator_name(call) == "warn" and any(word in ast.dump(call) for word in _WARNINGS) for call in calls)
 
 
-def signature_text(args: ast.arguments) -> str:
-    """Return the parameters as one text: ``a,b=,/,*c,d=,**e``; an equals sign stands for a default."""
+def signature_text(args: ast.arguments, *, is_method: bool = False) -> str:
+    """Return the parameters as one text: ``a,b=,/,*c,d=,**e``; an equals sign stands for a default.
+
+    :param is_method: whether the first one, which is the object, is left out
+    """
     parts: list[str] = []
-    positional = [*args.posonlyargs, *args.args]
+    positional = [*args.posonlyargs, *args.args][is_method:]
     required = len(positional) - len(args.defaults)
     for number, parameter in enumerate(positional):
         parts.append(parameter.arg + ("=" if number >= required else ""))
-        if args.posonlyargs and number == len(args.posonlyargs) - 1:
+        if number == len(args.posonlyargs) - 1 - is_method:
             parts.append("/")
     if args.vararg is not None:
         parts.append(f"*{args.vararg.arg}")

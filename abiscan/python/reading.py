@@ -18,6 +18,7 @@ from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Read
 from abiscan.python.runs import Done, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
+from abiscan.python.torch_names import COMPANIONS
 from abiscan.python.unreached import unreached_uses
 from abiscan.python.uses import ALL_LOAD, LoadsBeyondImport, classify_libraries, load_on_demand
 
@@ -75,9 +76,17 @@ class PackageReader:
         if not names:
             return ()
         from abiscan.python.later_names import later_uses
+        from abiscan.python.models.companions import names_of
 
         with _without_collector():
-            return later_uses(self._code_for(world, surroundings)[0], names)
+            code = self._code_for(world, surroundings)[0]
+            around = code.surroundings
+            versions = (
+                names_of(world, package, code.required_version(package), around.version(package))
+                for package in COMPANIONS
+                if any(package.encode() in code.source(file) for file in code.sources)
+            )
+            return later_uses(code, names, versions)
 
     def failing_submodules(
         self,

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from abiscan.regex import regex
 
 _FROM: Final = rb"from[ \t]+(%b(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)"
@@ -82,3 +84,58 @@ def _at_line_starts(pattern: re.Pattern[bytes], word: bytes, source: bytes) -> I
                 yield match
                 end = match.end()
         start = source.find(word, end)
+
+
+class CallText(Struct, frozen=True):
+    """A call, judging by its text: how many arguments it may have by position, and its keywords."""
+
+    by_position: int
+    keywords: frozenset[str]
+
+
+_IN_CALL: Final = regex(rb"[()\[\]{},]|([A-Za-z_]\w*)\s*=(?!=)")
+_LONGEST_CALL: Final = 4000
+
+
+def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
+    """Yield the calls of what is called by a name of torch, or by another one that it is imported under."""
+    called = {name, *(match[1] for match in re.finditer(rb"\b%b[ \t]+as[ \t]+(\w+)" % re.escape(name), source))}
+    for word in called:
+        start = source.find(word)
+        while start >= 0:
+            end = start + len(word)
+            if source[end : end + 1] in (b"(", b" ") and (match := _CALLED.match(source, end)):
+                owner = _OWNER.search(source, max(start - _LONGEST_NAME, 0), start)
+                if owner is not None and (not owner[1] or _is_of_torch(source, owner[1])):
+                    yield _read_call(source, match.end())
+            start = source.find(word, end)
+
+
+_CALLED: Final = regex(rb"\s*\(")
+_OWNER: Final = regex(rb"(?<![\w.])(?:(\w+)\.(?:\w+\.)*)?\Z")
+_LONGEST_NAME: Final = 100
+
+
+def _is_of_torch(source: bytes, name: bytes) -> bool:
+    """Whether a line that mentions torch mentions a name, too, as one that imports it does."""
+    return name == b"torch" or re.search(rb"torch[^\n]*\b%b\b" % re.escape(name), source) is not None
+
+
+def _read_call(source: bytes, start: int) -> CallText:
+    depth, commas, keywords, end = 0, 0, set[str](), start
+    for match in _IN_CALL.finditer(source, start, start + _LONGEST_CALL):
+        sign = match[0]
+        if sign in b"([{":
+            depth += 1
+        elif sign in b")]}":
+            depth -= 1
+            end = match.start()
+            if depth < 0:
+                break
+        elif depth == 0 and sign == b",":
+            # A comma may be the last thing in a call.
+            commas += source[match.end() : match.end() + 200].lstrip()[:1] != b")"
+        elif depth == 0 and match[1]:
+            keywords.add(match[1].decode())
+    is_empty = not source[start:end].strip()
+    return CallText(0 if is_empty else commas + 1 - len(keywords), frozenset(keywords))

@@ -41,6 +41,7 @@ from abiscan.rules import (
     python_abi_mismatch,
     refused_by_loader,
     registry_conflict,
+    rejected_torch_call,
     schema_conflict,
     stable_abi,
     stable_call_mismatch,
@@ -102,7 +103,7 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """In the order in which a load would run into the problems."""
 
-SELECTABLE: Final[tuple[Rule, ...]] = (*RULES, missing_torch_name.RULE)
+SELECTABLE: Final[tuple[Rule, ...]] = (*RULES, missing_torch_name.RULE, rejected_torch_call.RULE)
 """Those about the Python code of packages as well, which find nothing in an extension."""
 
 EVERY_RULE: Final[tuple[Documented, ...]] = (*SELECTABLE, *MODEL_RULES)

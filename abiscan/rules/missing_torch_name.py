@@ -8,6 +8,9 @@ rule is silent.
 **Why it fails.** Python looks names up when the code runs. The package can be imported, and the first call raises
 `AttributeError` or `ImportError`.
 
+Names of numpy and Triton count, too, where the version is known: the one that is installed, that every version which
+the wheel requires stands for (`numpy>=2`), or the Triton that this build of torch requires.
+
 **Fix.** Use a release that has the name, or a version of the package for this torch. In your own package, ask first:
 `hasattr(torch.amp, "custom_bwd")`.
 
@@ -45,16 +48,16 @@ def list_findings(uses: Sequence[LaterUse], history: NameHistory, package: str, 
 
     :param uses: those of that name
     :param history: the releases that have it
-    :param torch: the torch that lacks it, in words
+    :param torch: the torch that lacks it, in words; of a name of numpy or Triton, it does not matter
     """
-    # Counted by function, since that is what fails when it is called; code outside of functions fails as a module.
-    functions = {(use.file, use.function) for use in uses if use.function}
-    places = plural(len(functions), "function") if functions else plural(len({use.file for use in uses}), "module")
+    top = history.name.partition(".")[0]
+    having = f"{top} {ranges(history.there, history.releases)}"
+    lacking = torch if top == "torch" else f"{top} {ranges(history.lacking, history.releases)}"
     since, until = history.span
     yield Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
-        message=f"{history.name} is missing in {torch}: {package} uses it in {places}",
+        message=f"{history.name} is missing in {lacking}: {package} uses it in {count_places(uses)}",
         evidence=tuple(
             Evidence(
                 subject=f"{use.file}:{use.line}",
@@ -64,9 +67,15 @@ def list_findings(uses: Sequence[LaterUse], history: NameHistory, package: str, 
             )
             for use in uses
         ),
-        fix=f"use torch {ranges(history.there, history.releases)}, which has it, or a version of {package} for {torch}",
+        fix=f"use {having}, which has it, or a version of {package} for {lacking}",
         says=_error_text(uses[0]),
     )
+
+
+def count_places(uses: Sequence[LaterUse]) -> str:
+    """Return in how many functions some uses are: what fails when it is called. Other code fails as a module."""
+    functions = {(use.file, use.function) for use in uses if use.function}
+    return plural(len(functions), "function") if functions else plural(len({use.file for use in uses}), "module")
 
 
 def _error_text(use: LaterUse) -> str | None:

@@ -47,14 +47,18 @@ def versions(package: str) -> tuple[str, ...]:
     return tuple(column.split()[0] for column in table().columns if column.endswith(f" {package}"))
 
 
+def names(package: str, version: str) -> TorchNames:
+    """Return the names of a version of a package that is in the data."""
+    return _names_in(package, table().numbers[f"{version} {package}"])
+
+
 @functools.cache
 def _list_matching(package: str, specifier: str) -> Sequence[TorchNames]:
     try:
         allowed = SpecifierSet(specifier)
     except InvalidSpecifier:
         return ()
-    numbers = [f"{version} {package}" for version in versions(package) if _allows(allowed, package, version)]
-    return tuple(_names_in(package, table().numbers[number]) for number in numbers)
+    return tuple(names(package, version) for version in versions(package) if _allows(allowed, package, version))
 
 
 def _allows(allowed: SpecifierSet, package: str, version: str) -> bool:

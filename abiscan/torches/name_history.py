@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from abiscan.errors import InputError
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.refusals import PassedArguments, refusal
+from abiscan.python.torch_names import COMPANIONS, TorchNames
 from abiscan.torches import embedded_names
 from abiscan.words import ranges
 
+if TYPE_CHECKING:
+    from abiscan.python.changed_defaults import ChangedDefault
+
 
 class NameHistory(Struct, frozen=True, kw_only=True):
-    """The releases that certainly have a name, those that may, and those that certainly do not, oldest first."""
+    """The releases that certainly have a name, those that may, and those that certainly do not, oldest first.
+
+    Of a function that is called, those that take the call.
+    """
 
     name: str
     releases: tuple[str, ...]
@@ -40,8 +49,12 @@ class NameHistory(Struct, frozen=True, kw_only=True):
 def history(name: str) -> NameHistory:
     """Return which embedded releases have a name (``torch.amp.custom_bwd``), a module or what is in one.
 
+    Of a name of numpy or Triton, which versions of that.
+
     :raises InputError: it is not the name of something below ``torch``
     """
+    if name.partition(".")[0] in COMPANIONS:
+        return _history_in_companion(name)
     if not name.startswith("torch.") or not all(part.isidentifier() for part in name.split(".")):
         raise InputError(name, "is not a name below torch", "pass one such as torch.amp.custom_bwd")
     releases = embedded_names.releases()
@@ -58,6 +71,41 @@ def history(name: str) -> NameHistory:
         lacking=tuple(release for release, there in answers.items() if there is False),
         deprecated=tuple(release for release in releases if deprecating >> embedded_names.table().numbers[release] & 1),
     )
+
+
+def _history_in_companion(name: str) -> NameHistory:
+    from abiscan.torches import companion_names  # few packages use any of them
+
+    package = name.partition(".")[0]
+    versions = companion_names.versions(package)
+    answers = {version: _has_name(companion_names.names(package, version), name) for version in versions}
+    there, perhaps, lacking = (
+        tuple(version for version, answer in answers.items() if answer is wanted) for wanted in (True, None, False)
+    )
+    return NameHistory(name=name, releases=versions, there=there, perhaps=perhaps, lacking=lacking, deprecated=())
+
+
+def call_history(name: str, call: PassedArguments) -> NameHistory:
+    """Return which embedded releases have a function or class (``torch.compile``) that takes a call."""
+    releases = embedded_names.releases()
+    answers = {
+        release: _takes(attributes, name, call) for release in releases if (attributes := embedded_names.names(release))
+    }
+    there, perhaps, lacking = (
+        tuple(release for release, answer in answers.items() if answer is wanted) for wanted in (True, None, False)
+    )
+    return NameHistory(name=name, releases=releases, there=there, perhaps=perhaps, lacking=lacking, deprecated=())
+
+
+def default_history(changed: ChangedDefault) -> NameHistory:
+    """Return which embedded releases still have the default that a function had."""
+    by_name = history(".".join(changed.sign))
+    return structs.replace(by_name, name=changed.function, there=by_name.lacking, lacking=by_name.there)
+
+
+def _takes(names: TorchNames, name: str, call: PassedArguments) -> bool | None:
+    callee = names.callee(name)
+    return None if callee is None else refusal(callee.name, callee.signature, call) is None
 
 
 def _has_name(names: TorchNames, name: str) -> bool | None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
+=======
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+>>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import SharedObject
 from abiscan.extension.examined import ExaminedTarget
+<<<<<<< HEAD
 from abiscan.findings import Finding
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.python.certainty import chain
+=======
+from abiscan.findings import Finding, Rule
+>>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
 from abiscan.python.model import (
     PROCESS_ENDS,
     Answer,
@@ -35,8 +43,13 @@ from abiscan.results.package import (
     UsedLibrary,
 )
 from abiscan.results.verdict import How, Verdict
+<<<<<<< HEAD
 from abiscan.rules import missing_torch_name, no_kernel_image, platform_tag_wrong
 from abiscan.torches.name_history import history
+=======
+from abiscan.rules import missing_torch_name, rejected_torch_call
+from abiscan.torches.name_history import call_history, default_history, history
+>>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
 from abiscan.verdict.conditions import conditions_of
 from abiscan.verdict.package_reading import PackageFacts
 from abiscan.verdict.systems import system_of
@@ -46,21 +59,35 @@ if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
     from abiscan.verdict.image_world import ImageWorld
 
+LATER_RULES: Final = frozenset({missing_torch_name.RULE, rejected_torch_call.RULE})
+"""The rules on what Python code does once it is called."""
 # The package is imported by then, whether or not one of these loads.
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 
 
-def missing_names(find_uses: Callable[[], Iterable[LaterUse]], result: PackageResult) -> Iterator[Finding]:
-    """Yield what the package's code uses later of names that this torch lacks; nothing if it cannot be imported.
+def later_findings(
+    find_uses: Callable[[], Iterable[LaterUse]], result: PackageResult, rules: Container[Rule]
+) -> Iterator[Finding]:
+    """Yield what fails later in the package's code for the names that this torch lacks, and the calls that it rejects.
+
+    Nothing if the package cannot be imported.
 
     :param find_uses: finds those uses
     """
     if result.verdict is PackageVerdict.IMPORT_FAILS:
         return
     torch = f"torch {result.torch}" if result.torch else "this torch"
-    uses = groupby(find_uses(), attrgetter("name"))
-    for name, of_name in uses:
-        yield from missing_torch_name.list_findings(tuple(of_name), history(name), result.name, torch)
+    for (name, error), group in groupby(find_uses(), attrgetter("name", "error")):
+        uses = tuple(group)
+        if not error and missing_torch_name.RULE in rules:
+            yield from missing_torch_name.list_findings(uses, history(name), result.name, torch)
+        elif error and rejected_torch_call.RULE in rules:
+            taking, advice = call_history(name, uses[0].arguments), None
+            if uses[0].how == "default":
+                from abiscan.python.changed_defaults import LOAD  # few packages make such a call
+
+                taking, advice = default_history(LOAD), f"pass {LOAD.parameter}=False if you trust the file"
+            yield from rejected_torch_call.list_findings(uses, taking, result.name, torch, advice)
 
 
 def beyond_tag(facts: PackageFacts, files: Files) -> Iterator[Finding]:

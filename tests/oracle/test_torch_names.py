@@ -318,3 +318,44 @@ def test_a_function_that_uses_a_missing_name_raises(body: str, tmp_path: Path, n
 
     (finding,) = missing_torch_name.list_findings(uses, history(uses[0].name), "pack", f"torch {RELEASE}")
     assert finding.says == real[1]
+
+
+_SIGNATURES: Final = """
+import inspect, json, sys, torch
+def text_of(function, is_method):
+    parts, starred = [], False
+    parameters = list(inspect.signature(function, follow_wrapped=False).parameters.values())[is_method:]
+    for number, parameter in enumerate(parameters):
+        kind, name = parameter.kind, parameter.name
+        if kind is parameter.VAR_KEYWORD or kind is parameter.VAR_POSITIONAL:
+            name = ("**" if kind is parameter.VAR_KEYWORD else "*") + name
+        elif kind is parameter.KEYWORD_ONLY and not starred:
+            parts.append("*")
+        starred |= kind in (parameter.VAR_POSITIONAL, parameter.KEYWORD_ONLY)
+        parts.append(name + ("=" if parameter.default is not parameter.empty else ""))
+        after = parameters[number + 1].kind if number + 1 < len(parameters) else None
+        if kind is parameter.POSITIONAL_ONLY and after is not kind:
+            parts.append("/")
+    return ",".join(parts)
+found = {}
+for name, module in list(sys.modules.items()):
+    if name.partition(".")[0] == "torch":
+        for bound, value in list(vars(module).items()):
+            if inspect.isfunction(value):
+                found[f"{name}.{bound}"] = text_of(value, False)
+            elif inspect.isclass(value) and inspect.isfunction(vars(value).get("__init__")):
+                found[f"{name}.{bound}"] = text_of(value.__init__, True)
+print(json.dumps(found))
+"""
+
+
+def test_the_parameters_of_what_is_called(names: TorchNames) -> None:
+    found = json.loads(live_torch.run(_SIGNATURES, check=True).stdout)
+    known = {name: callee.parameters for name in found if (callee := names.callee(name))}
+    # A function that warns of its removal passes on whatever it gets; of one that takes all, nothing is said.
+    differing = {name: text for name, text in known.items() if text != found[name]}
+    wrong = {name: text for name, text in differing.items() if "**" not in found[name] and "**" not in text}
+
+    assert len(known) > 5000
+    assert len([name for name in known if name.startswith("torch.optim.")]) > 40
+    assert wrong == {}

@@ -7,11 +7,11 @@ from typing import Final
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_names import COMPANIONS, TorchNames
 from abiscan.python.values import NotKnown, PythonError, Thrown
 
-COMPANIONS: Final = frozenset({"numpy", "triton"})
-"""The packages whose names are known by version."""
+OF_TORCH: Final = frozenset({"triton"})
+"""Those that builds of torch require."""
 
 
 class CompanionModule(NotKnown, frozen=True):
@@ -36,18 +36,15 @@ def names_of(world: World, package: str, specifier: str | None, version: str | A
     names = world.torch_names
     if names is None or names.companions is None or version is None:
         return ()
-    companions = names.companions()
-    if version is Answer.UNKNOWN:
-        of_torch = companions.required(package, world.machine) if isinstance(world.cuda, str) else None
-        wanted = of_torch or specifier
-    else:
-        wanted = f"=={version}"
-    return companions.matching(package, wanted) if wanted else ()
+    wanted = specifier if version is Answer.UNKNOWN else f"=={version}"
+    if version is Answer.UNKNOWN and package in OF_TORCH and isinstance(world.cuda, str):
+        wanted = names.companions().required(package, world.machine) or specifier
+    return names.companions().matching(package, wanted) if wanted else ()
 
 
 def comes_with_torch(machine: PythonMachine, package: str) -> bool:
     """Whether the build of torch requires a package, and nothing shows that it is not installed."""
-    told = package in COMPANIONS and machine.world.tells(
+    told = package in OF_TORCH and machine.world.tells(
         f"whether it requires {package}",
         lambda world: (
             isinstance(world.cuda, str)

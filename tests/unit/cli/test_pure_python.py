@@ -123,6 +123,40 @@ def test_the_note_says_which_releases_have_the_name(tmp_path: Path) -> None:
     assert ("since" in evidence, evidence["until"]) == (False, "1.9.1")
 
 
+CALLS = """import torch
+import numpy as np
+def fit(optimizer, path):
+    torch.load(path).eval()
+    np.float_(1)
+    return torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True)
+"""
+
+
+def test_what_functions_call_later_is_a_note_with_the_releases_that_take_it(tmp_path: Path) -> None:
+    """``inspect.signature`` says so in 2.6.0 and 2.7.0; ``torch/serialization.py`` in 2.5.1 and 2.6.0."""
+    report = abiscan.check(_wheel(tmp_path, CALLS, "numpy>=2"), "2.7.0")
+    name, load, call = sorted(report.packages[0].own_findings, key=lambda finding: finding.message)
+
+    assert [finding.rule for finding in (name, load, call)] == ["missing-torch-name", *["rejected-torch-call"] * 2]
+    assert name.message == "numpy.float_ is missing in numpy 2.0-2.4: pure uses it in 1 function"
+    assert load.fix == "use torch 1.4.0-2.5.1, which takes it, or pass weights_only=False if you trust the file"
+    assert call.fix == "use torch 1.4.0-2.6.0, which takes it, or a version of pure for torch 2.7.0"
+    assert call.says == "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'verbose'"
+    assert [evidence.subject for evidence in call.evidence] == ["pure/__init__.py:6"]
+
+
+def test_matrix_says_on_which_releases_a_note_appears(tmp_path: Path) -> None:
+    words = [word for release in ("1.8.1", "1.9.1", "1.10.0", "1.11.0") for word in ("--torch", release)]
+    text, json_text = (
+        CliRunner().invoke(main, ["matrix", str(_wheel(tmp_path, LATER)), *words, "--format", form]).output
+        for form in ("text", "json")
+    )
+
+    assert "missing-torch-name 1.10.0-1.11.0: torch.autograd.profiler.format_time (pure/__init__.py:3)" in text
+    cells = json.loads(json_text)["packages"][0]["releases"]
+    assert [cell["rules"] for cell in cells.values()] == [[], [], *[["missing-torch-name"]] * 2]
+
+
 def test_where_the_import_fails_there_is_no_note(tmp_path: Path) -> None:
     report = abiscan.check(_wheel(tmp_path, f"import torch._six\n{LATER}"), "2.13.0")
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import pytest
 
 from abiscan.python.model import Raised
+from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
-from tests.unit.python.packages import FakeWorld, reading_of
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 
 def raised(code: str, release: str = "2.6.0", cuda: str | None = "12.4", required: str = "torch") -> str | None:
@@ -82,3 +83,29 @@ def test_a_torch_without_cuda_requires_none() -> None:
 )
 def test_numpy_is_one_that_the_wheel_requires(code: str, required: str, expected: str | None) -> None:
     assert raised(code, required=required) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "required", "names"),
+    [
+        ("import numpy as np\ndef f(x):\n    return np.float_(x)", "numpy>=2", ["numpy.float_"]),
+        (
+            "import numpy as np\ndef f(x):\n    return np.trapz(x), np.in1d(x)",
+            "numpy>=2.4",
+            ["numpy.in1d", "numpy.trapz"],
+        ),
+        ("def f(x):\n    from triton.ops import matmul", "torch", ["triton.ops"]),
+        ("import numpy as np\ndef f(x):\n    return np.float_(x)", "numpy>=1.20", []),
+        ("import numpy as np\ndef f(x):\n    return np.never_was(x)", "numpy>=2", []),
+        ("import numpy as np\ndef f(x):\n  if NEW: return x\n  return np.float_(x)", "numpy>=2", []),
+        ("import numpy as np\ndef f(x):\n  try: np.float_\n  except AttributeError: pass", "numpy>=2", []),
+        ("import numpy as np\ndef f(x, np): return np.float_(x)", "numpy>=2", []),
+        ("def f(x):\n  try:\n    from triton.ops import matmul\n  except ImportError: pass", "torch", []),
+        ("import numpy as np\nif hasattr(np, 'float_'):\n  f = np.float_", "numpy>=2", []),
+    ],
+)
+def test_what_functions_use_later(body: str, required: str, names: list[str]) -> None:
+    files = {"pack/__init__.py": body, "pack-1.dist-info/METADATA": f"Name: pack\nRequires-Dist: {required}\n\n"}
+    world = FakeWorld(torch_names=embedded_names.names("2.6.0"), cuda="12.4", torch_version="2.6.0")
+
+    assert [use.name for use in PackageReader(TextSources(files), ["pack"]).later_uses(world)] == names

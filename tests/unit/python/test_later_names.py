@@ -150,3 +150,70 @@ def test_a_module_that_only_its_users_import_counts_and_tests_do_not() -> None:
     (use,) = uses({"pack/__init__.py": "", "pack/more.py": source, "pack/tests/more.py": source})
 
     assert (use.file, use.line, use.function, use.how) == ("pack/more.py", 1, "", "import")
+
+
+VERBOSE = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+"""A class whose ``__init__`` takes ``verbose`` up to 2.6.0 (``inspect.signature`` in 2.6.0 and 2.7.0)."""
+UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'verbose'"
+
+
+@pytest.mark.parametrize(
+    ("body", "release", "error"),
+    [
+        (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=True)", "2.7.0", UNEXPECTED),
+        (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=True)", "2.6.0", None),
+        (f"from {VERBOSE[:-18]} import {VERBOSE[-17:]} as R\nf = lambda o: R(o, verbose=True)", "2.7.0", UNEXPECTED),
+        (f"import torch\ndef f(o, **k): return {VERBOSE}(o, verbose=True, **k)", "2.7.0", UNEXPECTED),
+        (
+            "from torch import optim\ndef f(o): return optim.lr_scheduler.StepLR(o, 3, 0.1, -1, True)",
+            "2.7.0",
+            "StepLR.__init__() takes from 3 to 5 positional arguments but 6 were given",
+        ),
+        (
+            "from torch import nn\ndef f(): return nn.CrossEntropyLoss(label_smoothing=0.1)",
+            "1.9.1",
+            "CrossEntropyLoss.__init__() got an unexpected keyword argument 'label_smoothing'",
+        ),
+        ("from torch import nn\ndef f(): return nn.CrossEntropyLoss(label_smoothing=0.1)", "1.10.0", None),
+        (
+            "import torch\ndef f(m, x): torch.onnx.export(m, x, 'f', example_outputs=x)",
+            "2.13.0",
+            "export() got an unexpected keyword argument 'example_outputs'",
+        ),
+        (f"import torch\ndef f(o): return {VERBOSE}(o, verbos=True)", "2.7.0", None),
+        (f"import torch\ndef f(o): return {VERBOSE}(o, **o)", "2.7.0", None),
+        (f"import torch\ndef f(o): return {VERBOSE}(*o)", "2.7.0", None),
+        (f"import torch\ndef f(o):\n  try: {VERBOSE}(o, verbose=1)\n  except TypeError: pass", "2.7.0", None),
+        (f"import torch\ndef f(o):\n  if torch.__version__ < '2': {VERBOSE}(o, verbose=1)", "2.7.0", None),
+        (f"import torch\nclass {VERBOSE[-17:]}: ...\ndef f(o): {VERBOSE[-17:]}(o, verbose=1)", "2.7.0", None),
+        (f"import torch\nclass A({VERBOSE}): ...\ndef f(o): A(o, verbose=1)", "2.7.0", None),
+        (f"import inspect, torch\ninspect.signature({VERBOSE})\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
+        (f"import torch\n{VERBOSE} = max\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
+    ],
+)
+def test_a_call_that_another_torch_takes(body: str, release: str, error: str | None) -> None:
+    assert [use.error for use in uses({"pack/__init__.py": body}, release)] == ([error] if error else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "release", "told"),
+    [
+        ("def f(p): return torch.load(p).eval()", "2.6.0", True),
+        ("def f(p): return torch.load(p).eval()", "2.5.1", False),
+        ("def f(p):\n  m = torch.load(p, map_location='cpu')\n  m.eval()", "2.13.0", True),
+        ("class A:\n  def f(self, p):\n    self.m = torch.load(p)\n    self.m.train(False)", "2.13.0", True),
+        ("def f(p): return torch.load(p)", "2.13.0", False),
+        ("def f(p): return torch.load(p).to('cpu')", "2.13.0", False),
+        ("def f(p): return torch.load(p, weights_only=False).eval()", "2.13.0", False),
+        ("def f(p): return torch.load(p, None, dill).eval()", "2.13.0", False),
+        ("def f(p, **k): return torch.load(p, **k).eval()", "2.13.0", False),
+        ("def f(p):\n  m = torch.load(p)\n  m = Net(m)\n  m.eval()", "2.13.0", False),
+        ("def f(p, n):\n  n.load_state_dict(torch.load(p))\n  n.eval()", "2.13.0", False),
+        ("torch.serialization.add_safe_globals([A])\ndef f(p): return torch.load(p).eval()", "2.13.0", False),
+        ("def f(p):\n  try: return torch.load(p).eval()\n  except Exception: pass", "2.13.0", False),
+    ],
+)
+def test_a_module_that_is_loaded_without_weights_only(body: str, release: str, *, told: bool) -> None:
+    found = uses({"pack/__init__.py": f"import torch\n{body}"}, release)
+
+    assert [use.error for use in found] == (["Weights only load failed."] if told else [])

@@ -1,0 +1,84 @@
+"""Defaults of torch that changed so that calls fail which left them out: which, since when, and where that is certain.
+
+Only what surely fails counts. Whether ``torch.load`` does depends on the file; it is certain where the code then uses
+what was loaded as a module, since nothing that is loaded without pickled code is one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from abiscan.python.nodes import walk
+from abiscan.python.torch_uses import CallText
+from abiscan.python.written import write_expression
+
+
+class ChangedDefault(Struct, frozen=True, kw_only=True):
+    """One parameter whose default changed.
+
+    :ivar others: the parameters beside it that decide as well
+    :ivar position: how many arguments by position leave all of these out
+    :ivar sign: a module of torch and a name in it that exactly the releases with the new default have
+    :ivar error: what torch says, up to the first thing that depends on the file
+    :ivar handled: words of sources that make such calls work
+    """
+
+    function: str
+    parameter: str
+    others: tuple[str, ...]
+    position: int
+    sign: tuple[str, str]
+    error: str
+    handled: tuple[bytes, ...]
+
+
+# https://github.com/pytorch/pytorch/pull/137602, in 2.6.0: torch/serialization.py, load and _default_to_weights_only.
+LOAD: Final = ChangedDefault(
+    function="torch.load",
+    parameter="weights_only",
+    others=("pickle_module",),
+    position=2,
+    sign=("torch.serialization", "_default_to_weights_only"),
+    error="Weights only load failed.",
+    handled=(b"safe_globals", b"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"),
+)
+_OF_MODULES: Final = frozenset(
+    {"children", "eval", "forward", "load_state_dict", "modules", "named_modules", "named_parameters", "parameters"}
+    | {"state_dict", "train", "zero_grad"}
+)
+"""Methods of modules and optimizers that no tensor, number, text or container has."""
+
+
+def may_need_default(call: CallText, changed: ChangedDefault) -> bool:
+    """Whether a call leaves a parameter to its default, judging by its text."""
+    return call.keywords.isdisjoint((changed.parameter, *changed.others))
+
+
+def leaves_out(node: ast.Call, changed: ChangedDefault) -> bool:
+    """Whether a call leaves a parameter to its default."""
+    keywords = {keyword.arg for keyword in node.keywords}
+    is_plain = not any(isinstance(argument, ast.Starred) for argument in node.args)
+    return is_plain and len(node.args) <= changed.position and not keywords & {None, changed.parameter, *changed.others}
+
+
+def used_as_modules(body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
+    """Yield the calls among some statements whose results are used as modules there."""
+    # By the expression that each is bound to: ``model``, ``self.model``.
+    bound: dict[str, ast.Call] = {}
+    for statement in body:
+        for node in walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_MODULES:
+                owner = node.func.value
+                if isinstance(owner, ast.Call):
+                    yield owner
+                elif isinstance(owner, (ast.Name, ast.Attribute)) and (call := bound.get(write_expression(owner))):
+                    yield call
+        for node in walk(statement):
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+                bound.pop(write_expression(node), None)
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.value, ast.Call):
+            bound[write_expression(statement.targets[0])] = statement.value

@@ -1,0 +1,69 @@
+"""Python code of a package calls a function or class of torch with arguments that it does not take.
+
+**What it finds.** Calls in functions of a package, and in modules that importing the package does not import, that
+this torch certainly rejects and some other release accepts: a keyword that came later or went
+(`ReduceLROnPlateau(optimizer, verbose=True)`), too many arguments, or too few. If the import of the package itself
+meets one, the verdict is `import-fails`, and this rule is silent.
+
+A call that leaves out what another default decides now counts, too, where it is sure to fail: `torch.load` since 2.6
+without `weights_only`, of a file whose content the code then uses as a module (`torch.load(path).eval()`).
+
+**Why it fails.** Python compares a call with the parameters as it is made. The package can be imported, and the first
+call raises `TypeError`.
+
+**Fix.** Use a release that takes the call, or a version of the package for this torch. In your own package, leave the
+argument out, or pass it only where `inspect.signature` has it.
+
+**Limits.** What counts is what counts for [missing-torch-name](missing-torch-name.md): a call does not if the version
+of torch may decide whether it is made, if a `TypeError` is caught around it, if the package sets the function, or if it
+asks functions for their parameters. Only functions and classes in Python are known, and only those without decorators
+that change them: what is compiled, methods of objects and calls of classes derived from torch's are not looked at.
+
+**Example.** `torch.optim.lr_scheduler.ReduceLROnPlateau rejects a call in torch 2.13.0: pack makes it in 1 function`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.rules.missing_torch_name import count_places
+from abiscan.words import ranges
+
+if TYPE_CHECKING:
+    from abiscan.python.later_names import LaterUse
+    from abiscan.torches.name_history import NameHistory
+
+
+def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code
+    """Find nothing in an extension: see ``list_findings``."""
+    yield from ()
+
+
+def list_findings(
+    calls: Sequence[LaterUse], history: NameHistory, package: str, torch: str, advice: str | None = None
+) -> Iterator[Finding]:
+    """Yield the finding about calls that fail for one reason.
+
+    :param history: the releases that take the calls
+    :param torch: the torch that does not, in words
+    :param advice: what to do instead of using another version of the package
+    """
+    since, until = history.span
+    taking = ranges(history.there, history.releases)
+    yield Finding(
+        rule=RULE.name,
+        effect=Effect.CALL_FAILS,
+        message=f"{history.name} rejects a call in {torch}: {package} makes it in {count_places(calls)}",
+        evidence=tuple(
+            Evidence(subject=f"{call.file}:{call.line}", object=call.function or None, since=since, until=until)
+            for call in calls
+        ),
+        fix=f"use torch {taking}, which takes it, or {advice or f'a version of {package} for {torch}'}",
+        says=calls[0].error if calls[0].how == "call" else None,
+    )
+
+
+RULE = rule("rejected-torch-call", __doc__, find_problems)
