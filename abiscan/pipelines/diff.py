@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.linkage.shared_types import find_touches
 from abiscan.pipelines.use import Use, use_of
-from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
+from abiscan.results.diff import Break, Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
 from abiscan.torches import embedded, embedded_names
 from abiscan.torches.api_version import api_versions, combine_versions, dispatch_strategy, has_cuda, kernels_of
 from abiscan.torches.layout_changes import LayoutChange, layout_changes
@@ -124,7 +124,25 @@ def compare_sides(old: Side, new: Side, use: Use | None = None) -> Comparison:
         if old.version and new.version
         else None,
         layouts=_list_layouts(old, new, use),
+        breaks=tuple(_list_breaks(old, new, use)) if use else (),
     )
+
+
+def _list_breaks(old: Side, new: Side, use: Use) -> Iterator[Break]:
+    """Yield what of a package breaks, by what is missing."""
+    yield from use.find_breaks(*(embedded_names.names(side.version or "") for side in (old, new)))
+    gone = old.operators.operators.keys() - new.operators.operators.keys()
+    # A name without its overload stands for any of them.
+    left = {name.partition(".")[0] for name in new.operators.operators}
+    gone_whole = {name.partition(".")[0] for name in gone} - left
+    for name, places in use.operators_in_code():
+        if name in (gone if "." in name else gone_whole) or name.partition(".")[0] in gone_whole:
+            yield Break(kind="operator", name=name, places=places)
+    for name in sorted(gone.intersection(use.operators)):
+        yield Break(kind="operator", name=name, places=tuple(use.libraries.get(name, ())))
+    had, have = (frozenset[str]().union(*side.exports.values()) for side in (old, new))
+    for name in sorted((had - have).intersection(use.symbols)):
+        yield Break(kind="symbol", name=name, places=tuple(use.libraries.get(name, ())))
 
 
 def _has_names(side: Side) -> bool:

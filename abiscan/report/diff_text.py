@@ -24,7 +24,7 @@ def render_comparison(comparison: Comparison, console: Console, *, verbose: bool
     """
     for line in _list_lines(comparison, verbose=verbose):
         console.print(line, soft_wrap=True)
-    for line in _list_actions(comparison) if of_extension else ():
+    for line in (*_list_breaks(comparison), *_list_actions(comparison)) if of_extension else ():
         console.print(line, soft_wrap=True)
 
 
@@ -123,6 +123,15 @@ def _group_dispatch(comparison: Comparison) -> Mapping[str, Sequence[str]]:
     return groups
 
 
+def _list_breaks(comparison: Comparison) -> Iterator[Text]:
+    """Yield what breaks, each with the places that use it."""
+    for broken in comparison.breaks:
+        name = demangle(broken.name) if broken.kind == "symbol" else broken.name
+        error = f": {broken.error}" if broken.error else ""
+        yield Text.assemble((f"breaks, by {broken.kind}", "red"), f" {clean(name + error)}")
+        yield from (Text(f"  {clean(place)}") for place in broken.places)
+
+
 def _list_actions(comparison: Comparison) -> Iterator[Text]:
     """Yield what changed, grouped by what the author of an extension must do about it."""
     # From the most work to the least: code to change, code to compile again, tests to run.
@@ -134,15 +143,17 @@ def _list_actions(comparison: Comparison) -> Iterator[Text]:
         *(change.operator for change in comparison.schemas if _still_callable(change)),
     ]
     gone = comparison.names.removed if comparison.names else ()
+    # Of symbols, the code is compiled again.
+    broken = [one.name for one in comparison.breaks if one.kind != "symbol"]
     checked = [f"{change.operator}: dispatch" for change in comparison.dispatch]
     for action, names in (
-        ("change the code that calls", [*comparison.operators_removed, *called, *gone]),
+        ("change the code that calls", [*comparison.operators_removed, *called, *gone, *broken]),
         ("recompile, because of", compiled),
         ("test again, nothing to compile", checked),
     ):
         if names:
             yield Text.assemble((action, "bold"), f": {clean(listed(dict.fromkeys(names)))}")
-    if not (comparison.operators_removed or gone or called or compiled or checked):
+    if not (comparison.operators_removed or gone or broken or called or compiled or checked):
         yield Text("nothing to do", style="green")
 
 

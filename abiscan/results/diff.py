@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
@@ -62,6 +62,19 @@ class KeyChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     new: Count | None
 
 
+class Break(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a package uses that the second torch does not have, or that rejects the call.
+
+    :ivar error: what Python says of a call; None for what is missing
+    :ivar places: the files of the package that use it; with the line where that is known
+    """
+
+    kind: Literal["name", "call", "operator", "symbol"]
+    name: Text
+    error: str | None = None
+    places: Sequence[Text]
+
+
 class LayoutChangeJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A class whose memory layout changed.
 
@@ -92,6 +105,7 @@ class ComparisonJson(JsonObject, frozen=True, kw_only=True, forbid_unknown_field
     dispatch_changed: Sequence[DispatchChange]
     layouts_changed: Sequence[LayoutChangeJson]
     names: NameChanges | None
+    breaks: Sequence[Break]
     cuda_compared: bool
     gaps: Sequence[str]
 
@@ -106,6 +120,7 @@ class Comparison(Document, frozen=True, kw_only=True):
     :ivar old_api_version: of all operators compared, together
     :ivar layouts_changed: the classes whose memory layout changed
     :ivar names: the Python names, None if those of either torch are not known
+    :ivar breaks: what of a package breaks, if the comparison is limited to what one uses
     :ivar cuda_compared: false if only one of the two is a CUDA build
     :ivar gaps: what could not be read of the operators
     """
@@ -124,6 +139,7 @@ class Comparison(Document, frozen=True, kw_only=True):
     gaps: tuple[str, ...]
     layouts: tuple[LayoutChange, ...] = ()
     names: NameChanges | None = None
+    breaks: tuple[Break, ...] = ()
 
     def _contents(self) -> ComparisonJson:
         return ComparisonJson.of(

@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from abiscan.dispatch.operators import Kernel, Operator, Operators
 from abiscan.pipelines.diff import Side, compare_sides
 from abiscan.pipelines.use import Use
-from abiscan.results.diff import KeyChange, SymbolChange
+from abiscan.python.library import PythonCode
+from abiscan.python.model import Answer
+from abiscan.python.sources import PackageFiles
+from abiscan.results.diff import Break, KeyChange, SymbolChange
 from abiscan.torches.name_changes import NameChanges, SignatureChange
+from tests.unit.python.packages import TextSources
 
 
 def operator(name: str, schema: str) -> Operator:
@@ -188,3 +192,45 @@ def test_a_torch_of_unknown_layouts_is_a_gap() -> None:
     comparison = compare_sides(side(), side(release="99.0"))
     assert comparison.layouts == ()
     assert "torch: class layouts are unknown" in comparison.gaps
+
+
+PACKAGE = """import torch
+import torch.autograd.profiler as profiler
+
+def run(optimizer):
+    torch.ops.aten.gone(optimizer)
+    torch.ops.aten.stays.out(optimizer)
+    profiler.format_time(1)
+    return torch.onnx.export(optimizer, 1, "f", example_outputs=1)
+"""
+
+
+def test_what_of_a_package_breaks_has_its_lines() -> None:
+    """torch 1.9.1 has ``format_time``, 1.10.0 has not; ``export`` took ``example_outputs`` up to 1.10.2."""
+    files = PackageFiles(TextSources({"pack/__init__.py": PACKAGE}))
+    code = PythonCode(files, ["pack"], Answer.UNKNOWN)
+    use = Use(
+        symbols={"a"},
+        operators={"aten::mine"},
+        names=code.all_torch_uses,
+        code=code,
+        libraries={"a": ["pack/_C.so"], "aten::mine": ["pack/_C.so"]},
+    )
+    entries = [operator(name, f"{name}() -> ()") for name in ("aten::gone", "aten::mine", "aten::stays.out")]
+    old = Side(name="torch", exports={"libc10.so": frozenset("a")}, operators=operators(*entries), version="1.9.1")
+    new = Side(name="torch", exports={"libc10.so": frozenset()}, operators=operators(), version="1.11.0")
+
+    assert compare_sides(old, new, use).breaks == (
+        Break(kind="name", name="torch.autograd.profiler.format_time", places=("pack/__init__.py:7",)),
+        Break(
+            kind="call",
+            name="torch.onnx.export",
+            error="export() got an unexpected keyword argument 'example_outputs'",
+            places=("pack/__init__.py:8",),
+        ),
+        Break(kind="operator", name="aten::gone", places=("pack/__init__.py:5",)),
+        Break(kind="operator", name="aten::stays.out", places=("pack/__init__.py:6",)),
+        Break(kind="operator", name="aten::mine", places=("pack/_C.so",)),
+        Break(kind="symbol", name="a", places=("pack/_C.so",)),
+    )
+    assert compare_sides(old, old, use).breaks == ()
