@@ -122,7 +122,8 @@ def make_matrix(
                 yield source
 
     def judge_target(source: Source) -> _Part:
-        judged = judge_on_all(bench, source, explained=explained, jobs=session.jobs if len(targets) == 1 else 1)
+        share = session.jobs if len(targets) == 1 else 1
+        judged = judge_on_all(bench, source, explained=explained, with_findings=True, jobs=share)
         examined, gpus = bench.target(source), tuple[GpuRow, ...]()
         if gpu_table is not None:
             from abiscan.pipelines.gpus import gpu_rows
@@ -172,9 +173,12 @@ def _require_torch(target: Target) -> None:
         target.require_extensions()
 
 
-def judge_on_all(bench: TorchSet, source: Source, *, explained: bool, jobs: int = 1) -> Judged:
+def judge_on_all(
+    bench: TorchSet, source: Source, *, explained: bool, with_findings: bool = False, jobs: int = 1
+) -> Judged:
     """Return a target on all torches of a bench.
 
+    :param with_findings: whether rules on the package as a whole are asked, too
     :param jobs: the number of processes that share the torches
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
@@ -188,7 +192,9 @@ def judge_on_all(bench: TorchSet, source: Source, *, explained: bool, jobs: int 
         branche = []
         for torch in torches:
             results = bench.judge(source, torch, explained=explained)
-            branche.append((results, bench.package(source, torch, results) if results or has_verdict else None))
+            is_judged = bool(results) or has_verdict
+            package = bench.package(source, torch, results, with_findings=with_findings) if is_judged else None
+            branche.append((results, package))
         return branche
 
     examined.recover(jobs)

@@ -74,6 +74,7 @@ def _list_target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> I
     yield from _list_tables(shown, matrix.columns, width)
     yield Text(f"  {clean(format_advice(matrix, target, shown[0].declared))}")
     yield from (
+        *(_list_notes(package) if package else ()),
         *_list_stable(matrix, target),
         *_list_cuda(matrix, target),
         *_list_cpu(rows),
@@ -220,6 +221,21 @@ def _list_tables(
             cells = [format_cell(row, run[0]) for run in part]
             table.add_row(Text(name), *(Text(text, style=STYLES[text[0]]) for text in cells))
         yield table
+
+
+def _list_notes(row: PackageRow) -> Iterator[Text]:
+    """Yield what fails later in the code of a package, once for all releases on which it does."""
+    notes: dict[tuple[str, str, str | None], list[str]] = {}
+    places: dict[tuple[str, str, str | None], Sequence[str]] = {}
+    for release, result in row.results.items():
+        for finding in result.own_findings:
+            key = finding.rule, finding.message.partition(" ")[0], finding.says
+            notes.setdefault(key, []).append(release)
+            places.setdefault(key, [evidence.subject for evidence in finding.evidence])
+    for key, releases in notes.items():
+        rule, name, _ = key
+        spans = ranges(releases, list(row.results))
+        yield Text.assemble((f"  {rule}", "yellow"), clean(f" {spans}: {name} ({listed(places[key], 2)})"))
 
 
 def _list_causes(row: Row | PackageRow) -> Iterator[Text]:

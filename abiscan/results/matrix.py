@@ -66,8 +66,12 @@ class ImportJson(JsonObject, frozen=True, kw_only=True):
 
 
 class PackageCellJson(ImportJson, frozen=True, kw_only=True):
-    """What the matrix has of a package on a release: the best of its builds, and each of them."""
+    """What the matrix has of a package on a release: the best of its builds, and each of them.
 
+    :ivar rules: rules with findings about its Python code
+    """
+
+    rules: Annotated[Sequence[RuleName], Meta(extra_json_schema={"uniqueItems": True})]
     builds: Mapping[str, ImportJson]
 
 
@@ -273,7 +277,8 @@ def _package_row_json(row: PackageRow, columns: Sequence[Column]) -> PackageRowJ
         results = {name: row.results[name] for name in column.builds if name in row.results}
         if best := best_of(list(results.values())):
             builds = {result.torch_build or name: ImportJson.of(result) for name, result in results.items()}
-            cells[column.release] = PackageCellJson.of(best, builds=builds)
+            rules = tuple(dict.fromkeys(finding.rule for finding in best.own_findings))
+            cells[column.release] = PackageCellJson.of(best, rules=rules, builds=builds)
     return PackageRowJson.of(row, releases=cells)
 
 
