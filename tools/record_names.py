@@ -34,7 +34,7 @@ from abiscan.python.compiled_names import texts_in
 from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
 from abiscan.python.torch_names import CLASS, FUNCTIONS, marks_of
-from abiscan.torches import embedded, embedded_names, release_names, release_sets
+from abiscan.torches import embedded, embedded_names, release_sets
 from tools.blocks import DATA, MARKS
 from tools.wheels import python_of
 
@@ -65,11 +65,7 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     functions = stubs.get("torch/_C/_VariableFunctions.pyi")
     if functions is not None:
         names[FUNCTIONS] = {".", *(node.name for node in functions.body if isinstance(node, ast.FunctionDef))}
-<<<<<<< HEAD
     names[release_sets.UNLOADED] = known.keys() - _reached(known, sources)
-=======
-    names[release_names.UNLOADED] = known.keys() - _reached(known, sources)
->>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
     for loaded in _loaded(known):
         parent, _, name = loaded.rpartition(".")
         if parent in names:

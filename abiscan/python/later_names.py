@@ -143,7 +143,7 @@ def _open_mentions_of(code: PythonCode, versions: Sequence[TorchNames]) -> list[
     """Return the uses of names of another package that each of some versions lacks, and that nothing guards there."""
     missing: dict[str, list[str]] = {}
     for file in code.sources if versions else ():
-        uses = () if _NOT_FOR_USERS.search(file) else code.companion_uses(file, versions[0].top)
+        uses = code.companion_uses(file, versions[0].top) if is_for_users(file) else ()
         for use in uses:
             lacking = {_lacking_part(names, use) for names in versions}
             name = next(iter(lacking)) if len(lacking) == 1 else None
@@ -176,7 +176,7 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, list[str]]
         others = [parse_parameters(text) for text in names.signatures_of(callee.module, callee.name)]
         others = [other for other in others if not own.takes_all_of(other)]
         is_loading = use == LOAD.function and names.has(*LOAD.sign) is True
-        files = [file for file in code.files_using(use) if not _NOT_FOR_USERS.search(file)] if others else []
+        files = [file for file in code.files_using(use) if is_for_users(file)] if others else []
         for file in files:
             calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
             if any(_may_need(call, own, others) or (is_loading and may_need_default(call, LOAD)) for call in calls):

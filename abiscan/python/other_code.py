@@ -45,6 +45,9 @@ class CompiledCodeLoads:
         """Call an operator; see ``World.call``."""
         return NoResult(reason="what is compiled is not read")
 
+    def refused_load(self, _path: str) -> None:
+        """Tell what ``torch.load`` refuses; see ``World.refused_load``. Saved files of other packages are not read."""
+
 
 class OtherCode:
     """The code of an installed package, which runs in one process for all that others import of it.

@@ -30,20 +30,13 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised, World
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
-<<<<<<< HEAD
-from abiscan.rules import missing_torch_name, no_kernel_image, platform_tag_wrong
-=======
->>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
+from abiscan.rules import no_kernel_image, platform_tag_wrong
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
 from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
-<<<<<<< HEAD
-from abiscan.verdict.package import beyond_tag, missing_names, package_result, without_code
-=======
-from abiscan.verdict.package import LATER_RULES, later_findings, package_result
->>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
+from abiscan.verdict.package import LATER_RULES, beyond_tag, later_findings, package_result, without_code
 from abiscan.verdict.package_reading import (
     CodeFiles,
     PackageReading,
@@ -230,24 +223,16 @@ class TorchSet:
         package = self._read_package(source, name)
         if package is None:
             return None
-<<<<<<< HEAD
         facts = package.facts(compared=compared)
         result = package_result(facts, results)
         own: list[Finding] = []
-        if with_findings and missing_torch_name.RULE in self.rules:
-            own += missing_names(package.later_uses, result)
+        if with_findings and not LATER_RULES.isdisjoint(self.rules):
+            own += later_findings(package.later_uses, result, self.rules)
         if with_findings and platform_tag_wrong.RULE in self.rules:
             own += beyond_tag(facts, self._judges[name].files)
         if with_findings and no_kernel_image.RULE in self.rules:
             own += without_code(facts, self._judges[name].files, self._request.hardware)
         result = msgspec.structs.replace(result, own_findings=tuple(own)) if own else result
-=======
-        result = package_result(package.facts(compared=compared), results)
-        if with_findings and not LATER_RULES.isdisjoint(self.rules):
-            result = msgspec.structs.replace(
-                result, own_findings=tuple(later_findings(package.later_uses, result, self.rules))
-            )
->>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
         notice = f": {result.error}" if result.error else ""
         _log.debug(
             "package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, notice

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
-=======
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
->>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import SharedObject
 from abiscan.extension.examined import ExaminedTarget
-<<<<<<< HEAD
-from abiscan.findings import Finding
+from abiscan.findings import Finding, Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.python.certainty import chain
-=======
-from abiscan.findings import Finding, Rule
->>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
 from abiscan.python.model import (
     PROCESS_ENDS,
     Answer,
@@ -43,13 +35,8 @@ from abiscan.results.package import (
     UsedLibrary,
 )
 from abiscan.results.verdict import How, Verdict
-<<<<<<< HEAD
-from abiscan.rules import missing_torch_name, no_kernel_image, platform_tag_wrong
-from abiscan.torches.name_history import history
-=======
-from abiscan.rules import missing_torch_name, rejected_torch_call
+from abiscan.rules import missing_torch_name, no_kernel_image, platform_tag_wrong, rejected_torch_call
 from abiscan.torches.name_history import call_history, default_history, history
->>>>>>> d1a534a0 (rejected-torch-call: calls in functions that this torch does not take)
 from abiscan.verdict.conditions import conditions_of
 from abiscan.verdict.package_reading import PackageFacts
 from abiscan.verdict.systems import system_of
