@@ -135,6 +135,7 @@ def judge_package(
     compared: bool = False,
     import_errors: Mapping[str, Raised] | None = None,
     hardware: Hardware | None = None,
+    planned: tuple[tuple[str, str | None], ...] = (),
 ) -> Judgement | None:
     """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
 
@@ -142,6 +143,7 @@ def judge_package(
     :param compared: whether the judgement is compared with another one, which has the same mistakes of the reading
     :param import_errors: what the imports of other packages are known to raise, by their modules
     :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
+    :param planned: the versions of distributions that are to be installed beside it: see ``Surroundings``
     :raises InputError: it cannot be read
     """
     request = CheckRequest(
@@ -151,6 +153,7 @@ def judge_package(
         neighbours=tuple(beside),
         import_errors=import_errors or {},
         hardware=hardware or Hardware(),
+        planned=planned,
     )
     if compared and is_python_alone(source):
         torches = TorchSet(request, session)

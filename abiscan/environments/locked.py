@@ -32,6 +32,7 @@ from abiscan.inputs.sources import open_archive, requires_torch
 from abiscan.inputs.version import TorchVersion
 from abiscan.locks.model import FromWhere, Lock, LockedFile, LockedPackage, ProjectPart
 from abiscan.python.model import Raised
+from abiscan.python.sources import normalized
 from abiscan.regex import regex
 from abiscan.results.doctor import DistributionState, ModuleState, Origin, TorchHealth
 from abiscan.results.lock import LockedState, LockReport, count_verdicts
@@ -52,6 +53,7 @@ _KNOWN: Final = regex(
 """Packages that use torch, some of which do not require it: users are to choose its build themselves."""
 _PLATFORM: Final = regex(r"(?P<system>manylinux|musllinux|linux|macosx|win)(?:_\d+_\d+)?_(?P<machine>\w+)")
 _NEEDED_BY_TORCH: Final = regex(r"typing-extensions$|nvidia-(?!nvtx|cufile|nvshmem|cusparselt)")
+_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FIRST_WITH_NUMPY_2: Final = Version("2.3")
 _ORIGINS: Final = {FromWhere.INDEX: Origin.INDEX, FromWhere.DIRECT: Origin.DIRECT, FromWhere.CONDA: Origin.CONDA}
 
@@ -79,10 +81,35 @@ class LockedEnvironment(WholeEnvironment, frozen=True, kw_only=True, dict=True):
         return self.system.environment
 
     def requirements(self, distribution: Distribution) -> tuple[Requirement, ...]:
-        """Return what a distribution requires here, without extras."""
-        if distribution.requires:
-            return super().requirements(distribution)
-        return tuple(map(Requirement, self.packages[distribution.name].requires or ()))
+        """Return what a distribution requires here; what its extras require, and is there, without a version: code of
+        it may import that.
+        """
+        name = distribution.name
+        if name not in self._required:
+            of_metadata = super().requirements(distribution)
+            names = {canonicalize_name(requirement.name) for requirement in of_metadata}
+            further = (other for other in self.mentioned(distribution) if other in self.packages and other not in names)
+            of_lock = map(Requirement, self.packages[name].requires or ())
+            self._required[name] = (*(of_metadata if distribution.requires else of_lock), *map(Requirement, further))
+        return self._required[name]
+
+    def mentioned(self, distribution: Distribution) -> tuple[str, ...]:
+        """Return the names of everything that the metadata of a distribution require, for extras as well."""
+        names = (_NAME.match(line) for line in distribution.requires or self.packages[distribution.name].requires or ())
+        return tuple(dict.fromkeys(canonicalize_name(match[0]) for match in names if match))
+
+    def versions_beside(self, distribution: Distribution) -> tuple[tuple[str, str | None], ...]:
+        """Return what a distribution mentions, and its versions; None for what will not be there."""
+        names = self.mentioned(distribution)
+        there = {name: self.packages[name].version for name in names if name in self.packages}
+        known = {**(dict.fromkeys(names) if self.complete else {}), **there}
+        known["torch"] = self.build  # so that something is known of every distribution
+        return tuple(sorted((normalized(name), version) for name, version in known.items()))
+
+    @functools.cached_property
+    def _required(self) -> dict[str, tuple[Requirement, ...]]:
+        """What was parsed of requirements: they are asked for again and again."""
+        return {}
 
     def unmet(self, distribution: Distribution) -> tuple[Unmet, ...]:
         """Return the requirements in the metadata of a distribution that are not met; what is absent from a lock that
@@ -360,15 +387,18 @@ def _judge(
         other for other in environment.sources if other != name and has_libraries and environment.has_libraries(other)
     )
     known = sorted((module, str(error)) for module, error in errors.items())
+    planned = environment.versions_beside(distribution)
     keys = [environment.keys[other] for other in (name, *beside)]
     more = result_codec.encode_result(hardware) if hardware else None, cpu_question(session.cpus)
-    question = ["locked", environment.build, *keys, known, more]
+    question = ["locked", environment.build, *keys, known, list(planned), more]
     assert environment.build is not None
     source, choice = environment.sources[name], ReleaseNumber(environment.build)
 
     def find() -> Judgement | None:
         others = [environment.sources[other] for other in beside]
-        judgement = judge_package(source, choice, session, others, import_errors=errors, hardware=hardware)
+        judgement = judge_package(
+            source, choice, session, others, import_errors=errors, hardware=hardware, planned=planned
+        )
         # What the reading does not follow to its end is no news about torch, if it uses nothing that torch lacks.
         unknown = judgement is not None and judgement.fitness is Fitness.UNKNOWN
         if unknown and not errors and not has_libraries and not may_fail(source, choice, session):

@@ -430,7 +430,7 @@ class PythonInterpreter(Calls):
     def _error_of_other(self, module: str, taken: str | None = None) -> Raised | None:
         """Return what the import of a module of another installed package raises, as far as that is certain."""
         around, top = self.library.surroundings, module.partition(".")[0]
-        is_other = (around.is_final or around.others_known) and top != "torch" and self.library.find(top) is None
+        is_other = (around.is_final or bool(around.planned)) and top != "torch" and self.library.find(top) is None
         return around.import_error(module, taken) if is_other else None
 
     # ---- import statements

@@ -50,7 +50,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar import_error: returns what the import of a module of another installed package raises, or of a name from it;
         None if that is not certain, or nothing
     :ivar is_final: whether installing the package changes nothing of this
-    :ivar others_known: whether ``import_error`` knows of packages that are not installed yet
+    :ivar planned: the versions of distributions that are to be installed beside it, by their normalized names; None for
+        one that will not be there
     """
 
     torch_folder: Path | None = None
@@ -62,7 +63,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     has_tool: Callable[[str], bool | Answer] = _not_known
     import_error: Callable[[str, str | None], Raised | None] = _no_error
     is_final: bool = False
-    others_known: bool = False
+    planned: tuple[tuple[str, str | None], ...] = ()
 
     @functools.cached_property
     def _known(self) -> dict[tuple[str, str | None], bool | None]:
@@ -100,6 +101,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def version(self, distribution: str) -> str | Answer | None:
         """Return the version of a distribution, None if it is not installed."""
+        for name, version in self.planned:
+            if name == normalized(distribution):
+                return version
         if not self.folders or any(observed_fs.is_file(folder) for folder in self.folders):
             return Answer.UNKNOWN
         result = (version_in(observed_fs.list_names(folder), distribution) for folder in self.folders)
@@ -227,6 +231,18 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         if of_torch:  # a package without a source has no body that makes any
             return not any(path is not None and _MODULES_MADE.search(observed_fs.read_file(path)) for path in around)
         return all(path is not None and not _MODULES_UNSEEN.search(observed_fs.read_file(path)) for path in around)
+
+
+def planned_in(versions: Iterable[tuple[str, str | None]]) -> Callable[[str], bool | Answer]:
+    """Return a function that answers whether a top-level module will be there: one that its distribution is named
+    after.
+    """
+    there = {name for name, version in versions if version is not None}
+
+    def answer(name: str) -> bool | Answer:
+        return True if normalized(name) in there else Answer.UNKNOWN
+
+    return answer
 
 
 def version_in(names: Iterable[str], distribution: str) -> str | None:

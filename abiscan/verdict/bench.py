@@ -63,6 +63,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     :ivar each_file: whether files are judged alone, whatever the package that they belong to does with them
     :ivar hardware: the GPUs and processors that extensions are judged on as well
     :ivar import_errors: what the imports of installed packages are known to raise, by their modules
+    :ivar planned: the versions of distributions that are to be installed beside the targets: see ``Surroundings``
     """
 
     targets: tuple[Source, ...]
@@ -72,6 +73,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     each_file: bool = False
     hardware: Hardware = Hardware()
     import_errors: Mapping[str, Raised] = {}
+    planned: tuple[tuple[str, str | None], ...] = ()
 
 
 class TorchSet:
@@ -293,8 +295,8 @@ class TorchSet:
         if reading is None:
             return None
         if key not in self._read:
-            beside, known = functools.partial(self._imports_beside, name), bool(self._request.import_errors)
-            self._read = {key: reading.read(self._judges[name], target, beside, others_known=known)}
+            beside = functools.partial(self._imports_beside, name)
+            self._read = {key: reading.read(self._judges[name], target, beside, planned=self._request.planned)}
         return self._read[key]
 
     def _imports_beside(self, name: str) -> OtherImports:

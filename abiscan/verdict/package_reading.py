@@ -21,7 +21,7 @@ from abiscan.inputs.image_files import ImageFile
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.certainty import fails_for_torch, is_certain
-from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.installed import Surroundings, installed_in, planned_in
 from abiscan.python.model import (
     Answer,
     HowLoaded,
@@ -206,20 +206,27 @@ class PackageReading:
         self._reader = PackageReader(self._sources, self._modules, built_for, read_on, self._further)
 
     def read(
-        self, judge: Judge, target: ExaminedTarget, beside: Callable[[], OtherImports], *, others_known: bool = False
+        self,
+        judge: Judge,
+        target: ExaminedTarget,
+        beside: Callable[[], OtherImports],
+        *,
+        planned: tuple[tuple[str, str | None], ...],
     ) -> ReadPackage | None:
         """Read it for one torch; None if it has nothing to do with its libraries.
 
         :param beside: gives what imports of the packages raise that are installed beside that torch
-        :param others_known: see ``Surroundings``
+        :param planned: see ``Surroundings``
         """
         if not self._has_code:
             return None
         world = self._make_world(judge, target)
         surroundings = surroundings_of(judge.torch, self._package)
-        if surroundings.is_final or others_known:
+        if planned and not surroundings.is_final:
+            surroundings = replace(surroundings, planned=planned, installed=planned_in(planned))
+        if surroundings.is_final or planned:
             others = beside()
-            surroundings = replace(surroundings, import_error=others.error, others_known=others_known)
+            surroundings = replace(surroundings, import_error=others.error)
             with others.importing((*self._modules, *self._further), surroundings, world):
                 reading = self._reader.read(world.fresh, surroundings)
         else:  # torches with the same surroundings share a reading

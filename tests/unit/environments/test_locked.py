@@ -55,6 +55,13 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalInde
         metadata={"Requires-Dist": "vision"},
         tag="py3-none-any",
     )
+    # As torchmetrics imports torchvision.
+    code = (
+        "import importlib.metadata, torch\ntry:\n    importlib.metadata.version('vision')\n"
+        "except importlib.metadata.PackageNotFoundError:\n    pass\nelse:\n    import vision\n"
+    )
+    optional = {"Requires-Dist": "torch\nRequires-Dist: vision; extra == 'image'"}
+    package_wheel(folder, "optional", {}, files={f"optional/{init}": code}, metadata=optional, tag="py3-none-any")
     package_wheel(folder, "plain", {}, files={f"plain/{init}": ""}, tag="py3-none-any")
     with serving(folder) as served:
         served.metadata = True
@@ -143,6 +150,9 @@ def test_pins_are_looked_up_on_the_index(tmp_path: Path) -> None:
     (state,) = check(path, tmp_path).environments
     assert [(item.name, item.verdict) for item in state.distributions] == [("vision", PackageVerdict.WORKS)]
     assert not state.torch.unmet  # nobody says that the file is all that is installed
+    path.write_text("torch==2.13.0\nvision==1.0\noptional==1.0\n")
+    (state,) = check(path, tmp_path).environments
+    assert [(item.name, item.cause) for item in state.distributions] == [("optional", "vision"), ("vision", None)]
     path.write_text(f"torch==2.13.0\nvision==2.0 --hash=sha256:{'1' * 64}\n")
     with pytest.raises(InputError, match=r"the index has another vision-2.0-.* than the lock"):
         check(path, tmp_path)
