@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from abiscan.cli.common import View
     from abiscan.gpu.devices import Hardware
     from abiscan.index.client import System
+    from abiscan.inputs.sources import Source
     from abiscan.locks.model import Lock, ProjectPart
     from abiscan.results.lock import LockComparison, LockReport
 
@@ -210,6 +211,23 @@ def _views_of(report: LockReport | LockComparison) -> dict[str, View]:
 
 def _write(stream: TextIO, text: str) -> None:
     stream.write(text)
+
+
+def list_locked(paths: Sequence[Path], choice: LockOptions, session: Session) -> list[Source]:
+    """Return the files of what uses torch and has libraries, in the first environment of each lock.
+
+    :raises AbiscanError: a lock, or what it names, cannot be read
+    """
+    from abiscan.environments.lock_store import LockStore
+    from abiscan.environments.locked import make_environment
+    from abiscan.locks.reading import read_lock
+
+    store, sources = LockStore(session), list[Source]()
+    for path in paths:
+        lock = read_lock(path)
+        environment = make_environment(lock, choice.systems_of(lock)[0], choice.selection, store, session)
+        sources += (source for name, source in environment.sources.items() if environment.has_libraries(name))
+    return sources
 
 
 def compare_lock_files(

@@ -10,6 +10,7 @@ import click
 
 import abiscan
 from abiscan.cli.common import errors_reported, explain_strict, make_console, report_unread, show_progress, write_result
+from abiscan.cli.lock import LockOptions, find_locks, list_locked, lock_options
 from abiscan.cli.options import (
     cpu_option,
     each_file_option,
@@ -51,6 +52,7 @@ from abiscan.inputs.session import Session
 @cpu_option
 @system_option
 @each_file_option
+@lock_options
 @jobs_option("The number of processes that share the targets, or the extensions and torches of a single one.")
 @verbose_option("Show why it fails, and every clue to the torch it was built for.")
 def matrix(
@@ -70,13 +72,14 @@ def matrix(
     cpus: tuple[str, ...],
     system: str | None,
     each_file: bool,
+    lock_choice: LockOptions,
     jobs: int,
     verbose: bool,
 ) -> None:
     """Show which torch releases an extension works on.
 
-    TARGET is a shared object, a program, a wheel, a folder, NAME==VERSION or the name of an installed package. Each
-    extension in it is checked on each release, as by `abiscan check`. Also shows which torch it was built for, and what
+    TARGET is a shared object, a program, a wheel, a folder, NAME==VERSION, the name of an installed package, or a lock:
+    what uses torch in it. Each extension in it is checked on each release, as by `abiscan check`. Also shows which torch it was built for, and what
     to require.
 
     \b
@@ -87,6 +90,7 @@ def matrix(
       abiscan matrix _C.so --torch 2.9.1 --gpus
       abiscan matrix dist/*.whl --format html --output matrix.html
       abiscan matrix torchaudio --versions '>=2.6' --format markdown
+      abiscan matrix uv.lock --python-version 3.12 --torch '>=2.9'
 
     \b
     Exit codes:
@@ -100,10 +104,11 @@ def matrix(
             raise click.UsageError("--versions takes the name of one package")
         _show_versions(targets[0], versions, torches, python, index, form, output)
     # ``_show_versions`` does not return, so from here on it is the table of extensions.
+    locks = find_locks(targets, lock_choice)
     with errors_reported(), show_progress("checking") as progress:
         session = Session.of_user(progress, jobs=jobs, index=index)
         result = abiscan.matrix(
-            targets,
+            list_locked(locks, lock_choice, session) if locks else targets,
             torches,
             python=python,
             # Only the HTML page shows evidence; without it, a cell takes a fraction of the time.

@@ -135,3 +135,26 @@ def test_tools_are_resolved_and_examined(project: Path, index: Path) -> None:
     assert refused.code == 1
     assert "vision==2.0 would not work" in refused.err
     assert not (index.parent / "tools").exists()
+
+
+@pytest.mark.long
+def test_the_page_works_from_an_empty_folder(tmp_path: Path) -> None:
+    """The commands of docs/projects.md, with the real index."""
+    page = (Path(__file__).parents[2] / "docs" / "projects.md").read_text("utf-8")
+    commands = page.partition("<!-- from an empty folder -->\n```sh\n")[2].partition("```")[0]
+    assert commands.count("\n") == 4
+    folder = tmp_path / "project"
+    folder.mkdir()
+    path = f"{UV.parent}{os.pathsep}{os.environ['PATH']}"
+    settings = {
+        "PATH": path,
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "UV_PYTHON_INSTALL_DIR": str(tmp_path / "pythons"),
+    }
+    done = subprocess.run(
+        ["bash", "-euc", commands], cwd=folder, env=os.environ | settings, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (
+        0,
+        "Python 3.11 on linux_x86_64, torch 2.9.1: 1 distribution uses torch: 1 works\n  ✓ torchvision 0.24.1\n",
+    ), done.stderr

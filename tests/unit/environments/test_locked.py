@@ -19,7 +19,7 @@ from abiscan.report.lock_markdown import LARGEST, render_comparison_markdown
 from abiscan.results.lock import LockComparison, LockReport, OutcomeChange
 from abiscan.results.package import PackageVerdict
 from tests.elf_builder import uses
-from tests.fakes import extension, package_wheel
+from tests.fakes import conda_package, extension, package_wheel
 from tests.index_server import LocalIndex, serving
 
 GONE = uses("_ZN2at4goneEv")
@@ -156,6 +156,22 @@ def test_pins_are_looked_up_on_the_index(tmp_path: Path) -> None:
     path.write_text(f"torch==2.13.0\nvision==2.0 --hash=sha256:{'1' * 64}\n")
     with pytest.raises(InputError, match=r"the index has another vision-2.0-.* than the lock"):
         check(path, tmp_path)
+
+
+def test_conda_packages_are_read_where_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "linux-64"
+    folder.mkdir()
+    site = "lib/python3.12/site-packages/torchvision"
+    members = {f"{site}/__init__.py": b"from . import _C\n", f"{site}/_C.so": extension(undefined=GONE).build()}
+    conda_package(folder / "torchvision-0.28.0-py312_0.conda", members)
+    lines = [
+        f"file://{folder}/{name}" for name in ("torchvision-0.28.0-py312_0.conda", "pytorch-2.13.0-cpu_py312_0.conda")
+    ]
+    path = tmp_path / "explicit.txt"
+    path.write_text("\n".join(["@EXPLICIT", *lines]))
+    (state,) = check(path, tmp_path).environments
+    assert (state.judged_as, state.torch.version) == ("2.13.0+cpu", "2.13.0")
+    assert [(item.name, item.verdict) for item in state.distributions] == [("torchvision", PackageVerdict.IMPORT_FAILS)]
 
 
 def test_what_is_not_known_of_an_environment(index: LocalIndex, tmp_path: Path) -> None:
