@@ -620,6 +620,7 @@ def _make_source(
     from abiscan.inputs.packages import (
         Distribution,
         FetchedWheel,
+        RemoteWheel,
         is_address,
         is_name,
         require_existing,
@@ -637,7 +638,7 @@ def _make_source(
                 return _download_source(error, folder, environment, session)
     if isinstance(target, os.PathLike):
         return require_existing(Path(target))
-    if not isinstance(target, Distribution | FetchedWheel):
+    if not isinstance(target, Distribution | FetchedWheel | RemoteWheel):
         raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
     return target
 

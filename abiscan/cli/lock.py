@@ -222,7 +222,8 @@ def list_locked(paths: Sequence[Path], choice: LockOptions, session: Session) ->
     from abiscan.environments.locked import make_environment
     from abiscan.locks.reading import read_lock
 
-    store, sources = LockStore(session), list[Source]()
+    store = LockStore(session)
+    sources: list[Source] = []
     for path in paths:
         lock = read_lock(path)
         environment = make_environment(lock, choice.systems_of(lock)[0], choice.selection, store, session)

@@ -79,8 +79,8 @@ def matrix(
     """Show which torch releases an extension works on.
 
     TARGET is a shared object, a program, a wheel, a folder, NAME==VERSION, the name of an installed package, or a lock:
-    what uses torch in it. Each extension in it is checked on each release, as by `abiscan check`. Also shows which torch it was built for, and what
-    to require.
+    what uses torch in it. Each extension in it is checked on each release, as by `abiscan check`. Also shows which
+    torch it was built for, and what to require.
 
     \b
     Examples:
