@@ -30,7 +30,7 @@ from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import open_archive, requires_torch
 from abiscan.inputs.version import TorchVersion
-from abiscan.locks.model import FromWhere, Lock, LockedFile, LockedPackage, ProjectPart
+from abiscan.locks.model import FromWhere, Lock, LockedFile, LockedPackage, ProjectPart, understood
 from abiscan.python.model import Raised
 from abiscan.python.sources import normalized
 from abiscan.regex import regex
@@ -164,33 +164,32 @@ def list_systems(
 
     :raises InputError: it is for none of them
     """
-    own = System.of()
-    asked: list[str | None] = [*platforms]
-    if not asked:
-        asked = [None]
-        if lock.platforms and not lock.admits(own) and not any(lock.admits(System.of((3, minor))) for minor in _MINORS):
-            asked = [*lock.platforms]
-    chosen: list[System] = []
-    for platform in asked:
-        systems = [System.of((3, minor), platform) for minor in _MINORS]
-        if pythons:
-            systems = [System.of(python, platform) for python in pythons]
-        admitted = [system for system in systems if lock.admits(system)]
-        if not pythons and len(admitted) == len(systems):  # it does not say for which Pythons it is
-            admitted = [System.of(platform=platform)]
-        chosen += (
-            admitted
-            if pythons
-            else [item for item in admitted if _has_torch_for(lock, item, selection)] or admitted[:1]
-        )
+    with understood(lock.path):
+        chosen = tuple(_choose_systems(lock, pythons, platforms, selection))
     if not chosen:
-        wanted = ", ".join(
-            str(System.of(python, platform)) for platform in asked for python in pythons or (own.python,)
-        )
-        raise InputError(
-            str(lock.path), f"is not for {wanted}", "choose others with --python-version, --python-platform"
-        )
-    return tuple(chosen)
+        options = "choose others with --python-version, --python-platform"
+        wanted = [
+            str(System.of(python, platform)) for platform in platforms or (None,) for python in pythons or (None,)
+        ]
+        raise InputError(str(lock.path), f"is not for {', '.join(wanted)}", options)
+    return chosen
+
+
+def _choose_systems(
+    lock: Lock, pythons: Sequence[tuple[int, int]], platforms: Sequence[str], selection: ProjectPart
+) -> Iterator[System]:
+    asked: list[str | None] = [*platforms] or [None]
+    if not platforms and lock.platforms and not any(lock.admits(System.of((3, minor))) for minor in _MINORS):
+        asked = [*lock.platforms]
+    for platform in asked:
+        if pythons:
+            yield from filter(lock.admits, (System.of(python, platform) for python in pythons))
+            continue
+        systems = [System.of((3, minor), platform) for minor in _MINORS]
+        admitted = [system for system in systems if lock.admits(system)]
+        if len(admitted) == len(systems):  # it does not say for which Pythons it is
+            admitted = [System.of(platform=platform)]
+        yield from [item for item in admitted if _has_torch_for(lock, item, selection)] or admitted[:1]
 
 
 def _has_torch_for(lock: Lock, system: System, selection: ProjectPart) -> bool:
@@ -221,7 +220,8 @@ def make_environment(
     :raises AbiscanError: as for ``check_lock``
     """
     session.progress(f"reading {lock.path} for {system}")
-    packages = {package.name: package for package in lock.select(system, selection)}
+    with understood(lock.path):
+        packages = {package.name: package for package in lock.select(system, selection)}
     torch = next((packages[name] for name in _TORCHES if name in packages), None)
     below = _below(torch, packages)
     suspects = [

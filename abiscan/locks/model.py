@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -120,6 +121,19 @@ class Lock(Protocol):
     @property
     def platforms(self) -> tuple[str, ...]:
         """The platforms that it is for, as ``System.of`` takes them; empty if it does not name any."""
+
+
+@contextlib.contextmanager
+def understood(path: Path) -> Iterator[None]:
+    """Reject a lock that is not what its tool writes, wherever that shows.
+
+    :raises InputError: what is raised in the meantime says so
+    """
+    try:
+        yield
+    except (TypeError, AttributeError, LookupError, ValueError, RecursionError) as error:
+        problem = f"is not what its tool writes: {type(error).__name__}: {error}"
+        raise InputError(str(path), problem, "lock the project again") from error
 
 
 def rank_wheel(name: str, system: System) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from typing import Final
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.locks.conda_lists import EXPLICIT, read_explicit, read_pixi_lock
-from abiscan.locks.model import Lock
+from abiscan.locks.model import Lock, understood
 from abiscan.locks.pdm_lock import read_pdm_lock
 from abiscan.locks.pinned_requirements import read_pinned
 from abiscan.locks.poetry_lock import read_poetry_lock
@@ -33,6 +33,11 @@ def read_lock(path: Path) -> Lock:
     """
     if not observed_fs.is_file(path):
         raise InputError(str(path), "does not exist", _FIX)
+    with understood(path):
+        return _read(path)
+
+
+def _read(path: Path) -> Lock:
     if reader := _BY_NAME.get(path.name):
         return reader(path)
     if path.suffix == ".txt":

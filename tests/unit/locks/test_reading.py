@@ -294,6 +294,7 @@ def test_pinned_requirements(tmp_path: Path) -> None:
         ("pixi.lock", PIXI.replace("version: 6", "version: 9"), "is a lock of version 9"),
         ("pixi.lock", PIXI[: PIXI.rindex("- pypi")], "has no entry for https://files.example"),
         ("pixi.lock", "a: [1", "is no YAML, or was cut off"),
+        ("pdm.lock", PDM.replace('["default", "dev", "train"]', "3"), "is not what its tool writes: TypeError"),
         ("some.lock", "a = 1", "is no lock that is known"),
         ("some.lock", "\x00\xff", "is no TOML, or was cut off"),
         ("explicit.txt", "@EXPLICIT\nhttps://channel.example/x\n", "names no conda package"),
