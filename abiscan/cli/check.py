@@ -158,7 +158,6 @@ def check(
     refuse_both("-v", verbose, "-q", quiet)
     lock_choice = msgspec.structs.replace(lock_choice, base=base)
     if locks := find_locks(targets, lock_choice):
-        refuse_both(str(locks[0]), locks, "--torch", torch)  # its torch is in it
         check_lock_files(
             locks,
             lock_choice,
@@ -169,6 +168,15 @@ def check(
             jobs=jobs,
             hardware=(gpus, driver, cpus, system),
             strict=strict,
+            # Its torch is in it, and what it has are packages.
+            meaningless={
+                "--torch": torch,
+                "--python": python,
+                "--each-file": each_file,
+                "--baseline": baseline,
+                "--select": select,
+                "--ignore": ignore,
+            },
         )
     rules = _list_rules(select, ignore)
     begin = time.monotonic()

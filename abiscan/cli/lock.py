@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypeVar, cast
 
@@ -13,6 +13,7 @@ import click
 from msgspec import Struct
 
 from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
+from abiscan.cli.options import refuse_both
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.kinds import is_lock_name
 from abiscan.inputs.session import Session
@@ -137,12 +138,16 @@ def check_lock_files(
     jobs: int,
     hardware: tuple[Sequence[str], str | None, Sequence[str], str | None],
     strict: bool,
+    meaningless: Mapping[str, object],
 ) -> NoReturn:
     """Run ``check`` for locks, and exit.
 
     :param reports: further formats, and their files
     :param hardware: the GPUs, their driver, the processors and the system that they are checked for
+    :param meaningless: the options that mean nothing for a lock, and what was given
     """
+    for option, value in meaningless.items():
+        refuse_both(str(paths[0]), paths, option, value)
     formats = (*_FORMATS, "github") if choice.base is not None else _FORMATS
     for asked in (form, *(pair[0] for pair in reports)):
         if asked not in formats:

@@ -85,7 +85,7 @@ class LockStore:
         """
         wanted = [package for package in packages if (package, system) not in self._located]
         named = {package: package.choose_file(system) for package in wanted}
-        asked = [item for item in wanted if named[item] is None and not item.files and _is_on_index(item)]
+        asked = [item for item in wanted if named[item] is None and _is_on_index(item)]
         if asked:
             self._session.progress(f"asking an index for {len(asked)} packages")
         found = dict(zip(asked, self._each(asked, lambda item: self._ask_index(item, system)), strict=True))
@@ -236,7 +236,8 @@ def _required_in(wheel: Wheel, subject: str) -> tuple[str, ...] | None:
 
 
 def _is_on_index(package: LockedPackage) -> bool:
-    return package.origin is FromWhere.INDEX and package.version is not None
+    """Whether the lock leaves it to an index which files there are."""
+    return package.origin is FromWhere.INDEX and package.version is not None and not (package.files or package.sources)
 
 
 def _compare_local(file: LockedFile) -> InputError | None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec.structs
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 
 from abiscan.environments.lock_comparison import compare_locks
 from abiscan.environments.locked import find_build, list_systems
-from abiscan.errors import InputError, UnreachableError
+from abiscan.errors import InputError, UnclearPlanError, UnreachableError
 from abiscan.hooks.fitting import newest_fitting
 from abiscan.hooks.uv import Uv
 from abiscan.hooks.uv_project import LOCK, ProjectCopy, UvCommand, find_root
@@ -46,7 +47,11 @@ def check_project(uv: Uv, command: UvCommand, session: Session) -> ProjectCheck:
         return ProjectCheck()
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         session.progress("locking a copy of the project")
-        copy = ProjectCopy(root, Path(folder), uv.executable)
+        try:
+            copy = ProjectCopy(root, Path(folder), uv.executable)
+        except OSError as error:
+            problem = f"cannot be copied, so that it could be locked: {error.filename}: {error.strerror}"
+            raise UnclearPlanError(str(root), problem) from error
         if not command.frozen:
             copy.run(command)
         if not observed_fs.is_file(copy.lock):
@@ -101,9 +106,7 @@ def _installed(root: Path) -> dict[str, str]:
     """Return the versions that are installed in the environment of a project."""
     place = observed_fs.read_variable("UV_PROJECT_ENVIRONMENT") or ".venv"
     sites = sorted((root / place / "lib").glob("python3*/site-packages"))
-    return {
-        item.name.lower().replace("_", "-"): item.version for item in packages.list_installed(list(map(str, sites)))
-    }
+    return {canonicalize_name(item.name): item.version for item in packages.list_installed(list(map(str, sites)))}
 
 
 def _is_new(change: OutcomeChange, installed: dict[str, str]) -> bool:
