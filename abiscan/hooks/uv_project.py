@@ -122,6 +122,10 @@ def read_uv_command(words: Sequence[str]) -> UvCommand | None:
             if option in own:
                 changes += [option] if value is None else [option, value]
         changes += rest
+        # Read once, a pipe is empty when uv itself reads it.
+        files = [*values.get("-r", ()), *values.get("--requirements", ())]
+        if any(file == "-" or file.startswith(("/dev/", "/proc/")) for file in files):
+            raise UnclearPlanError("uv", "requirements from a pipe are not checked")
     elif name == "run" and rest:
         _require_project_command(rest)
     groups = (*values.get("--group", ()), *values.get("--only-group", ()))
@@ -271,12 +275,14 @@ class ProjectCopy:
                     problem = f"has more than {_MOST_FILES:,} files, which would have to be copied to lock it"
                     raise UnclearPlanError(str(self._source), problem)
                 place = target / entry.name
-                if entry.is_symlink():
+                is_written = entry.name in (LOCK, _PROJECT)
+                # What a link leads to is copied, too: uv would write through the link.
+                if entry.is_file() and (is_written or entry.stat().st_size <= _LARGEST_COPIED):
+                    shutil.copyfile(entry.path, place)
+                elif entry.is_symlink():
                     place.symlink_to(Path(entry.path).readlink())
                 elif entry.is_dir() and entry.name != ".git":
                     self._copy(Path(entry.path), place)
-                elif entry.is_file() and entry.stat().st_size <= _LARGEST_COPIED:
-                    shutil.copyfile(entry.path, place)
                 elif entry.is_file() or entry.is_dir():  # too large to copy, and nothing that uv writes to
                     place.symlink_to(entry.path)
 

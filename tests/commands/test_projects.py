@@ -81,6 +81,9 @@ def contents(project: Path) -> Mapping[str, bytes]:
 
 def test_what_becomes_worse_is_refused_and_leaves_no_trace(project: Path, index: Path) -> None:
     assert uv(project, index, "lock").code == 0
+    # A link is followed by uv as it writes.
+    (project / "pyproject.toml").rename(project.parent / "elsewhere.toml")
+    (project / "pyproject.toml").symlink_to(project.parent / "elsewhere.toml")
     before = contents(project)
     assert str(project / "uv.lock") in before
     refused = uv(project, index, "add", "vision>=2")
@@ -120,10 +123,11 @@ def test_what_is_not_understood_is_refused(project: Path, index: Path) -> None:
         ("sync", "--new-option"),
         ("run", "--with", "vision", "code.py"),
         ("add", "--script", "code.py", "x"),
+        ("add", "-r", "/dev/stdin"),
     ):
         refused = uv(project, index, *words)
         assert (refused.code, contents(project)) == (3, before)
-        assert "is not understood" in refused.err
+        assert "is not understood" in refused.err or "from a pipe are not checked" in refused.err
     # The error of uv, and its exit code.
     failed = uv(project, index, "add", "absent")
     assert (failed.code, contents(project)) == (1, before)
