@@ -50,7 +50,7 @@ _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "rese
 _CATCHING_ALL: Final = frozenset({"AttributeError", "Exception", "BaseException"})
 _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _CATCHING_CALLS: Final = frozenset({"TypeError"})
-_LOOKS_AT_PARAMETERS: Final = regex(rb"\b(?:signature|getfullargspec|getargspec|co_varnames|__kwdefaults__)\b")
+_LOOKS_AT_PARAMETERS: Final = regex(rb"\bsignature\(|\b(?:getfullargspec|getargspec|co_varnames|__kwdefaults__)\b")
 """What a source has that asks functions for their parameters."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _TESTS = (ast.If, ast.IfExp, ast.While)
@@ -82,9 +82,9 @@ def later_uses(
 ) -> tuple[LaterUse, ...]:
     """Return the uses of names that a torch certainly lacks, by functions that may well be called there.
 
-    :param companions: for each package beside torch, its versions that may be there; all must lack a name
-
     Only those count that some release certainly has; others may be brought by packages, or be misspelt.
+
+    :param companions: for each package beside torch, its versions that may be there; all must lack a name
     """
     # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
     # hide the others.
@@ -176,7 +176,7 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, list[str]]
         others = [parse_parameters(text) for text in names.signatures_of(callee.module, callee.name)]
         others = [other for other in others if not own.takes_all_of(other)]
         is_loading = use == LOAD.function and names.has(*LOAD.sign) is True
-        files = [file for file in code.files_using(use) if is_for_users(file)] if others else []
+        files = [file for file in code.files_using(use) if is_for_users(file)] if others or is_loading else []
         for file in files:
             calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
             if any(_may_need(call, own, others) or (is_loading and may_need_default(call, LOAD)) for call in calls):
@@ -199,12 +199,16 @@ def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList
 def _is_handled(code: PythonCode, use: LaterUse) -> bool:
     """Whether a package shows that it knows what a torch lacks, or sets it."""
     name = use.name.rpartition(".")[2]
-    if use.how == "default":
-        sources = [code.source(file) for file in code.sources]
-        return code.may_set(name) or any(word in source for word in LOAD.handled for source in sources)
-    if use.how != "call":
+    if use.how not in {"call", "default"}:
         return _is_known(code, name)
-    return code.may_set(name) or any(_LOOKS_AT_PARAMETERS.search(code.source(file)) for file in code.sources)
+    sources = [code.source(file) for file in code.sources]
+    if use.how == "default":
+        words: Sequence[bytes] = LOAD.handled
+    else:
+        quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
+        words = [name.encode(), *quoted]
+        sources = [source for source in sources if _LOOKS_AT_PARAMETERS.search(source)]
+    return code.may_set(name) or any(word in source for source in sources for word in words)
 
 
 def _is_known(code: PythonCode, name: str) -> bool:
