@@ -31,6 +31,7 @@ from abiscan.results.matrix import (
     rules_of,
     verdict_mark,
 )
+from abiscan.rules import missing_torch_name, rejected_torch_call
 from abiscan.words import clean, first_line, listed, plural, ranges
 
 _GOOD: Final = frozenset("✓◐")
@@ -223,12 +224,17 @@ def _list_tables(
         yield table
 
 
+_NOTES: Final = frozenset({missing_torch_name.RULE.name, rejected_torch_call.RULE.name})
+
+
 def _list_notes(row: PackageRow) -> Iterator[Text]:
     """Yield what fails later in the code of a package, once for all releases on which it does."""
     notes: dict[tuple[str, str, str | None], list[str]] = {}
     places: dict[tuple[str, str, str | None], Sequence[str]] = {}
     for release, result in row.results.items():
         for finding in result.own_findings:
+            if finding.rule not in _NOTES:
+                continue
             key = finding.rule, finding.message.partition(" ")[0], finding.says
             notes.setdefault(key, []).append(release)
             places.setdefault(key, [evidence.subject for evidence in finding.evidence])

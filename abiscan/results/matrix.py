@@ -68,7 +68,7 @@ class ImportJson(JsonObject, frozen=True, kw_only=True):
 class PackageCellJson(ImportJson, frozen=True, kw_only=True):
     """What the matrix has of a package on a release: the best of its builds, and each of them.
 
-    :ivar rules: rules with findings about its Python code
+    :ivar rules: rules with findings about the package as a whole
     """
 
     rules: Annotated[Sequence[RuleName], Meta(extra_json_schema={"uniqueItems": True})]
