@@ -74,6 +74,7 @@ NOT_RUN: Final = {
     "docs/undefined-symbol.md: abiscan fit flash-attn": RELEASED,
     "docs/undefined-symbol.md: abiscan matrix flash_attn": RELEASED,
     "docs/which-wheel.md: abiscan fit flash-attn --torch 2.8.0 --find-links https": RELEASED,
+    "docs/projects.md: ": "needs a project and an index; tests/commands/test_projects.py has both",
 }
 """The lines of shells that are not run, by page and beginning, and why."""
 
@@ -87,6 +88,7 @@ SHOWN: Final = {
     "docs/design.md: target": "a picture",
     "docs/models.md: detector.pt on torch": "what the released torchvision is like",
     'docs/models.md: {"kind"': "compared below",
+    "docs/projects.md: abiscan: torchvision 0.28.0": "what the released torchvision is like",
     "docs/variants.md: error[variant-property-wrong]": "a finding without the rest",
     "docs/variants.md: dist/pkg-1.0": "what a wheel with code for GPUs is like",
 }
