@@ -220,7 +220,7 @@ class ImportGlance:
         if package not in self._definitions:
             modules: dict[bytes, list[str]] = {}
             path = self._surroundings.source(package)
-            folder = path.parent if path is not None else None
+            folder = path.parent if path is not None and path.name == "__init__.py" else None
             entries = observed_fs.list_sources(folder) if folder is not None else ()
             for entry in entries:
                 if entry.name.endswith(".py"):

@@ -70,11 +70,13 @@ def test_what_is_settled_works(tmp_path: Path, code: str) -> None:
         ("if True:\n    import other\n", False),  # it is there, so that no handler for its absence counts
         ("from lazy import Model\n", False),  # which is in a module that imports it
         ("import lazy\n", True),
+        ("from lazy.plain import Thing\n", True),
         ("def f():\n    import other\n", True),
     ],
 )
 def test_what_comes_to_a_module_that_fails_is_not_settled(tmp_path: Path, code: str, *, settled: bool) -> None:
     lazy = {**OTHERS, "lazy/models.py": "import other\nclass Model: ...\n"}
+    lazy["lazy/plain.py"] = "import sys\nclass Thing:\n    name = sys.modules[__name__].__name__\n"
     install(tmp_path, "lazy", {}, requires="", files=lazy)
     install(tmp_path, "user", {}, requires="", files={"user/__init__.py": code})
     assert glance(tmp_path).settles(["user"], {"other"}) is settled
