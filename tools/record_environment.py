@@ -1,66 +1,135 @@
-"""Records an environment: what its metadata say, what ``pip check`` says, and what the import of each module comes to.
+"""Builds an environment, imports every top-level module in it for real, and writes down what happened.
 
-    python -m tools.record_environment ~/venv tests/oracle/environments/NAME.json
+    python -m tools.record_environment FOLDER --output record.jsonl -- torch==2.13.0 timm torchvision==0.28.0
+    python -m tools.record_environment FOLDER --output record.jsonl                 # one that is there already
+    python -m tools.record_environment FOLDER --output record.jsonl --document tests/oracle/environments/NAME.json
 
-Each top-level module of a distribution that uses torch is imported in a process of its own. The record is small, and
-needs no wheel: ``tests/oracle/test_recorded_environments.py`` compares what is said of the metadata with it.
+What follows ``--`` goes to the ``pip install`` of a new virtual environment in FOLDER; several lists, separated by
+``--``, are installed in turn, as users do who repair one thing after the other. Each line of the record is one module:
+``dist``, ``version``, ``module``, ``rc`` (0: it can be imported, 7: it raised, negative: the signal that ended it),
+``exc``, ``text`` and ``where`` of what it raised. ``rc`` is null for an import that did not end in time. A document has
+the metadata and the words of ``pip check`` as well, for ``tests/oracle/test_recorded_environments.py``.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import json
 import subprocess
 import sys
+import venv
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from abiscan.environments.examination import list_users
-from abiscan.environments.model import WholeEnvironment, modules_of
-from abiscan.inputs.environment import choose_environment
-from abiscan.inputs.session import Session
-from abiscan.verdict.package_reading import is_apart
+SECONDS: Final = 300
+_IMPORT: Final = """
+import importlib, json, sys, traceback
+name, site = sys.argv[1:]
+sys.path[:] = [path for path in sys.path if path]
+try:
+    importlib.import_module(name)
+except BaseException as error:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(site)]
+    where = f"{frames[-1].filename[len(site) + 1:]}:{frames[-1].lineno}" if frames else None
+    text = str(error).replace(site + "/", "")
+    print("\\n" + json.dumps({"exc": type(error).__name__, "text": text, "where": where}))
+    sys.stdout.flush()
+    import os
+    os._exit(7)
+import os
+os._exit(0)
+"""
+_LIST: Final = """
+import importlib.metadata, json, sysconfig
+rows = []
+for dist in importlib.metadata.distributions():
+    files = [str(file) for file in dist.files or ()]
+    tops = {name.split("/")[0].split(".")[0] for name in files if name.endswith((".py", ".so")) and ".." not in name}
+    native = any(".so" in name for name in files)
+    torch = any(line.lower().startswith("torch") for line in dist.requires or ())
+    rows.append([dist.metadata["Name"], dist.version, sorted(filter(str.isidentifier, tops)), native or torch])
+print(json.dumps([sysconfig.get_paths()["purelib"], rows]))
+"""
+_DESCRIBE: Final = """
+import importlib.metadata, json, platform
+rows = [
+    {"name": dist.metadata["Name"], "version": dist.version, "requires": dist.requires or []}
+    for dist in importlib.metadata.distributions()
+]
+print(json.dumps({"python": platform.python_version(), "distributions": rows}))
+"""
+_OF_BUILDING: Final = frozenset({"pip", "setuptools", "wheel"})
 
-_SECONDS = 300
 
+def import_all(python: Path) -> Iterator[dict[str, Any]]:
+    """Yield what became of each top-level module, imported in a process of its own.
 
-def main(named: str, output: str) -> None:
-    """Record one environment.
-
-    :param named: its Python, or its folder
-    :param output: the file
+    Distributions that neither have libraries nor require torch are left out.
     """
-    chosen = choose_environment(named)
-    assert chosen.python is not None
-    environment = WholeEnvironment.installed(chosen.python)
-    check = _run(chosen.python, "-m", "pip", "check")
-    users = list_users(environment, Session.of_user().files())
-    record = {
-        "python": _run(chosen.python, "-c", "import platform; print(platform.python_version())").stdout.strip(),
-        "distributions": [
-            {"name": item.name, "version": item.version, "requires": item.requires}
-            for item in environment.distributions
-        ],
+    site, distributions = json.loads(_run(python, "-c", _LIST).stdout)
+    for name, version, modules, matters in distributions:
+        for module in modules if matters and name not in _OF_BUILDING else ():
+            row = {"dist": name, "version": version, "module": module}
+            try:
+                done = _run(python, "-c", _IMPORT, module, site)
+            except subprocess.TimeoutExpired:
+                yield {**row, "rc": None, "exc": None, "text": None, "where": None}
+                continue
+            raised = json.loads(done.stdout.rstrip().splitlines()[-1]) if done.returncode == 7 else {}
+            yield {**row, "rc": done.returncode, **{key: raised.get(key) for key in ("exc", "text", "where")}}
+
+
+def _run(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, *words], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+    )
+
+
+def build(folder: Path, lists: Sequence[Sequence[str]]) -> Path:
+    """Make a virtual environment, install lists of requirements in turn, and return its Python."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    for words in lists:
+        subprocess.run([python, "-m", "pip", "install", "-q", *words], check=True)
+    return python
+
+
+def describe(python: Path, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the metadata and ``pip check`` say, with what became of the imports."""
+    check = _run(python, "-m", "pip", "check")
+    errors = [f"{row['exc']}: {row['text']}" if row["rc"] else None for row in rows]
+    return {
+        **json.loads(_run(python, "-c", _DESCRIBE).stdout),
         "pip_check": sorted(check.stdout.splitlines()) if check.returncode else [],
         "imports": [
-            _import(chosen.python, item.name, module, str(chosen.prefix))
-            for item in users
-            for module in modules_of(item)
-            if not is_apart(module)
+            {"distribution": row["dist"], "module": row["module"], "error": error}
+            for row, error in zip(rows, errors, strict=True)
         ],
     }
-    Path(output).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def _import(python: str, distribution: str, module: str, prefix: str) -> dict[str, Any]:
-    done = _run(python, "-c", f"import {module}")
-    lines = done.stderr.strip().splitlines()
-    error = lines[-1].replace(f"{prefix}/", "") if done.returncode and lines else None
-    return {"distribution": distribution, "module": module, "error": error}
-
-
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+def main(arguments: Sequence[str]) -> None:
+    """Build, import and record."""
+    parts = [list(words) for is_end, words in itertools.groupby(arguments, "--".__eq__) if not is_end]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--document", type=Path)
+    options = parser.parse_args(parts[0])
+    python = build(options.folder, parts[1:])
+    rows = []
+    with options.output.open("w", encoding="utf-8") as stream:
+        for row in import_all(python):
+            rows.append(row)
+            stream.write(json.dumps(row) + "\n")
+            stream.flush()
+    if options.document is not None:
+        text = json.dumps(describe(python, rows), indent=1)
+        options.document.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])
