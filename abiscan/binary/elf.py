@@ -384,7 +384,9 @@ class ElfFile:
         self.headers = headers
         self.refusal = LoaderRefusal(message=words) if words else None
         address = sections[-1][3]
-        is_lost = words is not None and not self.is_in_file(address, _DYN.size)  # of a refused file, that is no matter
+        is_lost = not self.is_in_file(address, _DYN.size)
+        if is_lost and self.refusal is None:
+            self.refusal = CRASH
         self.entries = () if is_lost else tuple(_dynamic_entries(self.tail_at(address)))
         self.dynamic = dict(self.entries)
         if self.refusal is None:

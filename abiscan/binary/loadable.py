@@ -34,6 +34,7 @@ _GNU_ABI_VERSIONS: Final = {62: 4, 183: 3}
 _ADDRESS_SPACE: Final = 1 << 47
 _MORE_THAN_MEMORY: Final = 1 << 39  # bytes that can be written; Linux refuses what no memory can back
 _DT_RELA, _DT_RELASZ, _DT_RELAENT, _DT_PLTREL, _DT_JMPREL, _DT_PLTRELSZ = 7, 8, 9, 20, 23, 2
+_DT_NEEDED, _DT_STRTAB = 1, 5
 _DT_SYMTAB, _DT_RELRSZ, _DT_RELR, _DT_RELRENT, _DT_VERSYM = 6, 35, 36, 37, 0x6FFF_FFF0
 _DT_FLAGS_1, _DT_GNU_HASH = 0x6FFF_FFFB, 0x6FFF_FEF5
 _DF_1_NOOPEN, _DF_1_PIE = 0x40, 0x0800_0000
@@ -169,6 +170,8 @@ def refuse_dynamic(dynamic: Mapping[int, int], bloom_words: Callable[[], int]) -
         return LoaderRefusal(message=NOT_OPENABLE)
     if _DT_GNU_HASH in dynamic and (words := bloom_words()) & words - 1:
         return failed_assertion("dl-setup_hash.c", "_dl_setup_hash", "(bitmask_nwords & (bitmask_nwords - 1)) == 0")
+    if _DT_STRTAB not in dynamic and (_DT_NEEDED in dynamic or _DT_SYMTAB in dynamic):
+        return CRASH
     return None
 
 

@@ -236,7 +236,7 @@ class SysvHashTable:
     """The table of DT_HASH, which ``ld.so`` uses for an object without DT_GNU_HASH.
 
     :param table: its bytes, and whatever follows them in the segment
-    :raises struct.error: it is truncated
+    :raises struct.error: it is truncated, or a chain has no end
     """
 
     __slots__ = ("_buckets", "_chains")
@@ -248,6 +248,16 @@ class SysvHashTable:
             raise struct.error("the hash table is truncated")
         self._buckets = words[: 4 * buckets].cast("I").tolist()
         self._chains = words[4 * buckets :].cast("I").tolist()
+        if symbols <= _MOST_HASHED and any(map(self._is_endless, self._buckets)):
+            raise struct.error("a chain of the hash table comes back to its beginning")
+
+    def _is_endless(self, index: int) -> bool:
+        """Whether a chain has no end: ``ld.so`` then looks for ever for a name that is not in it."""
+        for _ in self._chains:
+            if not 0 < index < len(self._chains):
+                return False
+            index = self._chains[index]
+        return 0 < index < len(self._chains)
 
     def symbols(self, name: bytes) -> Iterator[int]:
         """Yield the indexes of the symbols in the chain of ``name``."""

@@ -538,6 +538,8 @@ def _refuse_mapping(process: Process, closure: Closure, module: Module) -> Loade
 
 def _has_glibc(process: Process, version: str) -> bool:
     """Whether the C library of a process is known, and has a version."""
+    if process.system:
+        return not process.system.lacks("libc.so.6", version)
     libc = process.names.get("libc.so.6")
     return bool(libc and libc.facts and version in (libc.facts.version_definitions or ()))
 
@@ -548,7 +550,8 @@ def _lacking_isa(process: Process, closure: Closure) -> Iterator[LoadError]:
     glibc checks them from 2.33 on, dependencies first (sysdeps/x86/dl-prop.h, ``dl_isa_level_check``).
     """
     libc = process.names.get("libc.so.6")
-    if libc and libc.facts and libc.facts.version_definitions and not _has_glibc(process, _WITH_ISA_LEVELS):
+    is_known = process.system or (libc and libc.facts and libc.facts.version_definitions)
+    if is_known and not _has_glibc(process, _WITH_ISA_LEVELS):
         return
     if not any(module.facts and module.facts.isa_needed & ~_BASELINE for module in closure.new):
         return

@@ -11,6 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from tools.loader_truth.scenes import SCENES, make_scene
+
 _PHDR: Final = struct.Struct("<IIQQQQQQ")
 _SYM: Final = struct.Struct("<IBBHQQ")
 PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS, PT_STACK, PT_RELRO = 1, 2, 4, 7, 0x6474E551, 0x6474E552
@@ -506,11 +508,14 @@ MUTATIONS: Final[dict[str, Mutation]] = {
 def craft(seed: int, count: int, folder: Path) -> list[Case]:
     """Make so many cases in folders below ``folder``."""
     cases: list[Case] = []
-    kinds = list(MUTATIONS)
+    kinds = [*MUTATIONS, *SCENES]
     for number in range(count):
         rng = random.Random(f"{seed}/{number}")
         kind = kinds[number % len(kinds)]
         place = folder / f"{number:04}-{kind}"
+        if kind in SCENES:
+            cases.append(Case(name=place.name, steps=[make_scene(kind, place, rng)]))
+            continue
         place.mkdir(parents=True, exist_ok=True)
         steps = _compile(place, rng, kind)
         library = rng.choice(("x.so", "x.so", "libdep.so"))
