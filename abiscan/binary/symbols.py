@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import operator
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -190,19 +191,12 @@ class HashTable:
         if not self._bloom or not self._buckets:
             yield from symbols
             return
-        # The chain has the hash of each symbol, but for its last bit. To hash the names of thousands of symbols would
-        # take longer than all else that is read of the file: there, the table need only agree with itself.
-        are_hashed = len(symbols) <= _MOST_HASHED
+        # To hash thousands of names would take longer than all else that is read of the file: there, some tell.
         first, chains = self.first, self._chains
-        for index in symbols:
+        for index in itertools.islice(symbols, None, None, -(-len(symbols) // _MOST_HASHED) or 1):
+            value = _bernstein_hash(name_of(index))
             stored = chains[index - first] if first <= index < first + len(chains) else None
-            if stored is None:
-                yield index
-            elif are_hashed:
-                value = _bernstein_hash(name_of(index))
-                if (value ^ stored) >> 1 or not self._is_reached(index, value):
-                    yield index
-            elif not self._is_reached(index, stored) and not self._is_reached(index, stored ^ 1):
+            if stored is None or (value ^ stored) >> 1 or not self._is_reached(index, value):
                 yield index
 
     def _is_reached(self, index: int, value: int) -> bool:

@@ -140,3 +140,17 @@ def test_the_document_has_the_newest_versions_that_readelf_lists(tmp_path: Path)
     newest = {family: max(numbers, key=version_of) for family, numbers in versions.items()}
     (result,) = abiscan.check(library, torch="2.13.0").document()["results"]
     assert result["needs"] == {name.lower(): newest.get(name) for name in ("GLIBC", "GLIBCXX", "CXXABI")}
+
+
+@needs_gcc
+@pytest.mark.parametrize(("system", "loads"), [("debian12", True), ("debian13", False), ("manylinux_2_28", True)])
+def test_executable_stacks_by_the_glibc_of_a_system(tmp_path: Path, system: str, *, loads: bool) -> None:
+    """With glibc 2.41, of Debian 13, it is refused (``ld.so --library-path``); with that of Debian 12 it loads."""
+    source = tmp_path / "x.c"
+    source.write_text("int x(void) { return 1; }")
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-z", "execstack", str(source), "-o", str(tmp_path / "x.so")], check=True
+    )
+    (result,) = abiscan.check(tmp_path / "x.so", torch="2.13.0", system=system).results
+    words = "cannot enable executable stack as shared object requires: Invalid argument"
+    assert (result.predicted_error and result.predicted_error.message) == (None if loads else words)
