@@ -31,7 +31,8 @@ _UNSEEN: Final = frozenset((1, 2))  # STV_INTERNAL, STV_HIDDEN
 _HASH_HEADER: Final = struct.Struct("<4I")  # buckets, first hashed symbol, words of the Bloom filter, its shift
 _SYSV_HEADER: Final = struct.Struct("<2I")  # buckets, symbols
 _END_OF_CHAIN: Final = 1
-_MOST_HASHED: Final = 256
+_MOST_HASHED: Final = 128
+_SAMPLE: Final = 32
 _SYMBOLS_PER_LOOKUP: Final = 4  # as long as one lookup takes, which is mostly the hash, so many symbols are decoded
 
 
@@ -193,7 +194,8 @@ class HashTable:
             return
         # To hash thousands of names would take longer than all else that is read of the file: there, some tell.
         first, chains = self.first, self._chains
-        for index in itertools.islice(symbols, None, None, -(-len(symbols) // _MOST_HASHED) or 1):
+        step = 1 if len(symbols) <= _MOST_HASHED else len(symbols) // _SAMPLE
+        for index in itertools.islice(symbols, None, None, step):
             value = _bernstein_hash(name_of(index))
             stored = chains[index - first] if first <= index < first + len(chains) else None
             if stored is None or (value ^ stored) >> 1 or not self._is_reached(index, value):

@@ -44,11 +44,13 @@ class LinuxSystem(Struct, frozen=True, kw_only=True):
 
     :ivar folder: where its libraries are
     :ivar newest: the highest version that its libraries define, by family: ``{"GLIBC": "2.36"}``
+    :ivar folders: where they can be read; nowhere if only its name is known
     """
 
     name: str
     folder: str
     newest: Mapping[str, str]
+    folders: tuple[str, ...] = ()
 
     def path_of(self, file: str) -> str:
         """Return the path of one of its libraries."""
@@ -105,9 +107,10 @@ def _list_systems() -> dict[str, LinuxSystem]:
 def _read_root(root: str) -> LinuxSystem:
     """Read the versions that the libraries below the root of an image define."""
     newest: dict[str, str] = {}
-    place = ""
+    place, folders = "", []
     for folder in ("lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib64", "lib"):
         for below in (folder, f"usr/{folder}"):
+            folders.append(posixpath.join(posixpath.abspath(root), below))
             for file in _LIBRARIES:
                 path = posixpath.join(root, below, file)
                 if not observed_fs.path_exists(path):
@@ -121,4 +124,4 @@ def _read_root(root: str) -> LinuxSystem:
         raise _of_musl(root)
     if "GLIBC" not in newest:
         raise InputError(root, "has no libc.so.6 of glibc in lib, lib64 or usr", "pass the root folder of an image")
-    return LinuxSystem(name=root, folder=place, newest=newest)
+    return LinuxSystem(name=root, folder=place, newest=newest, folders=tuple(folders))

@@ -55,6 +55,7 @@ _UNDEFINED: Final = "undefined symbol: "
 _LIBPYTHON: Final = "libpython"
 _WITH_ISA_LEVELS: Final = "GLIBC_2.33"  # from which on glibc compares the levels of x86-64
 _WITHOUT_EXECUTABLE_STACKS: Final = "GLIBC_2.41"  # from which on ``dlopen`` makes no stack executable
+_WITHOUT_LOST_ASSERTION: Final = "GLIBC_2.41"  # in which a replaced library may have no versions: tried, as 2.36 was
 _BASELINE: Final = 1
 _ISA_LEVELS: Final = 0xF  # all that exist: baseline, v2, v3, v4
 ISA_LEVEL: Final = "CPU ISA level is lower than required"
@@ -586,7 +587,8 @@ def _list_ends(
                     ends.append((place, error))
         if facts.stop is not None:
             ends.append((facts.stop[0], _as_error(module, facts.stop[1])))
-        ends += ((place + 0.5, error) for place, error in _lost_assertions(module, scope))
+        if not _has_glibc(process, _WITHOUT_LOST_ASSERTION):
+            ends += ((place + 0.5, error) for place, error in _lost_assertions(module, scope))
         yield from (error for _, error in sorted(ends, key=operator.itemgetter(0)))
 
 

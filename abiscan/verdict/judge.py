@@ -194,6 +194,7 @@ class Judge:
             siblings=siblings,
             has_code=target.target.kind is not TargetKind.LIBRARY,
             torch=release.own_libraries,
+            system=self._hardware.system.folders if self._hardware.system else (),
             native=here,
             host=_this_host(release.machine) if here else None,
             own_cuda=target.target.metadata.brings_cuda if target.target.metadata else frozenset(),

@@ -15,7 +15,7 @@ import pytest
 
 import abiscan
 from abiscan.errors import InputError
-from abiscan.inputs.target_system import LinuxSystem, target_system
+from abiscan.inputs.target_system import target_system
 from abiscan.inputs.wheel_tag import newest_of_manylinux, version_of
 from tools.build_systems import SYSTEMS
 
@@ -70,7 +70,19 @@ def test_what_a_system_lacks_is_said_as_its_loader_does(source: str, words: str,
 def test_the_table_has_what_the_libraries_define() -> None:
     here = target_system("/")
     named = target_system("debian12")
-    assert here == LinuxSystem(name="/", folder=named.folder, newest=named.newest)
+    assert (here.folder, here.newest) == (named.folder, named.newest)
+
+
+@needs_debian_12
+@needs_gcc
+def test_the_libraries_of_an_image_are_looked_into(tmp_path: Path) -> None:
+    """Of a name, nobody knows what its other libraries define; ``dlopen`` says this of the file here."""
+    source = tmp_path / "x.c"
+    source.write_text("int nowhere(void); int x(void) { return nowhere(); }")
+    subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(tmp_path / "x.so")], check=True)
+    (result,) = abiscan.check(tmp_path / "x.so", system="/").results
+    assert result.predicted_error is not None
+    assert result.predicted_error.message == "undefined symbol: nowhere"
 
 
 @pytest.mark.parametrize("system", [system.name for system in SYSTEMS])
