@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -114,7 +117,8 @@ def really(site: Path, code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def around(site: Path, *, is_final: bool = True, torch: Path | None = None) -> Surroundings:
+@contextmanager
+def around(site: Path, *, is_final: bool = True, torch: Path | None = None) -> Iterator[Surroundings]:
     """What is installed in a folder, with what imports of that raise."""
     python = sys.version_info[:2]
     world = FakeWorld(python=python)
@@ -123,7 +127,7 @@ def around(site: Path, *, is_final: bool = True, torch: Path | None = None) -> S
         has_module = beside.place_of(module) is not None
         return OtherCode(CodeFiles(of_module(str(site), module)), module, lambda: world, beside) if has_module else None
 
-    others = OtherImports(Session(folder=site / "cache"), [], read, {})
+    others = OtherImports(Session(folder=site.with_name(f"{site.name} cache")), [], read, {})
     surroundings = Surroundings(
         torch_folder=torch,
         installed=installed_in((site,), python),
@@ -132,8 +136,8 @@ def around(site: Path, *, is_final: bool = True, torch: Path | None = None) -> S
         is_final=is_final,
         import_error=others.error,
     )
-    others.importing(["pkg"], surroundings, world).__enter__()
-    return surroundings
+    with others.importing(["pkg"], surroundings, world):
+        yield surroundings
 
 
 @pytest.mark.parametrize("kind", [*BREAKS, *WORKS])
@@ -150,7 +154,8 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
     real = really(tmp_path, code)
     assert bool(real) is (kind in BREAKS)
     code = f"{code}\nimport torch\n"
-    (outcome,) = reading_of({"pkg/__init__.py": code, "pkg/_C.so": ""}, around=around(tmp_path)).imports
+    with around(tmp_path) as surroundings:
+        (outcome,) = reading_of({"pkg/__init__.py": code, "pkg/_C.so": ""}, around=surroundings).imports
     if not real:
         assert outcome.raised is None
         return
@@ -172,7 +177,8 @@ def test_a_module_of_torch_needs_what_torch_does_not_require(tmp_path: Path, cod
     real = really(tmp_path, "import imports")
     assert bool(real) is OF_TORCH[code]
     files = {"pkg/__init__.py": code + "import torch\n" + after, "pkg/_C.so": ""}
-    (outcome,) = reading_of(files, around=around(tmp_path, torch=tmp_path / "torch")).imports
+    with around(tmp_path, torch=tmp_path / "torch") as surroundings:
+        (outcome,) = reading_of(files, around=surroundings).imports
     told = [outcome.raised.exception, outcome.raised.message] if isinstance(outcome.raised, Raised) else []
     assert told == real
 
@@ -198,7 +204,8 @@ def test_a_part_of_a_namespace_package_is_absent_if_no_folder_has_it(tmp_path: P
 def test_what_an_installation_may_change_is_not_known(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("import absent\n")
     files = {"pkg/__init__.py": "import other\n", "pkg/_C.so": ""}
-    (outcome,) = reading_of(files, around=around(tmp_path, is_final=False)).imports
+    with around(tmp_path, is_final=False) as surroundings:
+        (outcome,) = reading_of(files, around=surroundings).imports
     assert outcome.raised is None
 
 
@@ -206,5 +213,28 @@ def test_code_that_gets_along_without_it_goes_on(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("import absent\n")
     code = "try:\n    import other\nexcept ImportError:\n    other = None\nif other is not None:\n    raise KeyError\n"
     files = {"pkg/__init__.py": code, "pkg/_C.so": ""}
-    (outcome,) = reading_of(files, around=around(tmp_path)).imports
+    with around(tmp_path) as surroundings:
+        (outcome,) = reading_of(files, around=surroundings).imports
     assert outcome.raised is None
+
+
+def test_what_was_found_out_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "other.py"
+    path.write_text("import absent\n")
+    time.sleep(0.03)  # a file that has just changed may change again unseen
+    files = {"pkg/__init__.py": "import other\n", "pkg/_C.so": ""}
+    asked: list[str] = []
+    find = OtherCode.error
+
+    def error(code: OtherCode, module: str, name: str | None) -> Raised | None:
+        asked.append(module)
+        return find(code, module, name)
+
+    monkeypatch.setattr(OtherCode, "error", error)
+    for text, count in (("import absent\n", 1), ("import absent\n", 1), ("absent = 1\n", 2)):
+        if text != path.read_text():
+            path.write_text(text)
+        with around(tmp_path) as surroundings:
+            (outcome,) = reading_of(files, around=surroundings).imports
+        assert isinstance(outcome.raised, Raised) is text.startswith("import")
+        assert asked == ["other"] * count
