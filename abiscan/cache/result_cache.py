@@ -113,6 +113,7 @@ class AnswersAboutOne(Generic[_Answer]):
             with observed_fs.record_observations() as record:
                 self._answers[question], lasts = find()
             self._records.append(record)
+            self._seen = {sense: {**seen, **self._seen.get(sense, {})} for sense, seen in record.seen.items()}
             if lasts:
                 self._lasting[question] = self._answers[question]
         observed_fs.add_observations(self._seen)
@@ -121,8 +122,6 @@ class AnswersAboutOne(Generic[_Answer]):
     def keep(self) -> None:
         """Keep the answers that were found."""
         records, self._records = self._records, []
-        for record in records:
-            self._seen = {sense: {**seen, **self._seen.get(sense, {})} for sense, seen in record.seen.items()}
         if self._is_kept and records and all(record.still_holds() for record in records):
             kept = _Kept(result=self._lasting, seen=self._seen, targets=())
             computed.keep_value(self._folder, _OF_RUN, self._identity, kept)

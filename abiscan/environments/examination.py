@@ -140,8 +140,8 @@ def examine(
     look = None if judge else _Look(environment, distributions, session)
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     waiting = [item for item in distributions if look is None or not look.may_settle(item)]
-    # What imports a package that fails, fails with it: the reading of a package does not follow others, unless they
-    # have libraries for torch. So those that require what fails are looked at again, until nothing more fails.
+    # What imports a package that fails, fails with it, also where its own reading could not follow that package. So
+    # those that require what fails are looked at again, until nothing more fails.
     errors: dict[str, Raised] = {}
     while True:
         rows |= {row.name: row for row in _judge_all(environment, waiting, errors, session, judge_one)}

@@ -50,8 +50,9 @@ class CompiledCodeLoads:
 
 
 class OtherCode:
-    """The code of an installed package, which runs in one process for all that others import of it.
+    """The code of an installed package, read as it runs in one process for all that others import of it.
 
+    :param module: the name that it is imported by
     :param fresh: gives a world of it in which nothing is loaded yet
     """
 

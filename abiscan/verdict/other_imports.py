@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from abiscan.cache.result_cache import AnswersAboutOne
+from abiscan.inputs import observed_fs
 from abiscan.inputs.session import Session
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised, World
@@ -62,6 +63,10 @@ class OtherImports:
     def _find(self, top: str, module: str, name: str | None) -> tuple[Raised | None, bool]:
         """Return what an import raises, and whether that is so wherever it is imported."""
         circles = self._circles
+        # What another reading has looked at in the same surroundings is not looked at again, but decides here, too.
+        for folder in self._around[0].folders if self._around else ():
+            observed_fs.list_names(folder)
+            observed_fs.observe_packages(str(folder))
         self._importing.append(top)
         try:
             if top not in self._codes:

@@ -140,9 +140,9 @@ class MetaPath(Modelled):
         # It is asked for what no other finder has, and its loader has nothing to load unless it says so.
         for finder in args[:1]:
             self.finders.append(finder)
-            found = finder.cls.find("find_spec") if isinstance(finder, Instance) else None
-            if isinstance(found, PythonFunction):
-                machine.perhaps_calls(NotKnown("sys.meta_path.append"), Bound(found, finder))
+            method = finder.cls.find("find_spec") if isinstance(finder, Instance) else None
+            if isinstance(method, PythonFunction):
+                machine.perhaps_calls(NotKnown("sys.meta_path.append"), Bound(method, finder))
         return None
 
     def _model_insert(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
