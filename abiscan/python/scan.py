@@ -22,6 +22,7 @@ LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyD
 REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
                b"Library(", b".register_autograd", b"import library", b".define(", b".impl(")  # fmt: skip
 _LOADING = frozenset(LOADING)
+_INFERRING = (b"custom_op", b"triton_op", b"infer_schema")
 _PARTS = {
     b"ibrar": (b"load_library", b"LibraryLoader", b"torch.library", b"Library(", b"import library"),
     b"DLL": (b"CDLL", b"PyDLL"),
@@ -114,6 +115,11 @@ class Outline:
     def risky(self) -> frozenset[bytes]:
         """Its functions and classes that have one of the words inside."""
         return frozenset(name for _, name in self._with_words if name)
+
+    @cached_property
+    def infers_schemas(self) -> bool:
+        """Whether code outside of functions may define an operator by the annotations of a function."""
+        return any(self.mentions([word]) for word in self._present({word: (word,) for word in _INFERRING}))
 
     @cached_property
     def eager(self) -> bool:

@@ -51,6 +51,7 @@ def _list_suspects(library: PythonCode, names: TorchNames) -> list[str]:
         and (
             library.uses_any_at_import(file, gone)
             or library.loads_saved(file)
+            or library.outline(file).infers_schemas
             or (operators and _looks_up_operator(library, file))
             or any(names.refuses(function, keywords) for function, keywords in library.torch_calls(file))
         )

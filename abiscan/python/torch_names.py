@@ -33,6 +33,9 @@ _LISTING_PRIVATE: Final = regex(
     r"|torch\._inductor\.runtime\.triton_compat"
 )
 """The modules that stars import from and whose ``__all__`` lists names with an underscore."""
+_FUNCTIONAL: Final = "torch.functional"
+OF_TYPING: Final = frozenset({"Any", "Callable", "Dict", "List", "Optional", "Set", "Tuple", "Union"})
+"""What modules of torch import from ``typing``, and nothing compiled is called."""
 OF_DEVICES: Final = frozenset({"xpu", "mps", "mtia", "hpu", "npu", "mlu", "musa", "cpu"})
 """The modules of torch for devices, which other packages may bring where torch has none."""
 
@@ -324,6 +327,8 @@ def is_core(module: str) -> bool:
 
 def may_bring(star: str, name: str) -> bool:
     """Whether a star may bring a name of a module: one with an underscore only if ``__all__`` lists it."""
+    if star == _FUNCTIONAL and name in OF_TYPING:  # its __all__ lists functions
+        return False
     return not name.startswith("_") or is_core(star) or _LISTING_PRIVATE.fullmatch(star) is not None
 
 

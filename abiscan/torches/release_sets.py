@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, is_core, list_prefixes, may_bring
+from abiscan.python.torch_names import CLASS, FUNCTIONS, OF_TYPING, OPEN, is_core, list_prefixes, may_bring
 from abiscan.torches.marks import MarkTable
 
 PATCHED: Final = "=patched"
@@ -85,9 +85,12 @@ class ReleaseSets:
     def is_written(self, name: str) -> bool:
         """Whether a name is that of a module in Python of some release, and of no function that is compiled.
 
-        A release without that module has nothing else of the name.
+        A release without that module has nothing else of the name. Nor is anything compiled called like those of
+        ``typing``, which modules of torch import, although TorchScript has them as texts.
         """
-        return bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, name.rpartition(".")[2])
+        return name.rpartition(".")[2] in OF_TYPING or (
+            bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, name.rpartition(".")[2])
+        )
 
     def _list_stars(self, entry: str) -> Sequence[tuple[str, int]]:
         """Return the modules of a package from which one takes all names, each with the releases in which it does."""

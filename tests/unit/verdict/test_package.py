@@ -548,6 +548,17 @@ def test_an_import_that_ends_the_process_fails(code: str, says: str, tmp_path: P
     assert package.summary == f"import fails - the process ends: {says}"
 
 
+@pytest.mark.parametrize("torch", ["2.5.0", "2.6.0"])
+def test_what_torch_once_imported_from_typing(torch: str, wheels: Path) -> None:
+    """As in aqlm 1.1.6 (Vahe1994/AQLM#136): TorchScript has the name as a text, and no attribute is called so."""
+    files = {"pkg/__init__.py": "import torch\ndef f(x: torch.Any): ...\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    (found,) = abiscan.check(wheel, torch).packages
+    assert found.error
+    assert found.error.message == "module 'torch' has no attribute 'Any'"
+    assert abiscan.check(wheel, "2.4.0").packages[0].verdict.value == "works"
+
+
 def test_a_module_of_torch_that_came_later(wheels: Path) -> None:
     files = {"pkg/__init__.py": "import torch\ntorch.library.custom_op\n"}
     wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
@@ -692,6 +703,17 @@ def test_submodules_that_users_import_next(
     (package,) = abiscan.check(wheel, "2.0.0").packages
     assert [str(module.error) for module in package.lost] == [NO_SIX.format(raised_at)] * len(lost)
     assert abiscan.check(wheel, "1.8.1").packages[0].verdict.value == "works"
+
+
+@pytest.mark.parametrize(("torch", "lost"), [("2.6.0", ("pkg.ops",)), ("2.7.0", ())])
+def test_an_operator_that_a_submodule_defines(torch: str, lost: tuple[str, ...], wheels: Path) -> None:
+    """As in anemoi-models 0.18.0 (ecmwf/anemoi-core#1326): torch knows ``list[int]`` since 2.7."""
+    code = (
+        "@torch.library.custom_op('pkg::f', mutates_args=())\ndef f(x: torch.Tensor, y: list[int]) -> torch.Tensor: ..."
+    )
+    files = {"pkg/__init__.py": "", "pkg/ops.py": f"import torch\n{code}\n"}
+    (found,) = abiscan.check(package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any"), torch).packages
+    assert found.lost_modules == lost
 
 
 @pytest.mark.parametrize(
