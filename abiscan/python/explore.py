@@ -7,10 +7,9 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Spot
 from abiscan.python.model import Answer, ImportOutcome, Load, Raised, UsualEnd
-from abiscan.python.runs import Run, Runs
+from abiscan.python.runs import Run, Runs, load_everything
 from abiscan.python.values import Why
 
 MOST_RUNS = 12
@@ -25,14 +24,41 @@ class Explored(Struct, frozen=True, kw_only=True):
 
 def explore_import(runs: Runs, module: str) -> Explored:
     """Import a module on each path that matters."""
-    runs_made = [runs.run(module)]
+    first = runs.run(module)
+    # So far, nothing was there that is not required and that the code can do without. One more run has all of it, for
+    # what users who installed it load and register; it does not count for how the import ends.
+    more = bool(first.trace.registrations) or not load_everything(runs.library, [first])
+    runs_made = _explore(runs, module, first, list(first.trace.decisions.values()), more=more)
+    outcome = _summarise(module, runs_made)
+    if outcome.raised is Answer.UNKNOWN and all(isinstance(run.raised, Raised) for run in runs_made):
+        # It fails whatever is not known: users see what it says on this machine.
+        here = runs.run(module, as_it_is_here=True) if first.trace.lacking else first
+        outcome = replace(outcome, raised=here.raised)
+    return Explored(outcome=outcome, runs=tuple(runs_made))
+
+
+def explore_loads(runs: Runs, module: str) -> tuple[Run, ...]:
+    """Return the runs of the import of a module that show what it loads."""
+    first = runs.run(module)
+    # Where all has been loaded, neither way loads more.
+    decisions, more = list(first.trace.decisions.values()), not load_everything(runs.library, [first])
+    if not more:
+        decisions = [decision for decision in decisions if decision.loads < len(first.trace.attempts)]
+    return tuple(_explore(runs, module, first, decisions, more=more))
+
+
+def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, more: bool) -> list[Run]:
+    """Return runs that take some decisions the other way.
+
+    :param more: whether packages that are not required may make a difference
+    """
     # Each path is a run with some decisions flipped, of those that an earlier run has met. All paths would be two to
     # the power of the decisions, so the queue begins with those that flip a single one: they show everything that
     # depends on one condition alone. Only what such a path newly meets is combined with it. Those of the target come
     # first: none of them must go unnoticed if there are too many.
-    decisions = sorted(runs_made[0].trace.decisions.values(), key=lambda decision: decision.why is not Why.TARGET)
+    decisions.sort(key=lambda decision: decision.why is not Why.TARGET)
     waiting = [{decision.spot: not decision.condition.taken} for decision in decisions]
-    seen = [dict[Spot, bool]()]
+    runs_made, seen = [first], [dict[Spot, bool]()]
     while waiting and len(runs_made) < MOST_RUNS:
         choices = waiting.pop(0)
         if choices in seen:
@@ -40,24 +66,11 @@ def explore_import(runs: Runs, module: str) -> Explored:
         seen.append(choices)
         run = runs.run(module, choices)
         runs_made.append(run)
-        new = (spot for spot in run.trace.decisions if spot not in choices and spot not in runs_made[0].trace.decisions)
+        new = (spot for spot in run.trace.decisions if spot not in choices and spot not in first.trace.decisions)
         waiting.extend({**choices, spot: not run.trace.decisions[spot].condition.taken} for spot in new)
-    # So far, nothing was there that is not required and that the code can do without. One more run has all of it, for
-    # what users who installed it load and register; it does not count for how the import ends.
-    if runs_made[0].trace.optional and _more_at_stake(runs.library, runs_made[0]):
+    if more and first.trace.optional:
         runs_made.append(runs.run(module, with_optional=True))
-    outcome = _summarise(module, runs_made)
-    if outcome.raised is Answer.UNKNOWN and all(isinstance(run.raised, Raised) for run in runs_made):
-        # It fails whatever is not known: users see what it says on this machine.
-        here = runs.run(module, as_it_is_here=True) if runs_made[0].trace.lacking else runs_made[0]
-        outcome = replace(outcome, raised=here.raised)
-    return Explored(outcome=outcome, runs=tuple(runs_made))
-
-
-def _more_at_stake(library: PythonCode, first: Run) -> bool:
-    """Whether the code registers something, or has a library that it has not loaded."""
-    loaded = {attempt.path for attempt in first.trace.attempts}
-    return bool(first.trace.registrations) or not loaded.issuperset(library.files.libraries)
+    return runs_made
 
 
 def _summarise(module: str, runs: list[Run]) -> ImportOutcome:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from abiscan.python.library import PythonCode
 from abiscan.python.model import (
@@ -84,11 +85,15 @@ class Attempt(Struct, kw_only=True):
 
 
 class Decision(Struct, kw_only=True):
-    """A condition that this run decides one way, and that may hold or not."""
+    """A condition that this run decides one way, and that may hold or not.
+
+    :ivar loads: how many loads were tried before it
+    """
 
     spot: Spot
     condition: Condition
     why: Why
+    loads: int
 
 
 class Trace(Struct, kw_only=True):
@@ -115,6 +120,11 @@ class Trace(Struct, kw_only=True):
     """The files of the modules that have been imported."""
     unfinished: set[str] = field(default_factory=set)
     """Those of them whose bodies have raised."""
+
+    def copy(self) -> Trace:
+        """Return a trace that goes on from here."""
+        lists = {name: value.copy() for name in self.__struct_fields__ if hasattr(value := getattr(self, name), "copy")}
+        return replace(self, **lists)
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -299,7 +309,8 @@ class PythonMachine:
         taken = self.choices.get(key, default)
         if key not in self.trace.decisions:
             condition = Condition(text=text, at=PythonLine(file=place.file, line=spot[0]), taken=taken)
-            self.trace.decisions[key] = Decision(spot=key, condition=condition, why=why)
+            loads = len(self.trace.attempts)
+            self.trace.decisions[key] = Decision(spot=key, condition=condition, why=why, loads=loads)
             _log.debug("%s: takes %s to be %s, which depends on what is %s", condition.at, text, taken, why.value)
         return taken
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from abiscan.python.explore import Explored, explore_import
+from abiscan.python.explore import Explored, explore_import, explore_loads
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
@@ -192,13 +192,11 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     # The import itself was followed with what is really there.
     library.has_requirements = True
     # An import that fails here does not get to all of its loads: those are seen where every library loads.
-    whole = [
-        explore_import(runs.of(ALL_LOAD), explored.outcome.module)
-        for explored in main
-        if explored.outcome.raised is not None
-    ]
-    groups = tuple(explored.runs for explored in (*main, *whole))
-    after = load_on_demand(runs, names, [run for explored in main for run in explored.runs])
+    failed = [explored.outcome.module for explored in main if explored.outcome.raised is not None]
+    whole = [explore_loads(runs.of(ALL_LOAD), name) for name in failed]
+    groups = (*(explored.runs for explored in main), *whole)
+    imports = [run for explored in main for run in explored.runs]
+    after = load_on_demand(runs, names, imports, [run for group in whole for run in group])
     uses = classify_libraries(library, runs.world(), groups, after)
     uses |= unreached_uses(runs, names, uses, built_for)
     library.has_requirements = False

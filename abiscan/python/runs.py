@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -41,17 +41,25 @@ class Run(Struct, frozen=True, kw_only=True):
         return (self.raised, loads, tuple(self.trace.registrations))
 
 
+def load_everything(library: PythonCode, runs: Iterable[Run]) -> bool:
+    """Whether some runs load all libraries of the package, if only because others need them."""
+    loaded = {attempt.path for run in runs for attempt in run.trace.attempts if attempt.path is not None}
+    return set(library.files.with_needed(loaded)).issuperset(library.files.libraries)
+
+
 class WorldKind(Struct, frozen=True, kw_only=True):
     """A kind of world to run code in.
 
     :ivar key: what tells it from others
     :ivar world: what makes such a world of the target's
     :ivar torch: the torch that it has in place of the target's, if any
+    :ivar goes_on: whether other tasks go on where the import of a module has ended
     """
 
     key: Hashable
     world: Callable[[World], AskedWorld]
     torch: Hashable = None
+    goes_on: bool = False
 
 
 AS_IT_IS: Final = WorldKind(key=None, world=AskedWorld)
@@ -77,11 +85,13 @@ class Runs:
         self._steps = [0]
         self._told: dict[Hashable, Told] = {}
         """What the target has told, with its own torch and with another one in place of that."""
+        self._ended: dict[str, PythonInterpreter] = {}
+        """Where the last import has ended that something may go on from, by the module."""
 
     def of(self, kind: WorldKind) -> Runs:
         """Return the runs in another kind of world, as part of the same reading."""
         related = Runs(self.library, self._fresh, self._limits, self._done, kind)
-        related._steps, related._told = self._steps, self._told
+        related._steps, related._told, related._ended = self._steps, self._told, self._ended
         return related
 
     @property
@@ -99,10 +109,12 @@ class Runs:
         work: Callable[[PythonInterpreter], _Result],
         choices: Mapping[Spot, bool] | None = None,
         spell_out: Callable[[_Result, AskedWorld], _Result] | None = None,
+        after: str = "",
     ) -> _Result:
         """Return what work with a new interpreter results in; ``task`` names it, with all that it depends on.
 
         :param spell_out: puts the target's texts of errors into a result
+        :param after: the module whose import is what the work begins with: it may have been imported already
         :raises Exhausted: the reading has taken all of its steps before
         """
         if self._steps[0] > self._limits.total:
@@ -113,10 +125,12 @@ class Runs:
         kept = answered.find(world, self._told.setdefault(self._kind.torch, {}))
         _log.debug("%s %s", "runs" if kept is None else "has run, for another target that answers alike:", task)
         if kept is None:
-            world = self.world()
-            machine = PythonInterpreter(self.library, world, choices or {}, self._limits)
+            machine = self._ended.pop(after, None)
+            if machine is None:
+                machine = PythonInterpreter(self.library, self.world(), choices or {}, self._limits)
+            world, before = machine.world, machine.steps
             with counted_by(machine.count_steps), deep_calls():
-                kept = work(machine), machine.steps
+                kept = work(machine), machine.steps - before
             answered.keep(world.asked, kept)
         result, steps = kept
         self._steps[0] += steps
@@ -135,7 +149,12 @@ class Runs:
 
         def work(machine: PythonInterpreter) -> Run:
             machine.with_optional, machine.as_it_is_here = with_optional, as_it_is_here
-            return _import_once(machine, module, choices)
+            run = _import_once(machine, module, choices)
+            if self._kind.goes_on and run.raised is None and not (choices or with_optional or as_it_is_here):
+                machine.trace = machine.trace.copy()
+                self._ended.clear()
+                self._ended[module] = machine
+            return run
 
         # Everything that the run depends on, other than by the answers of its target.
         task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)

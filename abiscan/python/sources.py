@@ -73,6 +73,20 @@ class PackageFiles:
         """The shared libraries, by path."""
         return tuple(sorted(path for path in self.members if self.system.libraries.search(path)))
 
+    def with_needed(self, paths: Iterable[str]) -> list[str]:
+        """Return libraries of the package, and all in it that they need, to the end of the chain."""
+        by_name: dict[str, list[str]] = {}
+        for path in self.libraries:
+            by_name.setdefault(self.system.file_name(path), []).append(path)
+        needed = dict.fromkeys(paths)
+        waiting = [path for path in needed if path in self.members]
+        while waiting:
+            for name in self.sources.needed(waiting.pop()):
+                new = [path for path in by_name.get(self.system.file_name(name), ()) if path not in needed]
+                needed.update(dict.fromkeys(new))
+                waiting += new
+        return list(needed)
+
     def read(self, path: str) -> bytes:
         """Return the bytes of a member."""
         if path not in self._cache:

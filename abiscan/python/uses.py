@@ -27,7 +27,7 @@ from abiscan.python.model import (
     World,
 )
 from abiscan.python.questions import AskedWorld
-from abiscan.python.runs import Run, Runs, WorldKind
+from abiscan.python.runs import Run, Runs, WorldKind, load_everything
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
@@ -97,7 +97,7 @@ class RefusingWorld(AllLoadWorld):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
-ALL_LOAD: Final = WorldKind(key="willing", world=AllLoadWorld)
+ALL_LOAD: Final = WorldKind(key="willing", world=AllLoadWorld, goes_on=True)
 
 
 def beside_torch(torch: OtherTorch) -> WorldKind:
@@ -157,27 +157,34 @@ def _try_import(machine: PythonInterpreter, name: str) -> bool:
     return True
 
 
-def load_on_demand(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> LoadsBeyondImport:
+def load_on_demand(
+    runs: Runs, modules: Sequence[str], imports: Sequence[Run], whole: Sequence[Run]
+) -> LoadsBeyondImport:
     """Import the modules that the package's import does not reach, and call the functions that nothing called.
 
     :param imports: what importing the package does
+    :param whole: what it does where every library loads, if it fails here
     """
-    imports, library = tuple(imports), runs.library
-    loaded = {attempt.path for run in imports for attempt in run.trace.attempts}
-    if loaded.issuperset(library.files.libraries):
+    library = runs.library
+    if load_everything(library, imports):
         return LoadsBeyondImport(loads_after_failure=[], by_module={}, loads_on_demand=[])
     imported = {file for run in imports for file in run.trace.imported}
     by_module: dict[str, list[Attempt]] = {}
     in_functions: list[Attempt] = []
     failing: list[Attempt] = []
     with suppress(Exhausted):
-        # All modules in one run, so that what they share is run once.
-        tried, in_functions = runs.of(ALL_LOAD).do("all modules", _try_all)
+        # All modules in one run, so that what they share is run once. It goes on from the import that it begins with,
+        # which is asked for below, too.
+        willing = runs.of(ALL_LOAD)
+        first = library.loading_sources[0].partition("/")[0].removesuffix(".py") if library.loading_sources else ""
+        if first in modules:
+            willing.run(first)
+        tried, in_functions = willing.do("all modules", _try_all, after=first)
         for name, attempts in tried:
             located = library.locate(name)
             if located is not None and located.file not in imported:
                 by_module.setdefault(name, attempts)
-        failing = list_loads_after_failure(runs, modules)
+        failing = [] if load_everything(library, whole) else list_loads_after_failure(runs, modules)
     in_functions = [*in_functions, *_imported_in_functions(library)]
     return LoadsBeyondImport(loads_after_failure=failing, by_module=by_module, loads_on_demand=in_functions)
 
@@ -330,18 +337,9 @@ def _mark_alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, L
 
 def _mark_needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
     """Mark the libraries that others of the package need."""
-    system = library.files.system
-    by_name: dict[str, list[str]] = {}
-    for path in library.files.libraries:
-        by_name.setdefault(system.file_name(path), []).append(path)
-    # To the end of the chain: what a needed library needs is needed, too.
-    waiting = [use.path for use in uses.values()]
-    while waiting:
-        for name in library.files.sources.needed(waiting.pop()):
-            for path in by_name.get(system.file_name(name), ()):
-                if path not in uses:
-                    uses[path] = LibraryUse(path=path, how=HowLoaded.NEEDED, at=None)
-                    waiting.append(path)
+    for path in library.files.with_needed(uses):
+        if path not in uses:
+            uses[path] = LibraryUse(path=path, how=HowLoaded.NEEDED, at=None)
 
 
 def _no_python_imports(library: PythonCode, path: str) -> bool:
