@@ -89,6 +89,7 @@ SHOWN: Final = {
     "docs/models.md: detector.pt on torch": "what the released torchvision is like",
     'docs/models.md: {"kind"': "compared below",
     "docs/projects.md: abiscan: torchvision 0.28.0": "what the released torchvision is like",
+    "docs/undefined-symbol.md: ImportError": "what Python says of a released flash-attn",
     "docs/variants.md: error[variant-property-wrong]": "a finding without the rest",
     "docs/variants.md: dist/pkg-1.0": "what a wheel with code for GPUs is like",
 }

@@ -28,7 +28,7 @@ else:
     import tomli as tomllib
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-SURFACE: Final = ROOT / "tests" / "golden" / "surface.txt"
+SURFACE: Final = ROOT / "tests" / "data" / "surface.txt"
 
 
 def surface() -> Iterator[str]:
