@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
+from packaging.version import InvalidVersion, Version
 
 from abiscan.words import listed, plural
+
+_LARGE: Final = 3
+"""From how many minor releases down on nobody expects it."""
 
 
 class PackageChange(Struct, frozen=True, kw_only=True):
@@ -34,6 +39,15 @@ class PackageChange(Struct, frozen=True, kw_only=True):
             return "asked for"
         return f"required by {listed(self.required_by, 2)}" if self.required_by else ""
 
+    @property
+    def is_large_downgrade(self) -> bool:
+        """Whether it goes back by a major release, or by several minor ones."""
+        try:
+            before, after = Version(self.before or ""), Version(self.after or "")
+        except InvalidVersion:  # one of them is not there
+            return False
+        return after < before and (after.major < before.major or before.minor - after.minor >= _LARGE)
+
 
 def change_lines(changes: Sequence[PackageChange]) -> list[str]:
     """Return a line with numbers, then one for what would go (``-``) and one for what would come (``+``)."""
@@ -52,6 +66,7 @@ def change_lines(changes: Sequence[PackageChange]) -> list[str]:
         if change.after is not None:
             size = f"{_format_size(change.size):>10}" if change.size is not None else ""
             more = " (and what it requires)" if change.alone else ""
+            more += f" (a large downgrade, from {change.before})" if change.is_large_downgrade else ""
             parts = [f"  + {f'{change.name} {change.after}':{width}}", f"{size:10}", change.why + more]
             lines.append("  ".join(parts).rstrip())
     return lines
