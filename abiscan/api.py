@@ -59,6 +59,7 @@ def check(
     python: str | None = None,
     rules: Sequence[Rule] | None = None,
     each_file: bool = False,
+    skip_unsupported: bool = False,
     gpus: Sequence[str] = (),
     driver: str | None = None,
     cpus: Sequence[str] = (),
@@ -74,6 +75,8 @@ def check(
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
+    :param skip_unsupported: with ``"declared"``, whether a wheel for a system of which no torch is known that it
+        requires has nothing to check; otherwise it cannot be checked
     :param gpus: GPUs to check for: a compute capability (``12.0``), ``sm_90``, ``gfx942``, a name (``RTX 5090``), or
         ``native`` for those of this machine
     :param driver: the version of NVIDIA's driver that they have; unknown by default
@@ -100,6 +103,7 @@ def check(
                 torches=_choices(named, python),
                 rules=_list_rules(rules),
                 each_file=each_file,
+                skip_unsupported=skip_unsupported,
                 hardware=_make_hardware(gpus, driver, cpus, system),
             )
             if len(named) < len(asked):
@@ -116,7 +120,7 @@ def check(
             return joined(reports)
 
     # Everything that the answer depends on, beside the files that were looked at on the way.
-    options = python, each_file, list(gpus), driver, list(cpus), system, _this_cpu()
+    options = python, each_file, skip_unsupported, list(gpus), driver, list(cpus), system, _this_cpu()
     return _answered(session, "check", item, (*asked, *_named(rules)), options, find)
 
 

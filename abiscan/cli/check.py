@@ -75,6 +75,11 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 @cpu_option
 @system_option
 @each_file_option
+@click.option(
+    "--skip-unsupported",
+    is_flag=True,
+    help="With --torch declared: pass over wheels for Windows and macOS that require a torch which is not inside.",
+)
 @lock_options
 @base_option
 @jobs_option("The number of processes that emulate the extensions of a target.")
@@ -100,6 +105,7 @@ def check(
     cpus: tuple[str, ...],
     system: str | None,
     each_file: bool,
+    skip_unsupported: bool,
     lock_choice: LockOptions,
     base: str | None,
     jobs: int,
@@ -173,6 +179,7 @@ def check(
                 "--torch": torch,
                 "--python": python,
                 "--each-file": each_file,
+                "--skip-unsupported": skip_unsupported,
                 "--baseline": baseline,
                 "--select": select,
                 "--ignore": ignore,
@@ -207,6 +214,7 @@ def check(
                         python=python,
                         rules=rules,
                         each_file=each_file,
+                        skip_unsupported=skip_unsupported,
                         gpus=settings.gpus,
                         driver=driver,
                         cpus=settings.cpus,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec.structs
 
-from abiscan.errors import InputError
+from abiscan.errors import InputError, NoExtensionError
 from abiscan.findings import Finding, Rule
 from abiscan.inputs.requirement import Metadata
 from abiscan.inputs.session import Session
@@ -37,7 +37,7 @@ def check_declared(request: CheckRequest, session: Session) -> Report:
     turns, results, packages = TargetQueue(request.targets), list[Result](), list[PackageResult]()
     for source in turns:
         with turns.of(source):
-            of_files, package = _check_declared(source, TorchSet(request, session))
+            of_files, package = _check_declared(source, request, TorchSet(request, session))
             results += of_files
             packages += [package] if package else []
     return Report(
@@ -48,7 +48,9 @@ def check_declared(request: CheckRequest, session: Session) -> Report:
     )
 
 
-def _check_declared(source: Source, bench: TorchSet) -> tuple[tuple[Result, ...], PackageResult | None]:
+def _check_declared(
+    source: Source, request: CheckRequest, bench: TorchSet
+) -> tuple[tuple[Result, ...], PackageResult | None]:
     target = bench.target(source).target
     if target.metadata is None:
         raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
@@ -61,6 +63,8 @@ def _check_declared(source: Source, bench: TorchSet) -> tuple[tuple[Result, ...]
             # Of the releases for these systems, only the newest are inside.
             platform = system_of(target).describe_platform(target)
             problem = f"requires {required}; there is no such release for {platform}"
+            if request.skip_unsupported:
+                raise NoExtensionError(target.name, problem, "")
             raise InputError(target.name, problem, "name the wheel of that torch for this system: --torch WHEEL")
         problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
         raise InputError(target.name, problem, "correct the requirement, or name the torch")

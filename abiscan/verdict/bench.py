@@ -61,6 +61,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     :ivar rules: those whose findings are reported
     :ivar neighbours: what is not judged, but has libraries that the targets may need
     :ivar each_file: whether files are judged alone, whatever the package that they belong to does with them
+    :ivar skip_unsupported: whether a wheel for a system of which no torch is known that it requires is left out
     :ivar hardware: the GPUs and processors that extensions are judged on as well
     :ivar import_errors: what the imports of installed packages are known to raise, by their modules
     :ivar planned: the versions of distributions that are to be installed beside the targets: see ``Surroundings``
@@ -71,6 +72,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     neighbours: tuple[Source, ...] = ()
     each_file: bool = False
+    skip_unsupported: bool = False
     hardware: Hardware = Hardware()
     import_errors: Mapping[str, Raised] = {}
     planned: tuple[tuple[str, str | None], ...] = ()

@@ -584,3 +584,8 @@ def test_a_torch_that_is_not_inside_for_windows_is_no_fault_of_the_requirement(t
     )
     assert "name the wheel of that torch for this system: --torch WHEEL" in result.stderr
     assert "correct the requirement" not in result.stderr
+
+    skipped = click.testing.CliRunner().invoke(main, ["check", str(path), "--torch", "declared", "--skip-unsupported"])
+
+    assert skipped.exit_code == 0
+    assert "nothing to check: requires torch==2.8.0; there is no such release for Windows" in skipped.output
