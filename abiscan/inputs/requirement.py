@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec.structs
 from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -48,7 +49,8 @@ class Metadata(Struct, frozen=True, kw_only=True):
     """The metadata of a wheel or an installed package.
 
     ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
-    of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
+    of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several, and
+    ``pythons`` those that it requires (``>=3.9``), as the metadata have it.
     ``brings_cuda`` has the libraries of CUDA that the packages which it requires bring;
     ``brings_device`` says whether one of these brings torch a device, and so the kernels of its backend.
     ``version`` is that of the package, empty if unknown;
@@ -59,6 +61,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     requires_torch: TorchRequirement | None
     torch_in_version: str | None
     python: str | None
+    pythons: str = ""
     brings_cuda: frozenset[str] = frozenset()
     brings_device: bool = False
     version: str = ""
@@ -121,7 +124,8 @@ def read_metadata(text: str, wheel_name: str, variant: WheelVariant | None = Non
     fields = _list_fields(text)
     requirements = [value for name, value in fields if name.lower() == "requires-dist"]
     version = next((value for name, value in fields if name.lower() == "version"), "")
-    return metadata_of(requirements, version, wheel_name, variant)
+    pythons = next((value for name, value in fields if name.lower() == "requires-python"), "")
+    return msgspec.structs.replace(metadata_of(requirements, version, wheel_name, variant), pythons=pythons)
 
 
 def required_by(text: str, subject: str) -> tuple[str, ...]:

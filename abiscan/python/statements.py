@@ -54,6 +54,7 @@ class Way(NamedTuple):
 
 
 _WAYS: Final = (Way(taken=False), Way(taken=True))
+_OF_PYTHON: Final = "sys.version_info"
 
 
 class Statements(Handling):
@@ -212,7 +213,8 @@ class Statements(Handling):
             self.take(unknown, taken=default)
             return _WAYS[default]
         # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does.
-        if any(raises) or unknown.why is Why.TARGET or self.library.acts(node) or self._leaves_what_acts(node):
+        matters = self.library.acts(node) or self._leaves_what_acts(node) or self._is_for_some_pythons(node, unknown)
+        if any(raises) or unknown.why is Why.TARGET or matters:
             text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
             return _WAYS[self.decide(text, unknown.why, spot, default=default, about=unknown)]
         # Nothing that matters depends on it, but what the function returns does.
@@ -238,6 +240,15 @@ class Statements(Handling):
         """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
         function = self.frames[-1].function
         return self.library.leaves(node) and (function is None or self.library.acts(function.node))
+
+    def _is_for_some_pythons(self, node: ast.If, unknown: NotKnown) -> bool:
+        """Whether a condition is about the version of Python, and a name that torch lacks may be used under it."""
+        file = self.frames[-1].file
+        if _OF_PYTHON not in unknown.name or file is None or not self.misses_names(file):
+            return False
+        return any(
+            isinstance(part, ast.alias | ast.Name | ast.ImportFrom) and _mentions_torch(part) for part in walk(node)
+        )
 
     def looped(self, node: ast.For | ast.AsyncFor, source: object) -> Iterator[object]:
         """Return what a loop goes through."""
@@ -608,6 +619,11 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
         return signal
 
     return run
+
+
+def _mentions_torch(node: ast.alias | ast.Name | ast.ImportFrom) -> bool:
+    name = node.id if isinstance(node, ast.Name) else node.name if isinstance(node, ast.alias) else node.module
+    return name is not None and name.partition(".")[0] == "torch"
 
 
 def _idle_for(node: ast.For | ast.AsyncFor) -> Callable[[object], bool] | None:

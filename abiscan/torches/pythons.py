@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
+from typing import Final
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from abiscan.inputs.version import TorchVersion
+
+_LAST_PATCH: Final = 99
 
 
 def runs_in(release: TorchVersion, python: str | None) -> bool:
@@ -21,6 +26,24 @@ def newest(release: str | None) -> tuple[int, int] | None:
     """Return the newest Python that a release has wheels for; None for a release not listed."""
     versions = [python.split(".") for python in _list_pythons().get(release or "", ())]
     return max(((int(major), int(minor)) for major, minor in versions), default=None)
+
+
+def admitted(release: str | None, required: str) -> list[tuple[int, int]]:
+    """Return the Pythons that a release has wheels for and a package admits, the oldest first.
+
+    :param required: its ``Requires-Python``; empty for any
+    """
+    try:
+        specifier = SpecifierSet(required)
+    except InvalidSpecifier:
+        return []
+    # Some patch release of each counts: which one it is, nobody knows.
+    listed = (
+        python
+        for python in _list_pythons().get(release or "", ())
+        if any(specifier.contains(f"{python}.{patch}") for patch in (0, _LAST_PATCH))
+    )
+    return sorted((int(major), int(minor)) for major, minor in (python.split(".") for python in listed))
 
 
 def is_known(release: str) -> bool:

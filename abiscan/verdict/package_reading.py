@@ -38,6 +38,7 @@ from abiscan.python.sources import PackageSources, normalized
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.regex import regex
 from abiscan.torches import embedded
+from abiscan.torches.pythons import admitted
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge
 from abiscan.verdict.systems import system_of
@@ -231,6 +232,8 @@ class PackageReading:
                 reading = self._reader.read(world.fresh, surroundings)
         else:  # torches with the same surroundings share a reading
             reading = self._reader.read(world.fresh, surroundings)
+        if isinstance(world.python, Answer) and any(outcome.raised is Answer.UNKNOWN for outcome in reading.imports):
+            world, reading = self._on_any_python(world, reading, surroundings, target)
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
         later = functools.partial(self._reader.later_uses, world, surroundings)
@@ -249,6 +252,26 @@ class PackageReading:
             modules=self._modules,
         )
 
+    def _on_any_python(
+        self,
+        world: PackageWorld | ImageWorld,
+        reading: Reading,
+        surroundings: Surroundings,
+        target: ExaminedTarget,
+    ) -> tuple[PackageWorld | ImageWorld, Reading]:
+        """Return what its code does on the oldest and on the newest Python that it and this torch are for, if that is
+        the same; else what is known without. Code compares versions with a bound: between the two, nothing differs.
+        """
+        metadata = target.target.metadata
+        pythons = admitted(world.release_number, metadata.pythons) if metadata else []
+        ends: list[tuple[PackageWorld | ImageWorld, Reading]] = []
+        for python in dict.fromkeys((*pythons[:1], *pythons[-1:])):
+            end = world.fresh()
+            end.python = python
+            ends.append((end, self._reader.read(end.fresh, surroundings)))
+        outcomes = {tuple(map(_ending, each.imports)) for _, each in ends}
+        return ends[-1] if len(outcomes) == 1 and (None, None) not in next(iter(outcomes)) else (world, reading)
+
     def as_other(self, module: str, judge: Judge, target: ExaminedTarget, others: OtherImports) -> OtherCode:
         """Return its code as that of a package which others import, by one of its modules."""
         from abiscan.python.other_code import OtherCode
@@ -266,6 +289,14 @@ class PackageReading:
     def _make_world(self, judge: Judge, target: ExaminedTarget) -> PackageWorld | ImageWorld:
         of_images = self._system.image_world(judge.torch, target.target, self._package)
         return of_images or PackageWorld(judge, target, self._package)
+
+
+def _ending(outcome: ImportOutcome) -> tuple[str | None, str | None]:
+    """Return how an import ends, for a comparison; without words if that is not known."""
+    raised = outcome.raised
+    if isinstance(raised, Raised):
+        return raised.exception, raised.message
+    return (None, None) if raised is Answer.UNKNOWN else ("", None)
 
 
 def _list_needed(package: Package, files: Files, images: Mapping[str, ImageFile], path: str) -> Sequence[str]:

@@ -50,6 +50,33 @@ def test_check(source: str, release: str, code: int, words: str, tmp_path: Path)
     assert words in result.output
 
 
+_GUARDED = "import sys, torch\nif sys.version_info < (3, {}):\n    from torch.amp import no_such_name\n"
+
+
+# torch 2.4.0 has wheels for Python 3.8 to 3.12.
+@pytest.mark.parametrize(
+    ("minor", "required", "code"), [(8, "", 0), (9, "", 3), (9, ">=3.9", 0), (13, ">=3.9", 1), (12, ">=3.9,<3.12", 1)]
+)
+def test_the_python_is_not_known_but_for_those_that_may_be(
+    minor: int, required: str, code: int, tmp_path: Path
+) -> None:
+    wheel = _wheel(tmp_path, _GUARDED.format(minor))
+    if required:
+        _add_line(wheel, f"Requires-Python: {required}\n")
+
+    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", "2.4.0"])
+
+    assert result.exit_code == code, result.output
+
+
+def _add_line(wheel: Path, line: str) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        members = {name: archive.read(name).decode() for name in archive.namelist()}
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text + line if name.endswith("METADATA") else text)
+
+
 @pytest.mark.parametrize("requirement", ["torch", "torch>=1.7.*", "torch ; extra == 'torch'", "numpy"])
 @pytest.mark.parametrize(
     "source",
