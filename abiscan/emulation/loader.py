@@ -570,11 +570,14 @@ class Image:
                     functions.setdefault(self.base + symbol.value, number)
         return {**last, **functions}
 
-    def choosing_for_others(self) -> Iterator[int]:
-        """Yield the functions that choose exported ones, if another object refers to those."""
+    def choosing_for_others(self) -> Iterator[tuple[str, int]]:
+        """Yield the functions that choose exported ones, if another object refers to those, each with a name.
+
+        The symbol table is shorter than it may be: some names may be none that the object exports.
+        """
         kinds = bytes(self._symbol_table[4 : self._symbol_count() * _SYMBOL.size : _SYMBOL.size])
         places = (match.start() for match in _CHOOSING.finditer(kinds))
-        return (self.base + item.value for item in map(self.symbol, places) if item.defined)
+        return ((item.name, self.base + item.value) for item in map(self.symbol, places) if item.defined)
 
     def is_relocated_by(self, name: str, count: int) -> bool:
         """Whether one of the first relocations fills in the address of an imported function."""

@@ -408,7 +408,9 @@ class Recovery:
             # What is chosen is found out where it is called: here, only the end of the process matters.
             if isinstance(ended, Stop) and self.ends_process(ended):
                 self.record_end(ended, address)
-        for address in set(image.choosing_for_others()) - choosing.keys():
+        for address in {
+            at for name, at in image.choosing_for_others() if self.facts.symbols.find(name)
+        } - choosing.keys():
             ended = self.attempt(address, (), _INSTRUCTIONS_ON_CALL)
             if isinstance(ended, Stop) and self.ends_process(ended):
                 self.report_stop(ended, address, ends=True)  # whether anybody refers to the function is not known here

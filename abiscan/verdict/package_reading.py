@@ -238,7 +238,7 @@ class PackageReading:
             return None
         later = functools.partial(self._reader.later_uses, world, surroundings)
         submodules = functools.partial(
-            self._reader.failing_submodules, world.fresh, surroundings, reading.imports, fails_for_torch
+            self._reader.failing_submodules, world.fresh, surroundings, reading.imports, _is_due_to_torch
         )
         return ReadPackage(
             package=self._package,
@@ -289,6 +289,10 @@ class PackageReading:
     def _make_world(self, judge: Judge, target: ExaminedTarget) -> PackageWorld | ImageWorld:
         of_images = self._system.image_world(judge.torch, target.target, self._package)
         return of_images or PackageWorld(judge, target, self._package)
+
+
+def _is_due_to_torch(outcome: ImportOutcome) -> bool:
+    return fails_for_torch(outcome.raised)
 
 
 def _ending(outcome: ImportOutcome) -> tuple[str | None, str | None]:
