@@ -112,6 +112,7 @@ def test_no_program_and_no_c_plus_plus_runtime_is_found(
     assert "looked for c" in log.read_text("utf-8")
 
 
+@pytest.mark.long
 def test_no_home_and_no_user(tmp_path: Path, complete: list[str], empty: Path, torch: Path) -> None:
     environment, log = customised(tmp_path, NO_USER)
     assert answers(environment, empty, torch) == complete

@@ -92,7 +92,7 @@ def test_options_before_install_and_in_short(
 
 
 @pytest.mark.usefixtures("index")
-@pytest.mark.parametrize("form", ["--python {}", "--python={}"])
+@pytest.mark.parametrize("form", ["--python {}", pytest.param("--python={}", marks=pytest.mark.long)])
 def test_the_python_may_be_named_after_install(environment: Path, form: str) -> None:
     # An environment with a pip of its own, which refuses the option there.
     venv.create(environment, with_pip=True)
@@ -101,6 +101,7 @@ def test_the_python_may_be_named_after_install(environment: Path, form: str) -> 
     assert (done.code, is_there(environment, "bad")) == (0, True), done.err
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1])
 def test_of_two_files_for_one_place_that_of_the_data_folder(environment: Path, index: Path, first: int) -> None:
@@ -214,7 +215,9 @@ def bypassing(index: Path) -> None:
     package_wheel(index, "pure", {}, files={"pure/__init__.py": ""}, tag="py3-none-any")
 
 
-@pytest.mark.parametrize("target", ["hidden", "outer", "declared", "extra[t]"])
+@pytest.mark.parametrize(
+    "target", ["hidden", *(pytest.param(name, marks=pytest.mark.long) for name in ("outer", "declared", "extra[t]"))]
+)
 def test_the_contents_of_a_wheel_decide_and_not_its_name(environment: Path, index: Path, target: str) -> None:
     bypassing(index)
     done = pip(environment, "install", target, "pure")
@@ -242,10 +245,10 @@ def lying_index(server: Server, good: Path, bad: Path, *, honest: int) -> None:
     ("words", "there"),
     [
         (["--index-url", "{index}", "twin"], None),
-        (["--index-url", "{index}", "--", "twin"], None),
-        (["-r", "{file}"], None),
+        pytest.param(["--index-url", "{index}", "--", "twin"], None, marks=pytest.mark.long),
+        pytest.param(["-r", "{file}"], None, marks=pytest.mark.long),
         (["{url}"], "direct_url.json"),
-        (["twin @ {url}"], "direct_url.json"),
+        pytest.param(["twin @ {url}"], "direct_url.json", marks=pytest.mark.long),
     ],
 )
 def test_what_was_checked_is_what_is_installed(

@@ -208,6 +208,7 @@ supervisor.result_codec.encode_result = encode_full
 """
 
 
+@pytest.mark.long
 def test_full_folder_for_temporary_files(folder: Path) -> None:
     """A limit on the size of files fails where a full disk does: as the result is handed over."""
     reading, writing = os.pipe()  # a file could not be written either

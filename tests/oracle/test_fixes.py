@@ -119,6 +119,7 @@ def test_a_rebuild_with_the_string_of_torch_loads(tmp_path: Path) -> None:
     assert is_loaded(compile_library(tmp_path / "rebuilt.so", sample.with_suffix(".cpp"), f"-D{option[0]}", *headers()))
 
 
+@pytest.mark.long
 def test_a_build_for_the_python_that_the_fix_names_is_imported(tmp_path: Path) -> None:
     sample = SAMPLES / "python_abi" / "python_abi.so"
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -130,6 +131,7 @@ def test_a_build_for_the_python_that_the_fix_names_is_imported(tmp_path: Path) -
     assert findings_on(rebuilt) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_build_with_the_pybind11_of_torch_knows_its_types(tmp_path: Path) -> None:
     sample = SAMPLES / "pybind11_internals" / "pybind11_internals.so"

@@ -117,6 +117,7 @@ def test_libraries_without_torch_that_lack_another_one(tmp_path: Path) -> None:
     assert (package["verdict"], package["lacking"]) == ("works", ["libvendor.so.1"])
 
 
+@pytest.mark.long
 def test_doctor_lists_what_a_package_works_without(tmp_path: Path) -> None:
     """Its import goes on without the extension, which does not load."""
     code = "import torch\ntry:\n    from . import _C\nexcept ImportError as error:\n    _C = None\n"

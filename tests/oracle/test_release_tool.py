@@ -111,6 +111,7 @@ def test_keys_tags_and_operators_with_a_struct(build: Build, include: Headers) -
     assert len(tuple(include.operators)) > 2000
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(CLANG is None, reason="needs clang")
 def test_what_registration_depends_on(package: Path) -> None:

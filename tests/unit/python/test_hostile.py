@@ -170,6 +170,7 @@ def test_what_is_around_unknown_parts_of_a_text_counts(text: str, monkeypatch: p
     assert outcome.raised is None
 
 
+SLOW = {"source", "copy of a list", "comparison of tuples", "item of a list"}
 ENDLESS = {
     "comparison of tuples": "x == y\n",
     "item of a list": "[x].index(y)\n",
@@ -184,7 +185,9 @@ ENDLESS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in ENDLESS]
+)
 def test_what_python_does_with_large_values_counts(name: str) -> None:
     code = _SHARED.replace(START, START + _LOAD) + ENDLESS[name]
     (outcome,) = reading_of({"p/__init__.py": code, "p/lib.so": ""}).imports
