@@ -120,7 +120,7 @@ def test_a_new_option_of_check_reaches_the_verdict(copy: Path, tmp_path: Path) -
     for before, added in (
         ("    gpus: Sequence[str] = (),\n", "    alone: bool = False,\n"),
         ("                each_file=each_file,\n", "                alone=alone,\n"),
-        ("each_file, list(gpus)", "alone, "),
+        ("skip_unsupported, list(gpus)", "alone, "),
     ):
         text = text.replace(before, added + before, 1)
     (copy / api).write_text(text, "utf-8")
