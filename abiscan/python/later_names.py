@@ -608,7 +608,9 @@ def _is_about_values(test: ast.expr, parameters: Collection[str]) -> bool:
         return _is_about_values(test.operand, parameters)
     if isinstance(test, ast.Compare):
         sides = [test.left, *test.comparators]
-        return all(isinstance(side, ast.Constant) or _is_argument(side, parameters) for side in sides)
+        return all(
+            isinstance(side, ast.Constant) or _is_argument(side, parameters) or _is_setting(side) for side in sides
+        )
     if isinstance(test, ast.Call) and isinstance(test.func, ast.Name):
         return test.func.id == "isinstance" and _is_argument(test.args[0], parameters)
     return not isinstance(test, ast.Name) and _is_argument(test, parameters)
@@ -616,11 +618,25 @@ def _is_about_values(test: ast.expr, parameters: Collection[str]) -> bool:
 
 def _is_argument(node: ast.expr, parameters: Collection[str]) -> bool:
     """Whether an expression is an argument, or what it tells of itself: ``x.shape``, ``x.dim()``."""
+    root, _ = _chain_of(node)
+    return root in parameters and root not in {"self", "cls"}
+
+
+def _is_setting(node: ast.expr) -> bool:
+    """Whether an expression is what users set in an object of the object: ``self.config.name.lower()``."""
+    root, attributes = _chain_of(node)
+    return root == "self" and attributes > 1
+
+
+def _chain_of(node: ast.expr) -> tuple[str | None, int]:
+    """Return the name that attributes and calls without arguments begin with, and how many attributes there are."""
+    attributes = 0
     while isinstance(node, (ast.Attribute, ast.Call)):
         if isinstance(node, ast.Call) and (node.args or node.keywords or not isinstance(node.func, ast.Attribute)):
-            return False
+            return None, 0
+        attributes += isinstance(node, ast.Attribute)
         node = node.func if isinstance(node, ast.Call) else node.value
-    return isinstance(node, ast.Name) and node.id in parameters and node.id not in {"self", "cls"}
+    return (node.id if isinstance(node, ast.Name) else None), attributes
 
 
 class _Callers:

@@ -42,6 +42,9 @@ WORD = "torch.autograd.function.traceable"
         ("def f():\n\n    from torch._six import inf", "torch._six", "import"),
         (f"import torch\ndef f(x, y):\n    return {GONE}(x) if y == 'text' else x", GONE, "attribute"),
         (f"import torch\ndef f(x): return {GONE}(x) if x.dim() == 2 else x\n", GONE, "attribute"),
+        # What users set in a configuration says nothing of torch.
+        (f"import torch\nclass A:\n  def f(self):\n    if self.c.name.lower() == 'x': {GONE}", GONE, "attribute"),
+        (f"import torch\nclass A:\n  def f(self):\n    if self.c.patience > 0: return {GONE}", GONE, "attribute"),
         # What catches an ImportError, or an error of another kind, does not catch an AttributeError.
         (f"try:\n  import torch\n  x = {GONE}\nexcept ImportError:\n  x = None", GONE, "attribute"),
         (f"import torch\ndef f(x):\n  try: return {GONE}(x)\n  except (ValueError, KeyError): pass", GONE, "attribute"),
@@ -77,6 +80,8 @@ CALL = f"    return {GONE}(x)"
     "body",
     [
         f"import torch\ndef f(x):\n    if hasattr(torch, 'y'):\n    {CALL}",
+        f"import torch\nclass A:\n  def f(self):\n    if self.old: return {GONE}",
+        f"import torch\nclass A:\n  def f(self):\n    if self.c.name(1) == 2: return {GONE}",
         f"import torch\ndef f(x):\n    try:\n    {CALL}\n    except AttributeError:\n        return x",
         f"import torch\ndef f(x):\n    try:\n    {CALL}\n    except (ImportError, Exception):\n        return x",
         f"import torch\ntry:\n  import other\n  x = {GONE}\nexcept ImportError:\n  x = None",
