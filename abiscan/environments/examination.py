@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
@@ -31,6 +31,7 @@ from abiscan.inputs.system import count_processors
 from abiscan.inputs.version import number_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised
+from abiscan.results.doctor import DistributionState, ModuleState, Origin
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
 from abiscan.torches.torch import InstalledTorch
 from abiscan.verdict.hardware import cpu_question
@@ -53,6 +54,13 @@ class JudgeDistribution(Protocol):
 
         :raises InputError: it cannot be read
         """
+
+
+_VERDICTS: Final = {
+    Fitness.WORKS: PackageVerdict.WORKS,
+    Fitness.FAILS: PackageVerdict.IMPORT_FAILS,
+    Fitness.UNKNOWN: PackageVerdict.UNKNOWN,
+}
 
 
 class ExaminedDistribution(Struct, frozen=True, kw_only=True):
@@ -83,6 +91,12 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
         return self.judgement.fitness if self.judgement else Fitness.UNKNOWN
 
     @property
+    def verdict(self) -> PackageVerdict:
+        """The same as a verdict on the package, in its own words where it has one."""
+        package = self.judgement.package if self.judgement else None
+        return package.verdict if package else _VERDICTS[self.fitness]
+
+    @property
     def error(self) -> ImportFailure | None:
         """What its import ends in."""
         package = self.judgement.package if self.judgement else None
@@ -108,6 +122,27 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     def missing(self) -> tuple[Unmet, ...]:
         """The requirements that nothing installed goes by the name of."""
         return tuple(item for item in self.unmet if item.there is None)
+
+    def state(
+        self, origin: Origin, modules: Iterable[ModuleState], error: str | None, without: tuple[str, ...]
+    ) -> DistributionState:
+        """Return what a report says of it.
+
+        :param error: why it does not work, or why that is not known
+        :param without: what it works without
+        """
+        return DistributionState(
+            name=self.distribution.name,
+            version=self.distribution.version,
+            origin=origin,
+            verdict=self.verdict,
+            modules=tuple(modules),
+            error=None if self.fitness is Fitness.WORKS else error,
+            without=without,
+            missing_requirements=tuple(item.name for item in self.missing),
+            unmet=tuple(map(str, self.unmet)),
+            cause=self.cause,
+        )
 
 
 def list_users(environment: WholeEnvironment, files: Files) -> list[Distribution]:

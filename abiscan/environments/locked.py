@@ -414,25 +414,9 @@ def _state_of(row: ExaminedDistribution, environment: LockedEnvironment) -> Dist
     error = row.problem or (row.judgement.error if row.judgement else None)
     lost = package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT
     origin = environment.packages[row.name].origin
-    return DistributionState(
-        name=row.distribution.name,
-        version=row.distribution.version,
-        origin=_ORIGINS.get(origin, Origin.UNKNOWN),
-        verdict=package.verdict if package else _VERDICTS[row.fitness],
-        modules=tuple(_modules_of(package)) if package else (),
-        error=None if row.fitness is Fitness.WORKS else error,
-        without=(package.summary,) if package is not None and lost else (),
-        missing_requirements=tuple(item.name for item in row.missing),
-        unmet=tuple(map(str, row.unmet)),
-        cause=row.cause,
-    )
-
-
-_VERDICTS: Final = {
-    Fitness.WORKS: PackageVerdict.WORKS,
-    Fitness.FAILS: PackageVerdict.IMPORT_FAILS,
-    Fitness.UNKNOWN: PackageVerdict.UNKNOWN,
-}
+    without = (package.summary,) if package is not None and lost else ()
+    modules = _modules_of(package) if package else ()
+    return row.state(_ORIGINS.get(origin, Origin.UNKNOWN), modules, error, without)
 
 
 def _modules_of(package: PackageResult) -> Iterator[ModuleState]:

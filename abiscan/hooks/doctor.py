@@ -201,26 +201,9 @@ def examine_environment(
 def _state_of(row: ExaminedDistribution) -> DistributionState:
     judgement = row.judgement
     package = judgement.package if judgement else None
-    verdict = package.verdict if package else _VERDICTS[row.fitness]
-    return DistributionState(
-        name=row.distribution.name,
-        version=row.distribution.version,
-        origin=Origin(origin_of(row.distribution)),
-        verdict=verdict,
-        modules=tuple(_modules_of(package)) if package else (),
-        error=None if row.fitness is Fitness.WORKS else _doubt(row),
-        without=tuple(_describe_loss(judgement)) if judgement else (),
-        missing_requirements=tuple(item.name for item in row.missing),
-        unmet=tuple(map(str, row.unmet)),
-        cause=row.cause,
-    )
-
-
-_VERDICTS: Final = {
-    Fitness.WORKS: PackageVerdict.WORKS,
-    Fitness.FAILS: PackageVerdict.IMPORT_FAILS,
-    Fitness.UNKNOWN: PackageVerdict.UNKNOWN,
-}
+    modules = _modules_of(package) if package else ()
+    without = tuple(_describe_loss(judgement)) if judgement else ()
+    return row.state(Origin(origin_of(row.distribution)), modules, _doubt(row), without)
 
 
 def _modules_of(package: PackageResult) -> Iterator[ModuleState]:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from abiscan.errors import InputError
 from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import parse_applying
 from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
-from abiscan.locks.toml_file import read_toml, table, tables
+from abiscan.locks.toml_file import read_versioned, tables
 
-_VERSION: Final = "4."
+_VERSION: Final = "4"
+_NEWER: Final = "lock the project with pdm 2.8 or newer, or update abiscan"
 _DEFAULT, _DEV = "default", "dev"
 
 
@@ -23,12 +23,8 @@ def read_pdm_lock(path: Path) -> ListedLock:
 
     :raises InputError: it cannot be read, or is of a version that is not known
     """
-    contents, subject = read_toml(path), str(path)
-    metadata = table(contents.get("metadata"), subject, "metadata")
-    version = str(metadata.get("lock_version"))
-    if not version.startswith(_VERSION):
-        problem = f"is a lock of version {version}, and only version 4 of pdm.lock is known"
-        raise InputError(subject, problem, "lock the project with pdm 2.8 or newer, or update abiscan")
+    subject = str(path)
+    contents, metadata = read_versioned(path, "pdm.lock", "lock_version", _VERSION, _NEWER)
     packages = tables(contents.get("package"), subject, "package")
     require_few(packages, subject)
     names = tuple(str(name) for name in metadata.get("groups") or () if name != _DEFAULT)

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from packaging.utils import canonicalize_name
 
-from abiscan.errors import InputError
 from abiscan.index.remote import sound_hash
 from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
-from abiscan.locks.toml_file import read_toml, table, tables
+from abiscan.locks.toml_file import read_versioned, table, tables
 
-_VERSION: Final = "2."
+_VERSION: Final = "2"
+_NEWER: Final = "lock the project with poetry 1.5 or newer, or update abiscan"
 _MAIN: Final = "main"
 _ORIGINS: Final = {"git": FromWhere.SOURCE_TREE, "directory": FromWhere.SOURCE_TREE, "file": FromWhere.DIRECT}
 
@@ -24,12 +24,8 @@ def read_poetry_lock(path: Path) -> ListedLock:
 
     :raises InputError: it cannot be read, or is of a version that is not known
     """
-    contents, subject = read_toml(path), str(path)
-    metadata = table(contents.get("metadata"), subject, "metadata")
-    version = str(metadata.get("lock-version"))
-    if not version.startswith(_VERSION):
-        problem = f"is a lock of version {version}, and only version 2 of poetry.lock is known"
-        raise InputError(subject, problem, "lock the project with poetry 1.5 or newer, or update abiscan")
+    subject = str(path)
+    contents, metadata = read_versioned(path, "poetry.lock", "lock-version", _VERSION, _NEWER)
     packages = tables(contents.get("package"), subject, "package")
     require_few(packages, subject)
     groups = {str(group) for item in packages for group in item.get("groups") or ()} - {_MAIN}

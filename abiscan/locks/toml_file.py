@@ -49,6 +49,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(str(path), f"is no TOML, or was cut off: {reason}", AGAIN) from error
 
 
+def read_versioned(path: Path, kind: str, key: str, known: str, fix: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a lock in TOML has, and its metadata.
+
+    :param kind: what such a lock is called: the file may have another name
+    :param key: that of the version in the metadata
+    :param known: the major version that is known: ``2``
+    :param fix: how to make one of that version
+    :raises InputError: it cannot be read, or is of another version
+    """
+    contents = read_toml(path)
+    metadata = table(contents.get("metadata"), str(path), "metadata")
+    version = str(metadata.get(key))
+    if not version.startswith(f"{known}."):
+        problem = f"is a lock of version {version}, and only version {known} of {kind} is known"
+        raise InputError(str(path), problem, fix)
+    return contents, metadata
+
+
 def tables(value: object, subject: str, name: str) -> list[dict[str, Any]]:
     """Return a list of tables, the empty one where there is none.
 
