@@ -110,7 +110,7 @@ def find_configuration(folder: Path, targets: Iterable[str] = ()) -> tuple[Path 
     :param targets: what is checked: a file inside of one of them is the target's own, and has no say
     :return: that file, and a nearer one that is passed over
     """
-    # A stranger's repository could otherwise accept its own findings.
+    # A stranger's repository could otherwise accept its own findings. By os.path: pathlib raises on links in circles.
     inside = [os.path.realpath(target) for target in targets if os.path.isdir(target)]  # noqa: PTH112
     passed_over = None
     for place in (folder, *folder.parents):

@@ -1,7 +1,7 @@
 """``abiscan explain`` of what users paste: errors from public reports, and all that abiscan itself predicts.
 
 ``pasted_errors.jsonl`` has one text a line: the report that it is from, the cause, and the names in it; null for an
-error that has none of the causes.
+error that has none of the causes. The folders of the people who reported them are called ``me``.
 """
 
 from __future__ import annotations
