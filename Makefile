@@ -29,7 +29,8 @@ $(BIN)/abiscan:
 setup:  ## install the package editable, with the test tools and the torch that the tests load extensions into
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing $(TORCH_WHEEL): PyPI has it with CUDA, which is several GB. CONTRIBUTING.md says how to get the CPU build."
-	$(INSTALL) --editable '.[test,docs]' '$(TORCH_WHEEL)'
+	$(INSTALL) 'pip>=25.1'  # the first one that reads dependency groups
+	$(INSTALL) --editable . --group test --group docs '$(TORCH_WHEEL)'
 
 check: lint docs test  ## everything CI checks
 

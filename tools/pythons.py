@@ -44,7 +44,8 @@ def passes(version: str, python: Path) -> bool:
     ours = folder / "bin" / "python"
     commands: list[list[str | Path]] = [
         [python, "-m", "venv", folder],
-        [ours, "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[test]"],
+        [ours, "-m", "pip", "install", "--quiet", "pip>=25.1"],
+        [ours, "-m", "pip", "install", "--quiet", "--editable", ROOT, "--group", "test"],
         [ours, "-m", "pytest", "-q", "--numprocesses=2", "--dist=loadgroup", *TESTS],
     ]
     return all(subprocess.run(command, cwd=ROOT, check=False).returncode == 0 for command in commands)

@@ -31,6 +31,7 @@ from typing import Any, Final, TypeVar
 
 from packaging.version import Version
 
+from abiscan import release_data
 from abiscan.binary.elf import Machine
 from abiscan.inputs import system
 from abiscan.models import loaders
@@ -189,6 +190,12 @@ def put(found: Found, builds: Collection[str] = (), releases: Collection[str] = 
     build_stable_data.write(found.stable)
 
 
+def next_edition() -> None:
+    """Raise the version of the data, which is that of ``abiscan-data``."""
+    version = release_data.own_version()
+    _rewrite(DATA / release_data.VERSION_FILE, lambda _: f"{version._replace(edition=version.edition + 1)}\n")
+
+
 def _forget() -> None:
     """Read the data files again that were read before."""
     for module in (embedded, embedded_declarations, embedded_names, embedded_operators, layouts, layout_changes):
@@ -253,6 +260,7 @@ def main() -> int:
     if not found.builds:
         raise SystemExit(f"there is no wheel of torch {' or '.join(arguments.versions)}")
     put(found)
+    next_edition()
     drift(arguments.versions[0])
     return 0
 

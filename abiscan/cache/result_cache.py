@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from abiscan import release_data
 from abiscan.cache import computed
 from abiscan.inputs import observed_fs, result_codec, tracing
 
@@ -178,7 +180,8 @@ def _fingerprint_reader() -> str:
     here = f"{sys.version} {machine} {user} {package}"
     digest = hashlib.sha256(here.encode("utf-8", "surrogateescape"))
     # Sizes and times instead of contents: hashing all data would take longer than most answers.
-    for folder, subfolders, names in os.walk(package):
+    walked = (os.walk(folder) for folder in (package, release_data.update_folder()))
+    for folder, subfolders, names in itertools.chain.from_iterable(walked):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
         for name in sorted(names):
             status = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - hundreds of them

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import json
-from importlib import resources
 
 from msgspec import Struct
 
+from abiscan import release_data
 from abiscan.inputs.version import MinorVersion, TorchVersion
 
 
@@ -42,7 +42,7 @@ def is_known(release: MinorVersion) -> bool:
 @functools.cache
 def _read_answers() -> dict[MinorVersion, Acceptance]:
     """Read the answers by minor version, oldest first."""
-    text = resources.files("abiscan.dispatch").joinpath("data/acceptance.json").read_text("utf-8")
+    text = release_data.folder("dispatch").joinpath("acceptance.json").read_text("utf-8")
     answers = json.loads(text)
     return {
         version.minor_version: Acceptance(

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 from packaging.version import Version
 
+from abiscan import release_data
 from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.regex import regex
 
@@ -93,6 +93,6 @@ def _read_keys(minor: MinorVersion) -> DispatchKeys:
 @functools.cache
 def _list_lines() -> dict[MinorVersion, list[str]]:
     """Read the keys of each minor version, oldest first, as they are written."""
-    text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
+    text = release_data.folder("dispatch").joinpath("keys.txt").read_text("utf-8")
     lines = (line.split() for line in text.splitlines())
     return {TorchVersion(minor).minor_version: words for minor, *words in lines}

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 
+from abiscan import release_data
 from abiscan.dispatch.schema import Argument, FunctionSchema
 from abiscan.dispatch.schema_types import INT, Type, TypeKind
 from abiscan.inputs.version import MinorVersion, TorchVersion
@@ -91,7 +91,7 @@ def _crossing_since() -> Mapping[TypeKind, MinorVersion]:
 
 def _read_lines() -> list[list[str]]:
     """Read the words of each line of the table."""
-    text = resources.files("abiscan.dispatch").joinpath("data/stable_types.txt").read_text("utf-8")
+    text = release_data.folder("dispatch").joinpath("stable_types.txt").read_text("utf-8")
     return [line.split() for line in text.splitlines()]
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import re
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 from packaging.version import Version
 
+from abiscan import release_data
 from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.regex import regex
 
@@ -51,6 +51,6 @@ def tags_in(header: str) -> Tags | None:
 @functools.cache
 def _read_table() -> tuple[tuple[MinorVersion, Tags], ...]:
     """Read the tags of each release that changed them, oldest first."""
-    text = resources.files("abiscan.dispatch").joinpath("data/tags.txt").read_text("utf-8")
+    text = release_data.folder("dispatch").joinpath("tags.txt").read_text("utf-8")
     lines = (line.split() for line in text.splitlines())
     return tuple((TorchVersion(since).minor_version, Tags(names=tuple(names))) for since, *names in lines)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from packaging.version import Version
 
+from abiscan import release_data
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 
-PATH: Final = Path(__file__).with_name("data") / "torchscript.txt"
+PATH: Final = release_data.folder("dispatch") / "torchscript.txt"
 
 NAMESPACE: Final = "aten"
 """The namespace whose operators are recorded."""

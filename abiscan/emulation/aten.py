@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import functools
-from importlib import resources
 from typing import Final
 
+from abiscan import release_data
 from abiscan.regex import regex
 
 _MEMBER: Final = regex(r"_ZN2at4_ops(\d{1,4})(?!\d)")
@@ -41,7 +41,7 @@ def operators_behind(symbol: str) -> tuple[str, ...] | None:
 
 @functools.cache
 def _list_operators() -> frozenset[str]:
-    return frozenset(resources.files("abiscan.emulation").joinpath("data/aten.txt").read_text("utf-8").splitlines())
+    return frozenset(release_data.folder("emulation").joinpath("aten.txt").read_text("utf-8").splitlines())
 
 
 def is_known(operator: str) -> bool:

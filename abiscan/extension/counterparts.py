@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 
+from abiscan import release_data
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
@@ -172,7 +172,7 @@ def _always_fails(schema: FunctionSchema, version: TorchVersion) -> bool:
 @functools.cache
 def _read_patterns() -> tuple[_Pattern, ...]:
     """Read the patterns of names, in the order in which they are tried."""
-    text = resources.files("abiscan.torches").joinpath("data/counterparts.txt").read_text("utf-8")
+    text = release_data.folder("torches").joinpath("counterparts.txt").read_text("utf-8")
     lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return tuple(
         _Pattern(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
+from abiscan import release_data
 from abiscan.inputs.version import TorchVersion
 
-PATH: Final = Path(__file__).with_name("data") / "loaders.json"
+PATH: Final = release_data.folder("models") / "loaders.json"
 
 
 class Loaders(Struct, frozen=True, kw_only=True):

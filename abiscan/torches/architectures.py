@@ -7,9 +7,9 @@ any other torch is a text in its ``libtorch_python.so``.
 from __future__ import annotations
 
 import functools
-from importlib import resources
 from typing import Final
 
+from abiscan import release_data
 from abiscan.binary.elf import Machine
 from abiscan.errors import AbiscanError
 from abiscan.gpu.compatibility import fits_gpu
@@ -61,5 +61,5 @@ def builds_with_code_for(gpu: Gpu, machine: Machine) -> str:
 
 @functools.cache
 def _read_embedded() -> dict[tuple[str, str], tuple[str, ...]]:
-    text = resources.files("abiscan.torches").joinpath("data/architectures.txt").read_text("utf-8")
+    text = release_data.folder("torches").joinpath("architectures.txt").read_text("utf-8")
     return {(words[0], words[1]): tuple(words[2:]) for words in map(str.split, text.splitlines())}

@@ -30,16 +30,16 @@ import struct
 import sys
 import zlib
 from collections.abc import Sequence
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.json import decode
 
+from abiscan import release_data
 from abiscan.inputs.inflation import decompress
 
 if TYPE_CHECKING:
-    from importlib.abc import Traversable
+    from pathlib import Path
 
     from typing_extensions import Self
 
@@ -165,9 +165,9 @@ class Table:
 
         :raises OSError: one is missing, or damaged
         """
-        folder = resources.files("abiscan.torches").joinpath("data", kind)
+        folder = release_data.folder("torches") / kind
         count = sum(entry.name.endswith(".blocks") for entry in folder.iterdir())
-        return cls([_open_file(folder.joinpath(f"{number}.blocks")) for number in range(max(count, 1))])
+        return cls([_open_file(folder / f"{number}.blocks") for number in range(max(count, 1))])
 
     def _inherit(self, number: int, bits: int) -> int:
         parents = self.files[number].head.parents
@@ -175,9 +175,9 @@ class Table:
         return bits | sum(own) << self.starts[number]
 
 
-def _open_file(content: Traversable) -> BlockFile:
+def _open_file(path: Path) -> BlockFile:
     # Mapped: a look-up needs a few blocks of megabytes.
-    with resources.as_file(content) as path, path.open("rb") as file:
+    with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:  # which cannot be mapped
             return BlockFile(b"", str(path))
         return BlockFile(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), str(path))

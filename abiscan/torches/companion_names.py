@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from abiscan import release_data
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches.marks import MarkTable
 from abiscan.torches.release_names import ReleaseNames
@@ -97,7 +97,7 @@ def _sets() -> ReleaseSets:
 
 @functools.cache
 def _list_required() -> dict[str, tuple[str, ...]]:
-    text = resources.files("abiscan.torches").joinpath("data/triton.txt").read_text("utf-8")
+    text = release_data.folder("torches").joinpath("triton.txt").read_text("utf-8")
     return {torch: tuple(words) for torch, *words in map(str.split, text.splitlines())}
 
 

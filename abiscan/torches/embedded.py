@@ -14,11 +14,11 @@ import operator
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from importlib import resources
 from typing import Any, Final
 
 import msgspec.structs
 
+from abiscan import release_data
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import cuda_runtime, gpu_library
 from abiscan.errors import InputError
@@ -57,8 +57,9 @@ def libraries(text: str, machine: Machine) -> tuple[str, ...]:
 
 def data_sizes() -> dict[str, int]:
     """Return the kinds of embedded data: name of their folder, or of their only file → size in bytes."""
-    folder = resources.files("abiscan.torches").joinpath("data")
+    folder = release_data.folder("torches")
     kinds = {kind.name: kind.iterdir() if kind.is_dir() else [kind] for kind in folder.iterdir()}
+    kinds.pop(release_data.VERSION_FILE)
     return {name: sum(len(file.read_bytes()) for file in files) for name, files in sorted(kinds.items())}
 
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import functools
-from importlib import resources
 from typing import Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from abiscan import release_data
 from abiscan.inputs.version import TorchVersion
 
 _LAST_PATCH: Final = 99
@@ -53,5 +53,5 @@ def is_known(release: str) -> bool:
 
 @functools.cache
 def _list_pythons() -> dict[str, frozenset[str]]:
-    text = resources.files("abiscan.torches").joinpath("data/pythons.txt").read_text("utf-8")
+    text = release_data.folder("torches").joinpath("pythons.txt").read_text("utf-8")
     return {words[0]: frozenset(words[1:]) for words in map(str.split, text.splitlines())}

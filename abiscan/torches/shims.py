@@ -9,11 +9,11 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from collections.abc import Mapping
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 
+from abiscan import release_data
 from abiscan.binary.elf import Machine
 from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
@@ -85,7 +85,7 @@ class _Data(Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def _make_data() -> _Data:
-    text = resources.files("abiscan.torches").joinpath("data/stable_abi.txt").read_text("utf-8")
+    text = release_data.folder("torches").joinpath("stable_abi.txt").read_text("utf-8")
     lines = [line.split() for line in text.splitlines()]
     return _Data(
         gates={line[1]: TorchVersion(f"{line[2]}.0") for line in lines if line[0] == "gate"},

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of the pure parsers, with atheris (the extra ``abiscan[fuzz]``), until an input escapes.
+"""Coverage-guided fuzzing of the pure parsers, with atheris (the dependency group ``fuzz``), until an input escapes.
 
     python -m tools.fuzz.guided schema -max_total_time=600
     python -m tools.fuzz.guided elf crash-0123456789        # one input again
