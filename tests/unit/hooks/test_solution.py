@@ -47,9 +47,10 @@ ADVICE = ": the newest that work"
 
 
 def torch_on(index: Path, *versions: str) -> None:
-    """Empty wheels of torches that are embedded, so nothing in them is read."""
+    """Empty wheels of torches that are embedded, so nothing in them is read; they require CUDA, as the index's do."""
+    package_wheel(index, "nvidia_cublas", {})
     for version in versions:
-        package_wheel(index, "torch", {}, version=version)
+        package_wheel(index, "torch", {}, version=version, metadata={"Requires-Dist": "nvidia-cublas"})
 
 
 def abiscan(*words: str) -> click.testing.Result:
@@ -208,7 +209,7 @@ def test_a_torch_that_was_asked_for_stays(python: str, index: Path, environment:
         package_wheel(index, "there", {"there/_C.so": elf}, version=version)
     torch_on(index, "2.14.1", "2.13.0", "2.12.1")
     problem, way = refusal(python, "torch==2.13.0")
-    assert problem.startswith("the installed there 1.0 will not work with torch 2.13.0+cpu: ")
+    assert problem.startswith("the installed there 1.0 will not work with torch 2.13.0+cu130: ")
     assert way == f"this works: abiscan pip --python {python} install torch==2.13.0 there==2.0"
 
 
