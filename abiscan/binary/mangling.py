@@ -38,6 +38,8 @@ _DEFAULT_ALLOCATOR: Final = regex(r", std::allocator<[^<>]*(?:<[^<>]*>[^<>]*)*>(
 _OPENING: Final = {")": "(", ">": "<", "]": "[", "}": "{"}
 _SOURCE_NAME: Final = regex(r"([0-9]{1,5})")
 _NESTED: Final = regex(r"_ZN[rVK]*[RO]?")
+# ``<operator-name>``, and what all constructors or all destructors of a class begin with.
+_OPERATOR: Final = regex(r"[a-z][A-Za-z]|[CD](?=[I0-9])")
 
 
 @functools.cache
@@ -205,8 +207,8 @@ def same_name_prefixes(name: str) -> tuple[str, ...]:
     """Return the prefixes of the mangled names that have the qualified name of ``name`` with different parameters.
 
     The path of a nested name comes before the parameters, so all overloads have the same prefix, except that constness
-    comes before the path. A prefix ends at the first template argument or operator, so other names may have it too.
-    Empty if the name is not a function nested in a namespace.
+    comes before the path. A prefix ends at the first template argument, or behind the code of an operator, so other
+    names may have it too. Empty if the name is not a function nested in a namespace.
     """
     nested = _NESTED.match(name)
     if nested is None:
@@ -218,8 +220,12 @@ def same_name_prefixes(name: str) -> tuple[str, ...]:
         if end > len(name):
             return ()
         position = end
-    path = name[nested.end() : position]
-    return (f"_ZN{path}", f"_ZNK{path}") if path else ()
+    if position == nested.end():
+        return ()
+    # Without the code of the operator, ``at::operator<<`` would have the prefix of all that there is in ``at``.
+    operator = _OPERATOR.match(name, position)
+    path = name[nested.end() : operator.end() if operator else position]
+    return f"_ZN{path}", f"_ZNK{path}"
 
 
 @functools.lru_cache(maxsize=65_536)

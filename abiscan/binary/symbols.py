@@ -33,6 +33,7 @@ _SYSV_HEADER: Final = struct.Struct("<2I")  # buckets, symbols
 _END_OF_CHAIN: Final = 1
 _MOST_HASHED: Final = 128
 _SAMPLE: Final = 32
+_SEARCHES: Final = 16  # for prefixes, which together take about as long as to decode all names and sort them
 _SYMBOLS_PER_LOOKUP: Final = 4  # as long as one lookup takes, which is mostly the hash, so many symbols are decoded
 
 
@@ -317,7 +318,10 @@ class ElfSymbols(SymbolTable):
     :param hash_table: what names are looked up in
     """
 
-    __slots__ = ("_hash_table", "_lookups_left", "_own", "_strings", "_table", "_version_names", "_versions")
+    __slots__ = (
+        *("_hash_table", "_lookups_left", "_names", "_own", "_searches_left", "_strings", "_table", "_version_names"),
+        "_versions",
+    )
 
     def __init__(
         self,
@@ -331,6 +335,8 @@ class ElfSymbols(SymbolTable):
         self._table, self._versions, self._version_names = table, versions, version_names
         self._strings, self._hash_table, self._own = strings, hash_table, own
         self._lookups_left = len(versions) // _SYMBOLS_PER_LOOKUP
+        self._searches_left = _SEARCHES
+        self._names: list[str] | None = None
 
     def __getattr__(self, name: str) -> Mapping[str, tuple[Definition, ...]]:
         if name != "_definitions":
@@ -392,7 +398,14 @@ class ElfSymbols(SymbolTable):
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Yield the names that begin with ``prefix``."""
-        return super().starting_with(prefix) if prefix.encode() in self._strings else iter(())
+        if self._searches_left > 0:
+            self._searches_left -= 1
+            return super().starting_with(prefix) if prefix.encode() in self._strings else iter(())
+        if self._names is None:
+            self._names = sorted(self._definitions)
+        start = bisect.bisect_left(self._names, prefix)
+        end = bisect.bisect_right(self._names, prefix, start, key=lambda name: name[: len(prefix)])
+        return iter(self._names[start:end])
 
     def _decode_all(self) -> dict[str, tuple[Definition, ...]]:
         definitions: dict[str, tuple[Definition, ...]] = {}

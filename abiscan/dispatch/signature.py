@@ -6,6 +6,7 @@ leading ``DispatchKeySet`` is removed before ``typeid`` is called, so no such na
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from abiscan.binary.mangling import Signature, demangle_type
@@ -31,6 +32,7 @@ def printed_type(mangled: str) -> str:
     return text
 
 
+@functools.lru_cache(maxsize=4096)  # torch's thousands of kernels have hundreds of types
 def takes_symint(mangled: str) -> bool:
     """Whether the kernel takes a ``SymInt``; torch 1.13 and newer keep such kernels apart from the others."""
     parameters = Signature.of(demangle_type(mangled)).parameters

@@ -115,10 +115,11 @@ class ExaminedTarget:
         :param identity: distinguishes it from other files
         :param built_for: the releases that the extension which brings it along may have been built for
         """
-        key = identity, tuple(built_for)  # or else the extension that asks first would decide for the others
-        if key not in self._libraries:
-            from abiscan.extension.inventory import recover_registrations
+        from abiscan.extension.inventory import argument_tail, recover_registrations
 
+        # All that the releases decide, or else the extension that asks first would decide for the others.
+        key = identity, argument_tail(built_for, facts.machine)
+        if key not in self._libraries:
             self._libraries[key] = recover_registrations(source, facts, built_for, self.folder)
         return self._libraries[key]
 

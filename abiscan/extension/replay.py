@@ -29,9 +29,9 @@ from abiscan.extension.examined import ExaminedExtension, is_own_code
 from abiscan.inputs.files import DiskFile, ElfSource, Files
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.sources import Target
-from abiscan.inputs.version import MinorVersion
+from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.linkage.model import Absence, Resolution
-from abiscan.linkage.registering import Reaction, Registering
+from abiscan.linkage.registering import Backend, Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
 from abiscan.registrations import (
     CustomClass,
@@ -163,10 +163,14 @@ class Replayer(Struct, kw_only=True):
     files: Files
     together: bool = False
     _kept: list[_Kept] = field(default_factory=list)
+    _operators: dict[object, Operators] = field(default_factory=dict)
+    _reactions: dict[object, tuple[object, tuple[Reaction, ...]]] = field(default_factory=dict)
+    _backends: dict[object, tuple[object, Backend | None]] = field(default_factory=dict)
 
-    def copy(self) -> Replayer:
-        """Return a replayer that has the same loaded, to which more can be added."""
-        return msgspec.structs.replace(self, _kept=list(self._kept))
+    def copy(self, *, together: bool | None = None) -> Replayer:
+        """Return a replayer that has the same loaded, to which more can be added; what torches answered is shared."""
+        together = self.together if together is None else together
+        return msgspec.structs.replace(self, _kept=list(self._kept), together=together)
 
     @property
     def has_any(self) -> bool:
@@ -183,22 +187,18 @@ class Replayer(Struct, kw_only=True):
         # Only the operators that are concerned are looked up: a torch has thousands.
         names = {name for registrant in (*before, *new) for name in (*registrant.operators, *registrant.lookups)}
         registers_any = any(registrant.registers for registrant in objects)
-        operators = self.torch.operators(release).look_up(names) if registers_any else None
-        if operators and operators.entries is None and any(registrant.registrations.registries for registrant in new):
-            entries = embedded_registries.entries(operators.build or "", release.machine)
-            operators = msgspec.structs.replace(operators, entries=entries)
+        has_entries = any(registrant.registrations.registries for registrant in new)
+        operators = self._operators_of(release, frozenset(names), has_entries=has_entries) if registers_any else None
         version = release.torch_version or embedded.versions()[-1]
         minor = version.minor_version
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators and operators.keys else keys_of(version)
-        registered = [registrant.registrations for registrant in objects]
-        built_for, machine = inventory.built_for, release.machine
         unread = (Absence.EXTERNAL, Absence.WITH_TORCH)
         # A class that a schema names may be registered by a library that was not found: then it is assumed to be.
         is_absent = any(library.absence in unread for library in resolution.closure.missing)
         is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
         assumed = _assumed_classes(before, new, operators, minor) if is_unknown else frozenset()
         of_release = msgspec.structs.replace(keys, minor=minor)  # which may be newer than the table of its keys
-        every_reaction = tuple(find_reactions(before, new, operators, of_release, assumed))
+        every_reaction = self._reactions_to(before, new, operators, of_release, assumed)
         for reaction in every_reaction:
             _log.debug("%s: %s: %s", reaction.object, reaction.outcome.kind.value, _in_words(reaction))
         return Registering(
@@ -214,8 +214,54 @@ class Replayer(Struct, kw_only=True):
             # The package that has the device has the kernels.
             backend=None
             if (metadata := examined.target.metadata) and metadata.brings_device
-            else brought_backend(registered, built_for, version, machine, self.torch.operators(release).look_up),
+            else self._backend_of(objects, inventory.built_for, version, release),
         )
+
+    def _operators_of(self, release: TorchRelease, names: frozenset[str], *, has_entries: bool) -> Operators:
+        """Return the torch's operators: the same object to all that ask for the same ones.
+
+        :param has_entries: whether those of torch's other registries matter
+        """
+        key = release, names, has_entries
+        if key not in self._operators:
+            operators = self.torch.operators(release).look_up(names)
+            if has_entries and operators.entries is None:
+                entries = embedded_registries.entries(operators.build or "", release.machine)
+                operators = msgspec.structs.replace(operators, entries=entries)
+            self._operators[key] = operators
+        return self._operators[key]
+
+    def _reactions_to(
+        self,
+        before: Sequence[Registrant],
+        new: Sequence[Registrant],
+        operators: Operators | None,
+        keys: DispatchKeys,
+        assumed: frozenset[str],
+    ) -> tuple[Reaction, ...]:
+        """Return how torch reacts to objects: once for all extensions that are loaded with what registers the same."""
+        before, new = _registering(before), _registering(new)
+        key = (*map(_key_of, before), None, *map(_key_of, new), id(operators), keys.minor, assumed)
+        if key not in self._reactions:
+            reactions = tuple(find_reactions(before, new, operators, keys, assumed))
+            self._reactions[key] = (before, new, operators), reactions  # which keeps their ids unique
+        return self._reactions[key][1]
+
+    def _backend_of(
+        self,
+        objects: Sequence[Registrant],
+        built_for: tuple[TorchVersion, ...],
+        version: TorchVersion,
+        release: TorchRelease,
+    ) -> Backend | None:
+        """Return the backend that objects provide: one for all extensions that are loaded with what registers it."""
+        registered = [registrant.registrations for registrant in _registering(objects)]
+        key = *map(id, registered), built_for, version, release.machine
+        if key not in self._backends:
+            look_up = self.torch.operators(release).look_up
+            backend = brought_backend(registered, built_for, version, release.machine, look_up)
+            self._backends[key] = registered, backend  # which keeps their ids unique
+        return self._backends[key][1]
 
     def namespaces(self, examined: ExaminedExtension, resolution: Resolution) -> set[str]:
         """Return the namespaces in which an extension, and the libraries that it brings along, define operators."""
@@ -234,7 +280,7 @@ class Replayer(Struct, kw_only=True):
         loaded = {registrant.identity for registrant in before}
         new = [registrant for registrant in self._objects_of(examined, resolution) if registrant.identity not in loaded]
         assumed = frozenset(registering.assumed_classes)
-        new_reactions = find_reactions(before, new, registering.operators, registering.keys, assumed)
+        new_reactions = self._reactions_to(before, new, registering.operators, registering.keys, assumed)
         if self.together or not any(reaction.fails and reaction.in_load for reaction in new_reactions):
             package, machine, python = _package_of(examined.target), examined.facts.machine, _python_of(examined)
             self._kept += (
@@ -281,6 +327,15 @@ class Replayer(Struct, kw_only=True):
                 phases=(Phase.STATIC_INIT,),
                 catches=False,
             )
+
+
+def _registering(registrants: Sequence[Registrant]) -> list[Registrant]:
+    """Return the objects to which torch may react."""
+    return [registrant for registrant in registrants if registrant.registrations.in_order]
+
+
+def _key_of(registrant: Registrant) -> object:
+    return registrant.name, id(registrant.registrations), registrant.phases, registrant.catches
 
 
 def _in_words(reaction: Reaction) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind
-from abiscan.dispatch.table import DispatchTable
+from abiscan.dispatch.table import DispatchTable, EntrySource
 from abiscan.inputs.version import MinorVersion, TorchVersion
 
 if TYPE_CHECKING:
+    from abiscan.dispatch.coverage import MissingKernel
     from abiscan.gaps import Gap
     from abiscan.registrations import Phase, Registrations
+
+_GENERIC: Final = (EntrySource.CATCH_ALL, EntrySource.MATH, EntrySource.DEFAULT_BACKEND)
 
 
 class Reaction(Struct, frozen=True, kw_only=True):
@@ -71,7 +75,7 @@ class Reaction(Struct, frozen=True, kw_only=True):
         return self.phase.value != "on-call"
 
 
-class Backend(Struct, frozen=True, kw_only=True):
+class Backend(Struct, frozen=True, kw_only=True, dict=True):
     """A backend that an extension provides for a torch without kernels for it.
 
     :ivar key: its dispatch key in that torch
@@ -88,6 +92,32 @@ class Backend(Struct, frozen=True, kw_only=True):
     before_key: str
     before_version: TorchVersion | None
     core: frozenset[str]
+
+    @functools.cached_property
+    def lost(self) -> tuple[MissingKernel, ...]:
+        """The operators that had a generic kernel in the release it was built for, and have no kernel for it now.
+
+        Not worded: a message for each of thousands of operators would take seconds.
+        """
+        # Few extensions bring a backend.
+        from abiscan.dispatch.calls import find_delegates
+        from abiscan.dispatch.coverage import measure_coverage
+
+        old = self.before
+        if old is None:
+            return ()
+        # Which generic kernel an operator has, computeDispatchTableEntryWithDebug decides (OperatorEntry.cpp); the
+        # table of the old release is computed the same way, with the same extension.
+        had_generic = {
+            name: None
+            for name in self.table.operators.operators
+            if name in old.operators.operators and old.entry(name, self.before_key).source in _GENERIC
+        }
+        delegating = find_delegates(old, self.before_key, had_generic)  # these had no kernel either
+        missing = measure_coverage(self.table, self.key, self.core, had_generic, worded=False).missing
+        return tuple(
+            kernel for kernel in missing if kernel.operator in had_generic and kernel.operator not in delegating
+        )
 
 
 class Registering(Struct, frozen=True, kw_only=True):

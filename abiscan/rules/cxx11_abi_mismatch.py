@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from abiscan.binary.mangling import demangle, uses_cxx11_string
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, nearest_export
+from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, nearest_exports
 from abiscan.rules.symptom import describe_symptom
 from abiscan.words import plural
 
@@ -39,19 +39,17 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         return
     torch_is_cxx11 = load.torch_uses_cxx11_strings
     assert torch_is_cxx11 is not None
-    evidence = []
-    for symbol in symbols:
-        # The export with the other string differs in nothing else, so it is the nearest: what to show next to the
-        # symbol.
-        nearest = nearest_export(load, symbol.reference.name)
-        evidence.append(
-            Evidence(
-                subject=symbol.reference.name,
-                readable=demangle(symbol.reference.name),
-                object=symbol.module.name,
-                instead=nearest.signature if nearest else None,
-            )
+    # The export with the other string differs in nothing else, so it is the nearest: what to show next to the symbol.
+    nearest = nearest_exports(load, [symbol.reference.name for symbol in symbols])
+    evidence = [
+        Evidence(
+            subject=symbol.reference.name,
+            readable=demangle(symbol.reference.name),
+            object=symbol.module.name,
+            instead=nearest.get(symbol.reference.name),
         )
+        for symbol in symbols
+    ]
     yield Finding(
         rule=RULE.name,
         effect=effect_of(symbols),

@@ -19,37 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.calls import Failure, failure_message, find_delegates
-from abiscan.dispatch.coverage import measure_coverage
-from abiscan.dispatch.table import EntrySource
+from abiscan.dispatch.calls import Failure, failure_message
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.unknown_torch_data import TorchData
 from abiscan.rules.advice import other_build
 from abiscan.words import listed, plural
 
-_GENERIC = (EntrySource.CATCH_ALL, EntrySource.MATH, EntrySource.DEFAULT_BACKEND)
-
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all of them, the most used first."""
     load, registering = linkage.load, linkage.load.registering
     backend = registering.backend if registering else None
-    if backend is None or backend.before is None:
-        return
-    old = backend.before
-    # Which generic kernel an operator has, computeDispatchTableEntryWithDebug decides (OperatorEntry.cpp); the table of
-    # the old release is computed the same way, with the same extension.
-    had_generic = [
-        name
-        for name in backend.table.operators.operators
-        if name in old.operators.operators and old.entry(name, backend.before_key).source in _GENERIC
-    ]
-    delegating = find_delegates(old, backend.before_key, had_generic)  # these had no kernel either
-    # Not worded: a message for each of thousands of operators would take seconds, and one is shown.
-    missing = measure_coverage(backend.table, backend.key, backend.core, had_generic, worded=False).missing
-    changed = [kernel for kernel in missing if kernel.operator in had_generic and kernel.operator not in delegating]
-    if changed:
+    if backend is not None and (changed := backend.lost):
         yield Finding(
             rule=RULE.name,
             effect=Effect.CALL_FAILS,

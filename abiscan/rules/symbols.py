@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
-
-from msgspec import Struct
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.mangling import Signature, demangle, returning_cxx11_string, same_name_prefixes, uses_cxx11_string
@@ -15,20 +13,20 @@ from abiscan.linkage.linkage import ExtensionLoad
 from abiscan.linkage.model import Absence, MissingLibrary, UndefinedSymbol
 
 
-class Nearest(Struct, frozen=True, kw_only=True):
-    """The export of torch that is closest to a missing symbol: same qualified name, different parameters."""
+def nearest_exports(load: ExtensionLoad, names: Iterable[str]) -> Mapping[str, str]:
+    """Return the signature of the closest function of the same qualified name in any library of this torch, by the
+    missing name, with the differences marked.
 
-    name: str
-    signature: str
-
-
-def nearest_export(load: ExtensionLoad, name: str) -> Nearest | None:
-    """Return the closest function of the same qualified name in any library of this torch, differences marked.
-
-    Also None if findings are not explained.
+    Empty if findings are not explained.
     """
     if not load.explained:
-        return None
+        return {}
+    # In order: torch's names are read in blocks, and neighbours are in the same one.
+    nearest = {name: _nearest_export(load, name) for name in sorted(set(names))}
+    return {name: signature for name, signature in nearest.items() if signature is not None}
+
+
+def _nearest_export(load: ExtensionLoad, name: str) -> str | None:
     missing = Signature.of(demangle(name))
     if missing.parameters is None:
         return None
@@ -48,7 +46,7 @@ def nearest_export(load: ExtensionLoad, name: str) -> Nearest | None:
         return None
     # The name breaks ties, so that the same files always show the same export.
     _, best = max(alike)
-    return Nearest(name=best, signature=candidates[best].mark_against(missing))
+    return candidates[best].mark_against(missing)
 
 
 def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None:

@@ -31,7 +31,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.model import UndefinedSymbol
 from abiscan.rules.advice import other_build
-from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, library_with, nearest_export, of_missing_libraries
+from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, library_with, nearest_exports, of_missing_libraries
 from abiscan.rules.symptom import describe_symptom
 from abiscan.words import plural
 
@@ -42,10 +42,9 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     if not load.explained:
         yield from _find_unsorted(linkage)
         return
-    changed: list[tuple[UndefinedSymbol, str]] = []
     unlinked: dict[str, list[UndefinedSymbol]] = {}
     unlinked_siblings: dict[str, list[UndefinedSymbol]] = {}
-    absent: list[UndefinedSymbol] = []
+    missing: list[UndefinedSymbol] = []
     foreign: list[UndefinedSymbol] = []
     # Each cause is asked for only if the one before it does not hold: being linked with the wrong library explains a
     # symbol better than a near name does.
@@ -57,18 +56,17 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             unlinked.setdefault(library, []).append(symbol)
         elif not is_torch_symbol(name):
             foreign.append(symbol)
-        elif nearest := nearest_export(load, name):
-            changed.append((symbol, nearest.signature))
         else:
-            absent.append(symbol)
+            missing.append(symbol)
+    nearest = nearest_exports(load, [symbol.reference.name for symbol in missing])
+    absent = [symbol for symbol in missing if symbol.reference.name not in nearest]
     torch = str(load.release)
-    if changed:
-        symbols = [symbol for symbol, _ in changed]
+    if symbols := [symbol for symbol in missing if symbol.reference.name in nearest]:
         yield _make_finding(
             load,
             f"{load.name} {_count_of(symbols)} that {torch} has with different parameters",
             symbols,
-            [_make_evidence(symbol, instead) for symbol, instead in changed],
+            [_make_evidence(symbol, nearest[symbol.reference.name]) for symbol in symbols],
             other_build(linkage),
         )
     if absent:

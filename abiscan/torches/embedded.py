@@ -12,7 +12,7 @@ import functools
 import itertools
 import operator
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -369,8 +369,8 @@ def any_exports(name: str) -> bool:
     return bool(_make_table().columns_with(name))
 
 
-def exports_starting_with(prefix: str) -> Iterator[tuple[str, int]]:
-    """Yield the names of all releases that begin so, each with the columns that have it."""
+def exports_starting_with(prefix: str) -> Sequence[tuple[str, int]]:
+    """Return the names of all releases that begin so, in order, each with the columns that have it."""
     return _make_table().starting_with(prefix)
 
 

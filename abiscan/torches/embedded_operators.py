@@ -65,6 +65,15 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     :raises InputError: it is not embedded
     """
     build = embedded.build(text, machine)
+    return _all_operators(build, machine) if names is None else _look_up(build, machine, names)
+
+
+@functools.lru_cache(maxsize=3)  # those of a torch, of the one that extensions were built for, and of the newest
+def _all_operators(build: str, machine: Machine) -> Operators:
+    return _look_up(build, machine, None)
+
+
+def _look_up(build: str, machine: Machine, names: Collection[str] | None) -> Operators:
     operators = table().operators(_build_number(build, machine), names)
     return msgspec.structs.replace(operators, build=build, assertions=assertions(build, machine))
 

@@ -41,14 +41,9 @@ class NameTable(Table):
         self._files = [_NameFile(file, start) for file, start in zip(files, self.starts, strict=False)]
         self.columns_with = functools.cache(self._look_up)
         """The bit set of columns that export a name; 0 if none does."""
-
-    def starting_with(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield the names that begin with ``prefix``, in order, each with its columns."""
-        listed = (file.starting_with(prefix) for file in self._files)
-        names = listed if len(self._files) == 1 else [sorted(set(itertools.chain.from_iterable(listed)))]
-        for name in itertools.chain.from_iterable(names):
-            if bits := self.columns_with(name):
-                yield name, bits
+        # Each library of a torch is a column, and all that load into it ask for the same prefixes.
+        self.starting_with = functools.lru_cache(maxsize=4096)(self._list_starting_with)
+        """The names that begin with a prefix, in order, each with its columns."""
 
     def by_columns(self, requested: Callable[[int], object] = bool) -> Mapping[int, Sequence[str]]:
         """Return the names by the bit set of columns that export them, in order: all, or those of the requested bit
@@ -67,6 +62,11 @@ class NameTable(Table):
             if (bits := self.columns_with(name)) and requested(bits):
                 groups.setdefault(bits, []).append(name)
         return {bits: sorted(names) for bits, names in groups.items() if names} if changed else groups
+
+    def _list_starting_with(self, prefix: str) -> Sequence[tuple[str, int]]:
+        listed = (file.starting_with(prefix) for file in self._files)
+        names = sorted(set(itertools.chain.from_iterable(listed)))
+        return [(name, bits) for name in names if (bits := self.columns_with(name))]
 
     def _look_up(self, name: str) -> int:
         bits = 0

@@ -447,10 +447,14 @@ class Judge:
 
     def replayer(self, *, together: bool = False) -> Replayer:
         """Return a replayer for this torch into which nothing is loaded yet."""
+        return self._empty_replayer.copy(together=together)
+
+    @functools.cached_property
+    def _empty_replayer(self) -> Replayer:
         # The model of the dispatcher takes longer to import than many checks take.
         from abiscan.extension.replay import Replayer
 
-        return Replayer(torch=self.torch.for_linux(), files=self.files, together=together)
+        return Replayer(torch=self.torch.for_linux(), files=self.files)
 
     def keep_loaded(self) -> None:
         """Keep the extensions that were judged last and load in the process, for the extensions of the next target."""

@@ -97,6 +97,14 @@ def test_definitions(table: str, machine: int) -> None:
         assert definition == Definition(None, False, 0, STT_FUNC, size)
 
 
+def test_names_with_a_prefix_are_the_same_however_often_one_asks() -> None:
+    """Of many questions, the first are answered by looking at all names, the others in a sorted list."""
+    defined = ["a", "ab", "ab.c", "abc", "b", "ab\U0010ffff", "a\U0010ffffb"]
+    symbols = read(Elf(defined=exports(*defined))).symbols
+    for prefix in ("", "a", "ab", "abc", "abcd", "b", "c", "ab\U0010ffff") * 5:
+        assert set(symbols.starting_with(prefix)) == {name for name in defined if name.startswith(prefix)}
+
+
 def test_no_definition_of_that_name() -> None:
     assert read(Elf(defined=exports("here"))).symbols.find("there") == ()
 

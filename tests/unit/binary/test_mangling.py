@@ -179,7 +179,10 @@ def test_likeness_prefers_the_same_constness() -> None:
         ("_ZNK2at6Tensor4dataEv", ("_ZN2at6Tensor4data", "_ZNK2at6Tensor4data")),
         ("_ZNKR2at1aEv", ("_ZN2at1a", "_ZNK2at1a")),
         ("_ZN2at1aIiEEvv", ("_ZN2at1a", "_ZNK2at1a")),  # up to the template arguments
-        ("_ZN3c105ErrorC2Ev", ("_ZN3c105Error", "_ZNK3c105Error")),  # up to the constructor
+        ("_ZN3c105ErrorC2Ev", ("_ZN3c105ErrorC", "_ZNK3c105ErrorC")),  # all constructors
+        ("_ZN3c105ErrorD0Ev", ("_ZN3c105ErrorD", "_ZNK3c105ErrorD")),
+        ("_ZN2atlsERSoRKNS_6TensorE", ("_ZN2atls", "_ZNK2atls")),  # operators: at::operator<<
+        ("_ZN2at6TensoraSEOS0_", ("_ZN2at6TensoraS", "_ZNK2at6TensoraS")),
     ],
 )
 def test_overloads_begin_alike(name: str, prefixes: tuple[str, ...]) -> None:

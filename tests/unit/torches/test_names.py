@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.torches import names as names_module
-from abiscan.torches.names import ColumnNames, NameTable, _NameFile
+from abiscan.torches.names import ColumnNames, ColumnSymbols, NameTable, _NameFile
 from tests.tables import name_table
 
 
@@ -28,6 +28,24 @@ def test_lists_names_with_a_prefix_across_blocks() -> None:
     names = {f"{letter}{number:04}": 1 for letter in "abc" for number in range(1_000)}
     found = [name for name, _ in name_table(names).starting_with("b")]
     assert found == sorted(name for name in names if name.startswith("b"))
+
+
+def test_a_block_is_decoded_once_for_all_libraries_of_a_torch_and_all_that_miss_its_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {f"_ZN2at{number:05}": 0b11 for number in range(100 * names_module.BLOCK)}
+    table, decoded = name_table(names), list[int]()
+    decode = _NameFile._decode_block
+
+    def count(file: _NameFile, number: int) -> list[str]:
+        decoded.append(number)
+        return decode(file, number)
+
+    monkeypatch.setattr(_NameFile, "_decode_block", count)
+    for prefix in [f"_ZN2at{number:05}" for number in range(0, len(names), 100)] * 3:
+        for column in (0, 1):
+            assert list(ColumnSymbols(table=table, column=column).starting_with(prefix)) == [prefix]
+    assert len(decoded) == 100
 
 
 def test_names_share_more_than_a_byte_can_count() -> None:
