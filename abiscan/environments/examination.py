@@ -145,6 +145,16 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
         )
 
 
+def list_modules(package: PackageResult) -> Iterator[ModuleState]:
+    """Yield the modules of a distribution, and what importing each of them comes to: first that of its own name."""
+    if package.module is not None and package.module not in {module.name for module in package.modules}:
+        error = str(package.error) if package.error else None
+        yield ModuleState(name=package.module, verdict=package.verdict, error=error)
+    for module in package.modules:
+        error = str(module.error) if module.error else None
+        yield ModuleState(name=module.name, verdict=module.verdict, error=error)
+
+
 def list_users(environment: WholeEnvironment, files: Files) -> list[Distribution]:
     """Return the distributions that have to do with torch, torch itself left out."""
     users = []

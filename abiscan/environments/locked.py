@@ -12,12 +12,13 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+import msgspec.structs
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from abiscan.cache.result_cache import answer
-from abiscan.environments.examination import ExaminedDistribution, examine
+from abiscan.environments.examination import ExaminedDistribution, examine, list_modules
 from abiscan.environments.judgement import Fitness, Judgement, judge_package, may_fail
 from abiscan.environments.lock_store import LockedSource, LockStore
 from abiscan.environments.model import Unmet, WholeEnvironment
@@ -34,10 +35,12 @@ from abiscan.locks.model import FromWhere, Lock, LockedFile, LockedPackage, Proj
 from abiscan.python.model import Raised
 from abiscan.python.sources import normalized
 from abiscan.regex import regex
-from abiscan.results.doctor import DistributionState, ModuleState, Origin, TorchHealth
+from abiscan.results.doctor import DistributionState, Origin, TorchHealth
 from abiscan.results.lock import LockedState, LockReport, count_verdicts
-from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.package import PackageVerdict
+from abiscan.rules import no_kernel_image
 from abiscan.torches import embedded
+from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.platforms import platform_of
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict.hardware import cpu_question
@@ -54,6 +57,7 @@ _KNOWN: Final = regex(
 _PLATFORM: Final = regex(r"(?P<system>manylinux|musllinux|linux|macosx|win)(?:_\d+_\d+)?_(?P<machine>\w+)")
 _NEEDED_BY_TORCH: Final = regex(r"typing-extensions$|nvidia-(?!nvtx|cufile|nvshmem|cusparselt)")
 _NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OF_HARDWARE: Final = frozenset({"no-kernel-image", "ptx-too-new", "cpu-too-old"})
 _FIRST_WITH_NUMPY_2: Final = Version("2.3")
 _ORIGINS: Final = {FromWhere.INDEX: Origin.INDEX, FromWhere.DIRECT: Origin.DIRECT, FromWhere.CONDA: Origin.CONDA}
 
@@ -333,6 +337,7 @@ def examine_locked(environment: LockedEnvironment, session: Session, hardware: H
         judged_as=environment.build,
         distributions=states,
         process=tuple(_examine_process(environment)),
+        hardware=tuple(_examine_hardware(rows, environment, session, hardware)) if hardware else (),
         counts=count_verdicts(states),
     )
 
@@ -415,15 +420,29 @@ def _state_of(row: ExaminedDistribution, environment: LockedEnvironment) -> Dist
     lost = package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT
     origin = environment.packages[row.name].origin
     without = (package.summary,) if package is not None and lost else ()
-    modules = _modules_of(package) if package else ()
+    modules = list_modules(package) if package else ()
     return row.state(_ORIGINS.get(origin, Origin.UNKNOWN), modules, error, without)
 
 
-def _modules_of(package: PackageResult) -> Iterator[ModuleState]:
-    if package.module is not None:
-        yield ModuleState(
-            name=package.module, verdict=package.verdict, error=str(package.error) if package.error else None
-        )
+def _examine_hardware(
+    rows: Sequence[ExaminedDistribution], environment: LockedEnvironment, session: Session, hardware: Hardware
+) -> Iterator[Finding]:
+    """Yield what GPUs and processors do not run: of torch itself, then of each distribution."""
+    if environment.build is None or environment.system.machine is None:
+        return
+    files = session.files()
+    torch = ReleaseNumber(environment.build).open(files, session).for_linux()
+    release = torch.release_for(environment.system.machine, or_like=True)
+    targets = architectures(release, files) or ()
+    of_cuda = [gpu for gpu in hardware.gpus if gpu.gfx is None and targets]
+    lacking = [gpu for gpu in of_cuda if not has_code_for(gpu, targets, release.build)]
+    of_torch = [no_kernel_image.of_torch(release, gpu) for gpu in lacking]
+    yield from of_torch
+    for row in rows:
+        results = row.judgement.results if row.judgement else ()
+        for finding in (finding for result in results for finding in result.findings):
+            if finding.rule in _OF_HARDWARE and finding.effect is not Effect.NOTE and finding not in of_torch:
+                yield msgspec.structs.replace(finding, message=f"{row.distribution}: {finding.message}")
 
 
 def _examine_process(environment: LockedEnvironment) -> Iterator[Finding]:

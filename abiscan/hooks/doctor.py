@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.cache.result_cache import answer_by_content
-from abiscan.environments.examination import ExaminedDistribution, examine, list_users
+from abiscan.environments.examination import ExaminedDistribution, examine, list_modules, list_users
 from abiscan.environments.judgement import (
     Fitness,
     Judgement,
@@ -53,12 +53,11 @@ from abiscan.results.doctor import (
     Diagnosis,
     DistributionState,
     EnvironmentState,
-    ModuleState,
     Origin,
     Remedy,
     Trouble,
 )
-from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.package import PackageVerdict
 from abiscan.torches.torch import TorchChoice
 from abiscan.verdict.hardware import hardware_of
 from abiscan.words import first_line
@@ -201,18 +200,9 @@ def examine_environment(
 def _state_of(row: ExaminedDistribution) -> DistributionState:
     judgement = row.judgement
     package = judgement.package if judgement else None
-    modules = _modules_of(package) if package else ()
+    modules = list_modules(package) if package else ()
     without = tuple(_describe_loss(judgement)) if judgement else ()
     return row.state(Origin(origin_of(row.distribution)), modules, _doubt(row), without)
-
-
-def _modules_of(package: PackageResult) -> Iterator[ModuleState]:
-    if package.module is not None and package.module not in {module.name for module in package.modules}:
-        error = str(package.error) if package.error else None
-        yield ModuleState(name=package.module, verdict=package.verdict, error=error)
-    for module in package.modules:
-        error = str(module.error) if module.error else None
-        yield ModuleState(name=module.name, verdict=module.verdict, error=error)
 
 
 def _doubt(row: ExaminedDistribution) -> str:

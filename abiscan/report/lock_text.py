@@ -37,7 +37,7 @@ def render_lock(report: LockReport, console: Console) -> None:
             console.print(line, soft_wrap=True)
         for line_of_pip in (*state.torch.unmet, *(line for item in state.distributions for line in item.unmet)):
             console.print(Text(f"  {clean(line_of_pip)}"), soft_wrap=True)
-        for finding in state.process:
+        for finding in (*state.process, *state.hardware):
             console.print(Text(f"  {clean(finding.message)}"), soft_wrap=True)
 
 
@@ -45,7 +45,7 @@ def _grouped(states: Sequence[LockedState]) -> list[tuple[list[str], LockedState
     groups: list[tuple[list[str], LockedState]] = []
     for state in states:
         for names, first in groups:
-            same = (first.torch, first.process) == (state.torch, state.process)
+            same = (first.torch, first.process, first.hardware) == (state.torch, state.process, state.hardware)
             if same and list(map(_essence, first.distributions)) == list(map(_essence, state.distributions)):
                 names.append(str(state))
                 break

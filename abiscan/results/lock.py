@@ -27,6 +27,7 @@ class LockedState(Struct, frozen=True, kw_only=True):
     :ivar distributions: those that use torch
     :ivar process: what concerns every process of the environment
     :ivar counts: what becomes of the distributions
+    :ivar hardware: what does not run on the GPUs and processors that it is checked for
     """
 
     python: str
@@ -36,6 +37,7 @@ class LockedState(Struct, frozen=True, kw_only=True):
     distributions: tuple[DistributionState, ...]
     process: tuple[Finding, ...]
     counts: Counts
+    hardware: tuple[Finding, ...] = ()
 
     def __str__(self) -> str:
         return f"Python {self.python} on {self.platform}"
@@ -43,7 +45,7 @@ class LockedState(Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """0: everything works; 1: something does not; 3: something could not be checked, and nothing is worse."""
-        harmful = any(finding.effect is not Effect.NOTE for finding in self.process)
+        harmful = any(finding.effect is not Effect.NOTE for finding in (*self.process, *self.hardware))
         if self.counts.fail or harmful or self.torch.imports is False:
             return 1
         return 3 if self.counts.unknown else 0

@@ -28,9 +28,10 @@ from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.model import targets_of
 from abiscan.gpu.outcome import GpuOutcome
-from abiscan.linkage.linkage import ExtensionLoad, Linkage
+from abiscan.linkage.linkage import Linkage
 from abiscan.rules.gpu_code import advise_architecture, evidence_of_file, list_failures
 from abiscan.torches.architectures import builds_with_code_for
+from abiscan.torches.model import TorchRelease
 from abiscan.words import listed, plural
 
 _SAYS = "CUDA error: no kernel image is available for execution on the device"
@@ -42,7 +43,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """
     for gpu, runs in linkage.hardware.torch_runs.items():
         if not runs:
-            yield _torch_itself(linkage.load, gpu)
+            yield of_torch(linkage.load.release, gpu)
     yield from list_failures(RULE.name, CodeFit.NONE, linkage, _format_cause, _format_fix, _SAYS)
     for outcome in linkage.hardware.gpus:
         # An operator that has kernels for several GPUs chooses one at run time; that it can reach another is no
@@ -82,13 +83,14 @@ def of_library(name: str, outcome: GpuOutcome) -> Iterator[Finding]:
     )
 
 
-def _torch_itself(load: ExtensionLoad, gpu: Gpu) -> Finding:
-    builds = builds_with_code_for(gpu, load.release.machine)
+def of_torch(release: TorchRelease, gpu: Gpu) -> Finding:
+    """Return the finding about a torch that has no code for a GPU."""
+    builds = builds_with_code_for(gpu, release.machine)
     return Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
-        message=f"{load.release} itself has no code for {gpu}: its own operators raise there",
-        evidence=(Evidence(subject=str(load.release)),),
+        message=f"{release} itself has no code for {gpu}: its own operators raise there",
+        evidence=(Evidence(subject=str(release)),),
         fix=f"use a torch with code for it{f': {builds}' if builds else ''}",
         says=_SAYS,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from abiscan.environments.lock_comparison import compare_locks
@@ -16,11 +18,14 @@ from abiscan.inputs.session import Session
 from abiscan.locks.model import ProjectPart
 from abiscan.locks.reading import read_lock
 from abiscan.report.lock_markdown import LARGEST, render_comparison_markdown
+from abiscan.results.document import read_schema
 from abiscan.results.lock import LockComparison, LockReport, OutcomeChange
 from abiscan.results.package import PackageVerdict
+from abiscan.verdict.hardware import hardware_of
 from tests.elf_builder import uses
-from tests.fakes import conda_package, extension, package_wheel
+from tests.fakes import conda_package, extension, package_wheel, wheel
 from tests.index_server import LocalIndex, serving
+from tests.unit.gpu.samples import FOLDER as SAMPLES
 
 GONE = uses("_ZN2at4goneEv")
 LINUX = System.of((3, 12), "manylinux_2_28_x86_64")
@@ -100,9 +105,18 @@ def uv_lock(folder: Path, index: LocalIndex, *, vision: str = "1.0", torch: str 
     return path
 
 
-def check(path: Path, tmp_path: Path) -> LockReport:
+def check(path: Path, tmp_path: Path, *gpus: str) -> LockReport:
     session = Session(folder=tmp_path / "cache")
-    return check_lock(read_lock(path), [LINUX], ALL, session)
+    report = check_lock(read_lock(path), [LINUX], ALL, session, hardware_of(gpus, None) if gpus else None)
+    jsonschema.validate(json.loads(report.to_json()), read_schema("check-lock"))
+    return report
+
+
+def compare(old: Path, new: Path, tmp_path: Path) -> LockComparison:
+    session = Session(folder=tmp_path / "cache")
+    comparison = compare_locks(read_lock(old), read_lock(new), [LINUX], ALL, session)
+    jsonschema.validate(json.loads(comparison.to_json()), read_schema("diff-lock"))
+    return comparison
 
 
 def test_what_uses_torch_is_examined_and_nothing_else_is_fetched(index: LocalIndex, tmp_path: Path) -> None:
@@ -141,6 +155,32 @@ def test_a_server_that_fails(index: LocalIndex, tmp_path: Path, fault: str) -> N
     index.fault = fault
     with pytest.raises(AbiscanError, match=r"the server|broke off"):
         check(uv_lock(tmp_path / "project", index), tmp_path)
+
+
+def test_modules_and_gpus_are_those_of_an_installed_environment(index: LocalIndex, tmp_path: Path) -> None:
+    wheel(
+        index.folder / "mixed-1.0-py3-none-manylinux_2_28_x86_64.whl",
+        {
+            "mixed/__init__.py": b"import torch\n",
+            "beside/__init__.py": b"import torch\ntorch.gone\n",
+            "mixed/_C.so": (SAMPLES / "mixed.so").read_bytes(),
+            "mixed-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: mixed\nVersion: 1.0\nRequires-Dist: torch\n",
+        },
+    )
+    path = tmp_path / "requirements.txt"
+    path.write_text("torch==2.7.0+cu126\nmixed==1.0\n")
+    (state,) = check(path, tmp_path, "RTX 5090").environments
+    (mixed,) = state.distributions
+    assert [(module.name, module.verdict) for module in mixed.modules] == [
+        ("mixed", PackageVerdict.WORKS),
+        ("beside", PackageVerdict.IMPORT_FAILS),
+    ]
+    # torch.cuda.get_arch_list() of that build ends with sm_90.
+    assert [finding.message.partition(" (sm_120)")[0] for finding in state.hardware] == [
+        "torch 2.7.0+cu126 itself has no code for RTX 5090",
+        "mixed==1.0: _C.so on RTX 5090",
+    ]
+    assert state.exit_code == 1
 
 
 @pytest.mark.usefixtures("index")
@@ -186,15 +226,14 @@ def test_what_is_not_known_of_an_environment(index: LocalIndex, tmp_path: Path) 
 
 
 def test_what_an_update_makes_worse_and_better(index: LocalIndex, tmp_path: Path) -> None:
-    old = read_lock(uv_lock(tmp_path / "old", index, vision="2.0", torch="2.9.1"))
-    new = read_lock(uv_lock(tmp_path / "new", index, vision="1.0"))
-    session = Session(folder=tmp_path / "cache")
-    worse = compare_locks(old, new, [LINUX], ALL, session)
+    old = uv_lock(tmp_path / "old", index, vision="2.0", torch="2.9.1")
+    new = uv_lock(tmp_path / "new", index, vision="1.0")
+    worse = compare(old, new, tmp_path)
     assert [(item.name, item.cause) for item in worse.worse] == [("vision", None), ("metrics", "vision")]
     assert list(map(str, worse.changes)) == ["torch 2.9.1 -> 2.13.0", "vision 2.0 -> 1.0"]
     assert worse.exit_code == 1
     assert "❌ torch 2.9.1 -\\> 2.13.0: vision 1.0 no longer loads" in render_comparison_markdown(worse)
-    better = compare_locks(new, old, [LINUX], ALL, session)
+    better = compare(new, old, tmp_path)
     assert [item.name for item in better.better] == ["vision", "metrics"]
     assert better.exit_code == 0
 
