@@ -22,7 +22,7 @@ from abiscan.results.coverage import BackendReportJson
 from abiscan.results.diff import ComparisonJson
 from abiscan.results.doctor import DiagnosisJson, DiagnosisJson1
 from abiscan.results.fit import FitReportJson
-from abiscan.results.lock import LockComparison, LockReport
+from abiscan.results.lock import LockComparison, LockFit, LockReport
 from abiscan.results.matrix import CellJson, MatrixJson
 from abiscan.results.model_operators import ModelOperatorsJson
 from abiscan.results.operators import InventoriesJson, InventoryJson
@@ -40,6 +40,7 @@ DOCUMENTS: Final[dict[str, tuple[str, tuple[type[Struct], ...]]]] = {
     "diff-lock": ("diff OLD NEW of locks", (LockComparison,)),
     "doctor": ("doctor", (DiagnosisJson1,)),
     "fit": ("fit", (FitReportJson,)),
+    "fit-lock": ("fit LOCK", (LockFit,)),
     "matrix": ("matrix", (MatrixJson,)),
     "matrix-versions": ("matrix --versions", (VersionTableJson,)),
     "ops": ("ops", (InventoryJson, InventoriesJson)),

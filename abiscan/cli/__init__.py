@@ -20,7 +20,21 @@ class _Commands(click.Group):
 
     NAMES = (
         *("cache", "check", "coverage", "diff", "doctor", "explain", "fit"),
-        *("guard", "matrix", "ops", "pip", "release", "releases", "stable", "stamp", "survey", "uv"),
+        *(
+            "guard",
+            "matrix",
+            "ops",
+            "pdm",
+            "pip",
+            "pixi",
+            "poetry",
+            "release",
+            "releases",
+            "stable",
+            "stamp",
+            "survey",
+            "uv",
+        ),
     )
 
     READING = frozenset({"check", "coverage", "diff", "matrix", "ops", "release", "stable", "stamp"})

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Final, TextIO
 
 import click
+import msgspec.structs
 
 import abiscan
 from abiscan.cli.common import errors_reported, make_table_console, show_progress, write_result
+from abiscan.cli.lock import LockOptions, find_locks, fit_lock_file, part_options
 from abiscan.cli.options import (
     cpu_option,
     index_options,
@@ -77,6 +79,7 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
 @index_options
 @click.option("--offline", is_flag=True, help="Use only what was read before.")
 @report_options("text", "json", "requirements")
+@part_options
 @verbose_option("Show a table of the newer versions, and why each does not fit.")
 def fit(
     *,
@@ -93,6 +96,7 @@ def fit(
     offline: bool,
     form: str,
     output: Path | None,
+    lock_choice: LockOptions,
     verbose: bool,
 ) -> None:
     """Find the newest versions of packages that work with a torch.
@@ -101,6 +105,9 @@ def fit(
     come from the indexes that pip is configured for. Those that the metadata exclude are left out; of the others, the
     wheels are read in place, as far as needed, until one works. The first package's newest version counts most, then
     that of the second, and so on.
+
+    Of a lock, such as uv.lock, it is the smallest change after which everything in it that uses torch works: other
+    versions of what does not, or another torch. The command to type is one of the tool that writes such locks.
 
     \b
     Examples:
@@ -112,16 +119,33 @@ def fit(
       abiscan fit torchvision --torch 2.9.1 --cpu x86-64-v2
       abiscan fit torchaudio --torch 2.9.1 --system debian11
       abiscan fit -r requirements.txt --format requirements --output pins.txt
+      abiscan fit uv.lock
 
     \b
     Exit codes:
-      0  found
+      0  found, or nothing in the lock has to change
       1  no versions work together
       2  usage error, or an index or a wheel that cannot be read
     """
     if not requirements and not files:
         raise click.UsageError("name a package, or a file of requirements with -r")
     refuse_both("--cuda", cuda, "--python", python)
+    if locks := find_locks(requirements, lock_choice):
+        if len(locks) > 1:
+            raise click.UsageError("only one lock at a time can be changed")
+        meaningless = {"-r": files, "--python": python, "--cuda": cuda, "--system": system, "--offline": offline}
+        for option, value in meaningless.items():
+            refuse_both(str(locks[0]), locks, option, value)
+        versions = (".".join(map(str, python_version)),) if python_version else ()
+        fit_lock_file(
+            locks[0],
+            msgspec.structs.replace(lock_choice, pythons=versions, platforms=(platform,) if platform else ()),
+            torch=torch,
+            cpus=cpus,
+            index=index,
+            form=form,
+            output=output,
+        )
     with errors_reported(), show_progress("reading the index") as progress:
         if cpus or system is not None:
             from abiscan.verdict.hardware import cpu_question, hardware_of

@@ -1,4 +1,4 @@
-"""Locks as targets: ``abiscan check uv.lock``, ``abiscan matrix uv.lock``, ``abiscan diff OLD.lock NEW.lock``."""
+"""Locks as targets: ``abiscan check uv.lock``, ``matrix uv.lock``, ``fit uv.lock``, ``diff OLD.lock NEW.lock``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypeVar, cast
 
 import click
+import msgspec.structs
 from msgspec import Struct
 
 from abiscan.cli.common import errors_reported, make_console, show_progress, write_result
 from abiscan.cli.options import refuse_both
+from abiscan.cli.process import print_notice
+from abiscan.errors import InputError
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.kinds import is_lock_name
 from abiscan.inputs.session import Session
@@ -62,28 +65,39 @@ class LockOptions(Struct, frozen=True, kw_only=True):
         return list_systems(lock, pythons, platforms, self.selection)
 
 
+def part_options(command: _Command) -> _Command:
+    """Return the options for a part of a project: parameter ``lock_choice``."""
+
+    @functools.wraps(command)
+    def call(*words: Any, extra: tuple[str, ...], group: tuple[str, ...], no_dev: bool, **parameters: Any) -> Any:
+        return command(*words, lock_choice=LockOptions(extras=extra, groups=group, no_dev=no_dev), **parameters)
+
+    options = (
+        click.option("--extra", multiple=True, metavar="EXTRA", help="Of a lock: include this extra (repeatable)."),
+        click.option("--group", multiple=True, metavar="GROUP", help="Of a lock: include this group (repeatable)."),
+        click.option("--no-dev", is_flag=True, help="Of a lock: leave out the groups that are installed by default."),
+    )
+    for option in reversed(options):
+        call = option(call)
+    return cast("_Command", call)
+
+
 def lock_options(command: _Command) -> _Command:
     """Return the options for locks: parameter ``lock_choice``."""
 
     @functools.wraps(command)
     def call(
         *words: Any,
-        extra: tuple[str, ...],
-        group: tuple[str, ...],
-        no_dev: bool,
+        lock_choice: LockOptions,
         python_version: tuple[str, ...],
         python_platform: tuple[str, ...],
         **parameters: Any,
     ) -> Any:
-        choice = LockOptions(
-            extras=extra, groups=group, no_dev=no_dev, pythons=python_version, platforms=python_platform
-        )
+        choice = msgspec.structs.replace(lock_choice, pythons=python_version, platforms=python_platform)
         return command(*words, lock_choice=choice, **parameters)
 
     options = (
-        click.option("--extra", multiple=True, metavar="EXTRA", help="Of a lock: include this extra (repeatable)."),
-        click.option("--group", multiple=True, metavar="GROUP", help="Of a lock: include this group (repeatable)."),
-        click.option("--no-dev", is_flag=True, help="Of a lock: leave out the groups that are installed by default."),
+        part_options,
         click.option(
             "--python-version",
             multiple=True,
@@ -179,8 +193,6 @@ def _examine(
     systems = choice.systems_of(lock)
     if choice.base is None:
         return check_lock(lock, systems, choice.selection, session, hardware)
-    import msgspec.structs
-
     from abiscan.environments.lock_comparison import compare_locks
     from abiscan.inputs.committed import read_committed
     from abiscan.locks.listed import ListedLock
@@ -251,3 +263,40 @@ def compare_lock_files(
 
     write_result(comparison, form, output, _views_of(comparison))
     sys.exit(comparison.exit_code)
+
+
+def fit_lock_file(
+    path: Path,
+    choice: LockOptions,
+    *,
+    torch: str | None,
+    cpus: tuple[str, ...],
+    index: IndexOptions,
+    form: str,
+    output: Path | None,
+) -> NoReturn:
+    """Run ``fit`` for a lock, and exit."""
+    with errors_reported(), show_progress("reading the lock") as progress:
+        from abiscan.hooks.lock_fitting import fit_lock
+        from abiscan.inputs.system import count_processors
+        from abiscan.locks.reading import read_lock
+        from abiscan.report import lock_text
+        from abiscan.torches.torch import ReleaseNumber, torch_choice
+
+        lock = read_lock(path)
+        session = Session.of_user(progress, jobs=count_processors(), index=index, cpus=cpus)
+        release = torch_choice(torch) if torch is not None else None
+        if release is not None and not isinstance(release, ReleaseNumber):
+            raise InputError(str(torch), "is no release of torch, which a lock could have", "pass one such as 2.9.1")
+        number = release.number if release else None
+        result = fit_lock(lock, choice.systems_of(lock), choice.selection, number, session)
+
+    if form == "requirements" and result.obstacle is not None:
+        print_notice(f"abiscan: {result.obstacle}")
+        sys.exit(result.exit_code)  # and the file stays as it was
+    views: dict[str, View] = {
+        "text": lambda stream: lock_text.render_fit(result, make_console(stream)),
+        "requirements": lambda stream: _write(stream, result.to_requirements()),
+    }
+    write_result(result, form, output, views)
+    sys.exit(result.exit_code)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import click
 
-from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
+from abiscan.cli.common import FORCE, OWN_OPTIONS, errors_reported, install_checked
 from abiscan.cli.options import cpu_option
 from abiscan.cli.pip import CONTEXT
 from abiscan.cli.process import print_notice
-from abiscan.cli.uv_project import gate_project
+from abiscan.cli.project import gate_project, is_passed, replace_by, split_own
 
 # The commands that install packages elsewhere than in a project.
 _UNCHECKED = frozenset({("pip", "sync"), ("tool",)})
@@ -47,7 +48,9 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
       3  it is unclear what uv would install: nothing was installed
     """
     from abiscan.hooks.command_line import UV, read_command_line
+    from abiscan.hooks.project_tools import UV as UV_PROJECTS
     from abiscan.hooks.uv import Uv
+    from abiscan.hooks.uv_tool import check_tool
     from abiscan.inputs.environment import PythonEnvironment
 
     installer = Uv()
@@ -56,7 +59,14 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
         return PythonEnvironment(python=installer.find_python(arguments), origin="chosen by uv")
 
     line = read_command_line([word for word in words if word not in OWN_OPTIONS], UV)
-    gate_project(installer, words, cpus)
+    gate_project(UV_PROJECTS, words, cpus)
+    own, command = split_own(words)
+    if command[:2] == ["tool", "install"]:
+        with errors_reported():
+            if not is_passed(lambda session: check_tool(installer, command[2:], session), cpus) and not own:
+                print_notice(f"abiscan: nothing was installed; write {FORCE} before the command to go on anyway")
+                sys.exit(1)
+            replace_by(UV_PROJECTS, command)
     with errors_reported():
         # The absolute path: a program of that name in the current folder is never started.
         program = [installer.executable]

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec.structs
@@ -45,7 +46,7 @@ from abiscan.torches.platforms import platform_of
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict.hardware import cpu_question
 
-_TORCHES: Final = ("torch", "pytorch")
+TORCHES: Final = ("torch", "pytorch")
 _MINORS: Final = range(9, 16)
 _OF_CUDA: Final = regex(r"(nvidia|cuda|cupti)(-|$)|pytorch-cuda$|.*-cuda-?")
 _NOT_USERS: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$|libtorch$|pytorch-(mutex|cuda|cpu|gpu)$")
@@ -197,36 +198,51 @@ def _choose_systems(
 
 
 def _has_torch_for(lock: Lock, system: System, selection: ProjectPart) -> bool:
-    torch = next((item for item in lock.select(system, selection) if item.name in _TORCHES), None)
+    torch = next((item for item in lock.select(system, selection) if item.name in TORCHES), None)
     return torch is None or not torch.files or torch.choose_file(system) is not None
 
 
 def check_lock(
-    lock: Lock, systems: Sequence[System], selection: ProjectPart, session: Session, hardware: Hardware | None = None
+    lock: Lock,
+    systems: Sequence[System],
+    selection: ProjectPart,
+    session: Session,
+    hardware: Hardware | None = None,
+    *,
+    versions: Mapping[str, str] = MappingProxyType({}),
 ) -> LockReport:
     """Examine the environments that a lock describes.
 
+    :param versions: those that packages have instead, from an index
     :raises AbiscanError: the lock contradicts itself, or what it names cannot be had, or is something else
     """
     store = LockStore(session)
     states = [
-        examine_locked(make_environment(lock, system, selection, store, session), session, hardware)
+        examine_locked(make_environment(lock, system, selection, store, session, versions), session, hardware)
         for system in systems
     ]
     return LockReport(lock=str(lock.path), environments=tuple(states))
 
 
 def make_environment(
-    lock: Lock, system: System, selection: ProjectPart, store: LockStore, session: Session
+    lock: Lock,
+    system: System,
+    selection: ProjectPart,
+    store: LockStore,
+    session: Session,
+    versions: Mapping[str, str] = MappingProxyType({}),
 ) -> LockedEnvironment:
     """Make the environment that a lock describes for a system: what uses torch is fetched.
 
+    :param versions: those that packages have instead, from an index
     :raises AbiscanError: as for ``check_lock``
     """
     session.progress(f"reading {lock.path} for {system}")
     with understood(lock.path):
         packages = {package.name: package for package in lock.select(system, selection)}
-    torch = next((packages[name] for name in _TORCHES if name in packages), None)
+    for name in packages.keys() & versions.keys():
+        packages[name] = LockedPackage(name=name, version=versions[name], index=packages[name].index)
+    torch = next((packages[name] for name in TORCHES if name in packages), None)
     below = _below(torch, packages)
     suspects = [
         item
@@ -258,7 +274,7 @@ def make_environment(
         build=find_build(torch, packages, system) if torch else None,
         sources={item.name: sources[file] for item, file in fetched.items()},
         keys={item.name: _key_of(file) for item, file in fetched.items()},
-        complete=lock.is_complete,
+        complete=lock.is_complete and not versions,  # what they require is not in it
     )
 
 
@@ -277,7 +293,7 @@ def _list_requirements(
 
 def _uses_torch(package: LockedPackage, lines: Sequence[str] | None) -> bool:
     """Whether a package uses torch, as far as metadata tell, or its name."""
-    required = any(name in _TORCHES for name in package.requires or ())
+    required = any(name in TORCHES for name in package.requires or ())
     return required or any(map(requires_torch, lines or ())) or _KNOWN.fullmatch(package.name) is not None
 
 
@@ -313,7 +329,7 @@ def find_build(torch: LockedPackage, packages: Collection[str], system: System) 
 def examine_locked(environment: LockedEnvironment, session: Session, hardware: Hardware | None = None) -> LockedState:
     """Examine an environment that a lock describes."""
     system = environment.system
-    torch = next((environment.packages[name] for name in _TORCHES if name in environment.packages), None)
+    torch = next((environment.packages[name] for name in TORCHES if name in environment.packages), None)
     users = [item for item in environment.distributions if _is_user(item, environment)]
     if torch is None or environment.build is None:
         problem = "torch is not in the lock" if torch is None else f"torch {torch.version} is not known to this abiscan"

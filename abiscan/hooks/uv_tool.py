@@ -13,9 +13,11 @@ from abiscan.environments.locked import check_lock, list_systems
 from abiscan.errors import UnclearPlanError
 from abiscan.hooks.fitting import named_index
 from abiscan.hooks.install import InstallerError
+from abiscan.hooks.project_copy import resolving_variables
 from abiscan.hooks.project_gate import ProjectCheck
+from abiscan.hooks.project_tool import Meaning, options_of, take_options
+from abiscan.hooks.project_tools import UV
 from abiscan.hooks.uv import Uv
-from abiscan.hooks.uv_project import RESOLVING_FLAGS, RESOLVING_VALUES, list_options, uv_variables
 from abiscan.inputs import programs
 from abiscan.inputs.session import Session
 from abiscan.locks.model import ProjectPart
@@ -25,8 +27,10 @@ from abiscan.results.doctor import DistributionState
 from abiscan.results.package import PackageVerdict
 from abiscan.words import first_line
 
-_VALUES: Final = RESOLVING_VALUES | {"-w", "--with"}
-_FLAGS: Final = RESOLVING_FLAGS | {"--force", "--reinstall", "--compile-bytecode"}
+_OPTIONS: Final = {
+    **{name: option for name, option in UV.options.items() if option.meaning is Meaning.RESOLVING},
+    **options_of({Meaning.CHANGING: "-w= --with=", Meaning.INSTALLING: "--force --reinstall --compile-bytecode"}),
+}
 _FAILING: Final = (PackageVerdict.IMPORT_FAILS, PackageVerdict.CORRUPTS)
 _SHOWS: Final = ("-h", "--help")
 
@@ -41,16 +45,19 @@ def check_tool(uv: Uv, words: Sequence[str], session: Session) -> ProjectCheck:
     """
     if set(_SHOWS) & set(words):
         return ProjectCheck()
-    pairs, names = list_options(words, _VALUES, _FLAGS)
-    wanted = [*names, *(value for option, value in pairs if option in ("-w", "--with") and value)]
+    names: list[str] = []
+    pairs: list[tuple[str, Meaning, str | None]] = []
+    remainder = iter(words)
+    for word in remainder:
+        if word.startswith("-") and word != "-":
+            pairs += take_options("uv", word, remainder, _OPTIONS)
+        else:
+            names.append(word)
+    wanted = [*names, *(value for _, meaning, value in pairs if meaning is Meaning.CHANGING and value)]
     if len(names) != 1 or any("@" in name for name in wanted):
         raise UnclearPlanError("uv", f"what uv tool install {' '.join(words)} would install is not understood")
-    resolving = [
-        word
-        for option, value in pairs
-        if option not in ("-w", "--with", "--force", "--reinstall", "--compile-bytecode")
-        for word in ((option, value) if value is not None else (option,))
-    ]
+    chosen = ((option, value) for option, meaning, value in pairs if meaning is Meaning.RESOLVING)
+    resolving = [word for pair in chosen for word in pair if word is not None]
     session = msgspec.structs.replace(session, index=named_index(uv.index_options(resolving)))
     session.progress("resolving what would be installed")
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
@@ -58,14 +65,14 @@ def check_tool(uv: Uv, words: Sequence[str], session: Session) -> ProjectCheck:
         command = [uv.executable, "pip", "compile", "-", "--no-header", "--no-annotate", "--generate-hashes"]
         done = programs.run_program(
             [*command, "--output-file", str(path), *resolving],
-            env=uv_variables(),
+            env=resolving_variables(),
             input="\n".join(wanted),
             capture_output=True,
         )
         if done.returncode:
             raise InstallerError(done.returncode, done.stderr)
         lock = read_pinned(path)
-        asked = [value for option, value in pairs if option in ("-p", "--python") and value]
+        asked = [value for option, _, value in pairs if option in ("-p", "--python") and value]
         pythons = [python_of(asked[-1])] if asked and asked[-1][:1].isdigit() else []
         report = check_lock(lock, list_systems(lock, pythons, [], ProjectPart()), ProjectPart(), session)
     states = [item for state in report.environments for item in state.distributions]

@@ -40,7 +40,7 @@ def read_explicit(path: Path) -> ListedLock:
     require_few(addresses, str(path))
     entries = tuple(_of_conda(line.partition("#")[0], line.partition("#")[2], path) for line in addresses)
     platforms = tuple(dict.fromkeys(entry.platform for entry in entries if entry.platform))
-    return ListedLock(path=path, entries=entries, platforms=platforms, pythons=_pythons_of(entries))
+    return ListedLock(path=path, tool="conda", entries=entries, platforms=platforms, pythons=_pythons_of(entries))
 
 
 def read_pixi_lock(path: Path) -> ListedLock:
@@ -61,6 +61,7 @@ def read_pixi_lock(path: Path) -> ListedLock:
     entries = tuple(_list_pixi(environments, by_address, path))
     return ListedLock(
         path=path,
+        tool="pixi",
         entries=entries,
         platforms=tuple(dict.fromkeys(entry.platform for entry in entries if entry.platform)),
         groups=tuple(map(str, environments)),
@@ -140,7 +141,8 @@ def _conda_names(depends: Sequence[object]) -> tuple[str, ...]:
 
 
 def _of_index(address: str, item: Mapping[str, Any], path: Path) -> ListEntry:
-    name = unquote(urlsplit(address).path).rpartition("/")[2]
+    parts = urlsplit(address)
+    name = unquote(parts.path).rpartition("/")[2]
     lines = (parse_applying(str(line)) for line in item.get("requires_dist") or ())
     requires = tuple(canonicalize_name(line.name) for line in lines if line)
     if not name.endswith(".whl"):
@@ -153,7 +155,13 @@ def _of_index(address: str, item: Mapping[str, Any], path: Path) -> ListEntry:
         project, version_of_wheel, _, _ = parse_wheel_filename(name)
     except (InvalidWheelFilename, ValueError) as error:
         raise InputError(str(path), f"names no wheel: {name}", AGAIN) from error
-    file = LockedFile(name=name, url=address, sha256=sound_hash(item.get("sha256")))
+    is_local = parts.scheme in ("", "file")
+    file = LockedFile(
+        name=name,
+        url=None if is_local else address,
+        path=str(path.absolute().parent / unquote(parts.path)) if is_local else None,
+        sha256=sound_hash(item.get("sha256")),
+    )
     return ListEntry(
         package=LockedPackage(name=project, version=str(version_of_wheel), files=(file,), requires=requires)
     )

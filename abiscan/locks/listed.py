@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -41,6 +42,7 @@ class ListEntry(Struct, frozen=True, kw_only=True):
 class ListedLock(Struct, frozen=True, kw_only=True):
     """A lock that is a list.
 
+    :ivar tool: the tool that writes such locks
     :ivar pythons: the Pythons that it is for, as a specifier
     :ivar platforms: those that it names
     :ivar markers: the environments that it is for; empty for all
@@ -54,6 +56,7 @@ class ListedLock(Struct, frozen=True, kw_only=True):
 
     path: Path
     entries: tuple[ListEntry, ...]
+    tool: str = "pip"
     pythons: str = ""
     platforms: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
@@ -63,6 +66,11 @@ class ListedLock(Struct, frozen=True, kw_only=True):
     defaults: tuple[str, ...] = ()
     apart: bool = False
     is_complete: bool = True
+
+    @property
+    def registries(self) -> tuple[str, ...]:
+        """The addresses of indexes that its packages come from, the most frequent first."""
+        return tuple(url for url, _ in Counter(entry.package.index for entry in self.entries).most_common() if url)
 
     def admits(self, system: System) -> bool:
         """Whether it is for a system, as far as it says."""

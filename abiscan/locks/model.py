@@ -122,6 +122,28 @@ class Lock(Protocol):
     def platforms(self) -> tuple[str, ...]:
         """The platforms that it is for, as ``System.of`` takes them; empty if it does not name any."""
 
+    @property
+    def tool(self) -> str:
+        """The tool that writes such locks."""
+
+    @property
+    def registries(self) -> tuple[str, ...]:
+        """The addresses of indexes and the folders that its packages come from, the most frequent first; empty if they
+        are those of the settings.
+        """
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """The extras of the project."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the project."""
+
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """The groups that are installed if nobody asks."""
+
 
 @contextlib.contextmanager
 def understood(path: Path) -> Iterator[None]:

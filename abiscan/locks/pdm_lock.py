@@ -11,7 +11,7 @@ from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import parse_applying
 from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
-from abiscan.locks.toml_file import read_versioned, tables
+from abiscan.locks.toml_file import read_project, read_versioned, table, tables
 
 _VERSION: Final = "4"
 _NEWER: Final = "lock the project with pdm 2.8 or newer, or update abiscan"
@@ -30,13 +30,21 @@ def read_pdm_lock(path: Path) -> ListedLock:
     names = tuple(str(name) for name in metadata.get("groups") or () if name != _DEFAULT)
     return ListedLock(
         path=path,
+        tool="pdm",
         entries=tuple(_entry_of(path, item) for item in packages),
-        # Which of its groups are extras, only pyproject.toml says.
         extras=names,
         groups=names,
         always=(_DEFAULT,),
-        defaults=(_DEV,) if _DEV in names else (),
+        defaults=tuple(name for name in names if name in _development_groups(path)),
     )
+
+
+def _development_groups(path: Path) -> frozenset[str]:
+    """Return the groups that pdm installs if nobody asks: all that are no extras, which the lock does not say."""
+    project = read_project(path)
+    of_tool = table(project.get("tool"), str(path), "tool").get("pdm", {})
+    old = of_tool.get("dev-dependencies", {}) if isinstance(of_tool, dict) else {}
+    return frozenset({_DEV, *table(project.get("dependency-groups"), str(path), "dependency-groups"), *old})
 
 
 def _entry_of(path: Path, item: Mapping[str, Any]) -> ListEntry:

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from abiscan.index.remote import sound_hash
 from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
-from abiscan.locks.toml_file import read_versioned, table, tables
+from abiscan.locks.toml_file import read_project, read_versioned, table, tables
 
 _VERSION: Final = "2"
 _NEWER: Final = "lock the project with poetry 1.5 or newer, or update abiscan"
@@ -31,14 +31,21 @@ def read_poetry_lock(path: Path) -> ListedLock:
     groups = {str(group) for item in packages for group in item.get("groups") or ()} - {_MAIN}
     return ListedLock(
         path=path,
+        tool="poetry",
         entries=tuple(entry for item in packages for entry in _entries_of(path, item)),
         pythons=_as_specifier(str(metadata.get("python-versions") or "*")),
         extras=tuple(table(contents.get("extras"), subject, "extras")),
         groups=tuple(sorted(groups)),
-        # All groups that are not optional, which the lock does not say.
         always=(_MAIN,),
-        defaults=tuple(sorted(groups)),
+        defaults=tuple(sorted(groups - _optional_groups(path))),
     )
+
+
+def _optional_groups(path: Path) -> frozenset[str]:
+    """Return the groups that poetry installs only if they are asked for, which the lock does not say."""
+    settings = read_project(path).get("tool", {}).get("poetry", {})
+    groups = table(settings.get("group") if isinstance(settings, dict) else None, str(path), "tool.poetry.group")
+    return frozenset(name for name, group in groups.items() if isinstance(group, dict) and group.get("optional"))
 
 
 def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[ListEntry]:

@@ -49,6 +49,12 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(str(path), f"is no TOML, or was cut off: {reason}", AGAIN) from error
 
 
+def read_project(lock: Path) -> dict[str, Any]:
+    """Return what the ``pyproject.toml`` beside a lock has, which says what locks leave out; nothing without one."""
+    path = lock.parent / "pyproject.toml"
+    return read_toml(path) if observed_fs.is_file(path) else {}
+
+
 def read_versioned(path: Path, kind: str, key: str, known: str, fix: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a lock in TOML has, and its metadata.
 

@@ -21,7 +21,6 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.index.client import System
 from abiscan.index.remote import sound_hash
-from abiscan.inputs import observed_fs
 from abiscan.locks.model import (
     FromWhere,
     LockedFile,
@@ -34,7 +33,7 @@ from abiscan.locks.model import (
     sound_name,
     sound_version,
 )
-from abiscan.locks.toml_file import AGAIN, read_toml, table, tables
+from abiscan.locks.toml_file import AGAIN, read_project, read_toml, table, tables
 from abiscan.regex import regex
 
 _VERSION: Final = 1
@@ -69,6 +68,11 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
     def platforms(self) -> tuple[str, ...]:
         """None are named: it is for all of them."""
         return ()
+
+    @property
+    def tool(self) -> str:
+        """The tool that writes it: uv."""
+        return "uv"
 
     @property
     def is_complete(self) -> bool:
@@ -127,15 +131,18 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         more = table(manifest.get("dependency-groups"), str(self.path), "dependency-groups")
         return tuple(sorted({*of_roots, *more}))
 
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """The groups that are installed if nobody asks."""
+        by_default = self._default_groups()
+        return self.groups if by_default is None else tuple(name for name in self.groups if name in by_default)
+
     def _source(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         return table(entry.get("source"), str(self.path), "source")
 
     def _default_groups(self) -> tuple[str, ...] | None:
         """Return the groups that uv installs by default, as ``pyproject.toml`` says; None for all of them."""
-        project = self.path.parent / "pyproject.toml"
-        if not observed_fs.is_file(project):
-            return _DEFAULT_GROUPS
-        settings = read_toml(project).get("tool", {}).get("uv", {})
+        settings = read_project(self.path).get("tool", {}).get("uv", {})
         groups = settings.get("default-groups", _DEFAULT_GROUPS) if isinstance(settings, dict) else _DEFAULT_GROUPS
         return None if groups == "all" else tuple(map(str, groups))
 

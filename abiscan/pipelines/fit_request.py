@@ -96,7 +96,7 @@ def answer_request(request: Request, session: Session) -> FitReport:
             names = [requirement.name for requirement in requirements]
             result = msgspec.structs.replace(result, elsewhere=_list_elsewhere(names, choices, index, session))
         if request.other_torches and not result.packages and result.torch is not None:
-            alternatives = _other_releases(choices, result.torch, index)
+            alternatives = other_releases(choices, result.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
                 # The same index, so pages and wheels that were read are not read again.
                 instead = fit_packages(
@@ -136,7 +136,7 @@ def _list_elsewhere(
     return tuple(result)
 
 
-def _other_releases(tried: Sequence[TorchChoice], build: str, index: Index) -> Sequence[TorchChoice]:
+def other_releases(tried: Sequence[TorchChoice], build: str, index: Index) -> Sequence[TorchChoice]:
     """Return the releases that may do where those that were tried do not: the newest patch of some, newest first."""
     try:
         torches = torches_of_index(index)

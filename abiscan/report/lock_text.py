@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.results.doctor import DistributionState
-from abiscan.results.lock import LockComparison, LockedState, LockReport, OutcomeChange
+from abiscan.results.lock import LockComparison, LockedState, LockFit, LockReport, OutcomeChange
 from abiscan.results.package import PackageVerdict
 from abiscan.words import clean, first_line, listed
 
@@ -64,6 +64,21 @@ def _why(item: DistributionState) -> str:
     if item.error is not None:
         return first_line(item.error)
     return listed(item.without)
+
+
+def render_fit(fit: LockFit, console: Console) -> None:
+    """Write what does not work, and what has to change in a lock."""
+    for problem in (*fit.broken, *filter(None, [fit.obstacle])):
+        console.print(Text(clean(problem), style="red"), soft_wrap=True)
+    torch = f"with torch {clean(fit.torch)}" if fit.torch else "without torch"
+    if fit.command is not None:
+        console.print(Text(f"{torch}:"), soft_wrap=True)
+        for change in fit.changes:
+            console.print(Text(f"  {clean(str(change))}", style="bold green"), soft_wrap=True)
+        console.print()
+        console.print(Text(clean(fit.command), style="bold"), soft_wrap=True, no_wrap=True)
+    elif fit.obstacle is None:
+        console.print(Text(f"everything works {torch}: nothing has to change"), soft_wrap=True)
 
 
 def change_sentence(change: OutcomeChange, comparison: LockComparison) -> str:

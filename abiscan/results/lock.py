@@ -115,6 +115,34 @@ class OutcomeChange(Struct, frozen=True, kw_only=True):
     environments: tuple[str, ...] = ()
 
 
+class LockFit(Document, frozen=True, kw_only=True):
+    """The smallest change of a lock after which what uses torch works.
+
+    :ivar lock: its file, as the user named it
+    :ivar torch: the torch that it works with then
+    :ivar broken: what does not work as it is, and why
+    :ivar changes: the packages that have to have another version
+    :ivar command: what to type, in the words of the tool that writes such locks; None if nothing has to change
+    :ivar obstacle: what stands in the way if nothing is found
+    """
+
+    lock: str
+    torch: str | None
+    broken: tuple[Text, ...]
+    changes: tuple[VersionChange, ...]
+    command: str | None
+    obstacle: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0: found, or nothing has to change; 1: nothing fits."""
+        return 0 if self.obstacle is None else 1
+
+    def to_requirements(self) -> str:
+        """Return the versions as a file of requirements."""
+        return "".join(f"{change.name}=={change.after}\n" for change in self.changes)
+
+
 class LockComparison(Document, frozen=True, kw_only=True):
     """What an update of a lock does.
 

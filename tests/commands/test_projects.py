@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -142,24 +143,122 @@ def test_tools_are_resolved_and_examined(project: Path, index: Path) -> None:
     assert not (index.parent / "tools").exists()
 
 
+LOCKS = {
+    "poetry": (
+        "poetry.lock",
+        """[[package]]
+name = "vision"
+version = "{vision}"
+optional = false
+python-versions = ">=3.9"
+groups = ["main"]
+files = []
+[package.dependencies]
+torch = "*"
+[[package]]
+name = "torch"
+version = "2.13.0"
+optional = false
+python-versions = ">=3.9"
+groups = ["main"]
+files = []
+[metadata]
+lock-version = "2.1"
+python-versions = ">=3.10"
+""",
+    ),
+    "pdm": (
+        "pdm.lock",
+        """[metadata]
+groups = ["default"]
+lock_version = "4.5.0"
+[[package]]
+name = "vision"
+version = "{vision}"
+groups = ["default"]
+dependencies = ["torch"]
+[[package]]
+name = "torch"
+version = "2.13.0"
+groups = ["default"]
+""",
+    ),
+    "pixi": (
+        "pixi.lock",
+        """version: 6
+environments:
+  default:
+    packages:
+      linux-64:
+      - conda: https://channel.example/linux-64/python-3.12.4-h_0.conda
+      - pypi: file://{index}/vision-{vision}-py3-none-linux_x86_64.whl
+      - pypi: file://{index}/torch-2.13.0-py3-none-any.whl
+packages:
+- conda: https://channel.example/linux-64/python-3.12.4-h_0.conda
+- pypi: file://{index}/vision-{vision}-py3-none-linux_x86_64.whl
+  requires_dist: [torch]
+- pypi: file://{index}/torch-2.13.0-py3-none-any.whl
+""",
+    ),
+}
+TOOL = """#!{python}
+import pathlib, sys
+words = sys.argv[1:]
+lock = pathlib.Path({lock!r})
+if words[0] in ("env", "info") or (words[0] == "lock" and lock.exists()):
+    sys.exit(words[0] != "lock")
+vision = "1.0" if "vision==1.0" in words or words[0] == "lock" else "2.0"
+lock.write_text({text!r}.replace("{{vision}}", vision).replace("{{index}}", {index!r}))
+print(" ".join(words))
+"""
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_other_tools_lock_a_copy_as_well(project: Path, index: Path, name: str) -> None:
+    """With a program in the place of the tool, which writes its lock as the tool does."""
+    lock, text = LOCKS[name]
+    programs = index.parent / "programs"
+    programs.mkdir()
+    program = programs / name
+    program.write_text(TOOL.format(python=sys.executable, lock=lock, text=text, index=str(index)))
+    program.chmod(0o755)
+    (project / "pixi.toml").write_text("")
+    settings = variables(index) | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PIP_FIND_LINKS": str(index)}
+
+    subprocess.run([program, "lock"], cwd=project, check=True, stdout=subprocess.DEVNULL)
+    before = contents(project)
+    refused = run(name, "add", "vision", cwd=project, env=settings)
+    assert (refused.code, refused.out, contents(project)) == (1, "", before)
+    assert "vision 2.0 no longer loads" in refused.err
+    assert f"this works: {name} add {'--pypi ' if name == 'pixi' else ''}'vision==1.0'" in refused.err
+    if name == "poetry":
+        # What does not become worse is done; a lock that is broken already is not installed for the first time.
+        assert run(name, "add", "vision==1.0", cwd=project, env=settings).out == "add vision==1.0\n"
+        subprocess.run([program, "add", "vision"], cwd=project, check=True, stdout=subprocess.DEVNULL)
+        refused = run(name, "install", cwd=project, env=settings)
+        assert (refused.code, refused.out) == (1, "")
+
+
 @pytest.mark.long
-def test_the_page_works_from_an_empty_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["from an empty folder", "poetry", "pdm"])
+def test_the_page_works_from_an_empty_folder(tmp_path: Path, name: str) -> None:
     """The commands of docs/projects.md, with the real index."""
+    if name in LOCKS and shutil.which(name) is None:
+        pytest.skip(f"needs {name}")
     page = (Path(__file__).parents[2] / "docs" / "projects.md").read_text("utf-8")
-    commands = page.partition("<!-- from an empty folder -->\n```sh\n")[2].partition("```")[0]
-    assert commands.count("\n") == 4
+    commands = page.partition(f"<!-- {name} -->\n```sh\n")[2].partition("```")[0]
+    assert commands.count("\n") >= 3
     folder = tmp_path / "project"
     folder.mkdir()
-    path = f"{UV.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {
-        "PATH": path,
+        "PATH": f"{UV.parent}{os.pathsep}{os.environ['PATH']}",
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "UV_PYTHON_INSTALL_DIR": str(tmp_path / "pythons"),
     }
     done = subprocess.run(
         ["bash", "-euc", commands], cwd=folder, env=os.environ | settings, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (
+    assert (done.returncode, done.stdout.partition("Python 3.11 on ")[2]) == (
         0,
-        "Python 3.11 on linux_x86_64, torch 2.9.1: 1 distribution uses torch: 1 works\n  ✓ torchvision 0.24.1\n",
+        "linux_x86_64, torch 2.9.1: 1 distribution uses torch: 1 works\n  ✓ torchvision 0.24.1\n",
     ), done.stderr

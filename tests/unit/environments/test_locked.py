@@ -13,13 +13,14 @@ import pytest
 from abiscan.environments.lock_comparison import compare_locks
 from abiscan.environments.locked import check_lock, list_systems
 from abiscan.errors import AbiscanError, InputError
+from abiscan.hooks.lock_fitting import fit_lock
 from abiscan.index.client import Settings, System
 from abiscan.inputs.session import Session
 from abiscan.locks.model import ProjectPart
 from abiscan.locks.reading import read_lock
 from abiscan.report.lock_markdown import LARGEST, render_comparison_markdown
 from abiscan.results.document import read_schema
-from abiscan.results.lock import LockComparison, LockReport, OutcomeChange
+from abiscan.results.lock import LockComparison, LockFit, LockReport, OutcomeChange
 from abiscan.results.package import PackageVerdict
 from abiscan.verdict.hardware import hardware_of
 from tests.elf_builder import uses
@@ -72,7 +73,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalInde
         served.metadata = True
         # Those of this machine's pip take half a second to ask for.
         settings = Settings(index_urls=(served.url,))
-        monkeypatch.setattr("abiscan.environments.lock_store.settings_of_pip", lambda *_: settings)
+        for module in ("environments.lock_store", "hooks.fitting"):
+            monkeypatch.setattr(f"abiscan.{module}.settings_of_pip", lambda *_: settings)
         yield served
 
 
@@ -236,6 +238,29 @@ def test_what_an_update_makes_worse_and_better(index: LocalIndex, tmp_path: Path
     better = compare(new, old, tmp_path)
     assert [item.name for item in better.better] == ["vision", "metrics"]
     assert better.exit_code == 0
+
+
+def fit(path: Path, tmp_path: Path, torch: str | None = None) -> LockFit:
+    result = fit_lock(read_lock(path), [LINUX], ALL, torch, Session(folder=tmp_path / "cache"))
+    jsonschema.validate(json.loads(result.to_json()), read_schema("fit-lock"))
+    return result
+
+
+def test_the_smallest_change_of_a_lock(index: LocalIndex, tmp_path: Path) -> None:
+    other_version = fit(uv_lock(tmp_path / "project", index), tmp_path)
+    assert other_version.command == "uv add 'vision==2.0'"
+    assert list(map(str, other_version.changes)) == ["vision 1.0 -> 2.0"]
+    (broken,) = other_version.broken  # metrics fails for it
+    assert broken.startswith("vision 1.0: ImportError: vision/_C.so: undefined symbol: _ZN2at4goneEv")
+    # Its metadata say that it is for another torch, and no other version of it works.
+    other_torch = fit(uv_lock(tmp_path / "project", index, vision="2.0", torch="2.9.1"), tmp_path)
+    assert (other_torch.command, other_torch.torch) == ("uv add 'torch==2.13.0'", "2.13.0")
+    path = uv_lock(tmp_path / "project", index, vision="2.0")
+    nothing = fit(path, tmp_path)
+    assert (nothing.command, nothing.changes, nothing.exit_code) == (None, (), 0)
+    none = fit(path, tmp_path, "2.9.1")
+    assert (none.command, none.exit_code) == (None, 1)
+    assert none.obstacle == "found no versions on the index that work together: looked for vision"
 
 
 def test_markdown_fits_into_a_comment() -> None:

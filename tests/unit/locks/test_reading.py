@@ -232,9 +232,20 @@ def test_the_graph_of_uv(tmp_path: Path) -> None:
     assert not lock.admits(System.of((3, 10), "win_amd64"))
 
 
-def test_default_groups_are_those_of_the_project(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[tool.uv]\ndefault-groups = ["lint"]\n')
-    assert names(lock_of(tmp_path, "uv.lock", UV)) == ["ruff==1.0", "torch==2.9.1", "vision==1.0"]
+@pytest.mark.parametrize(
+    ("name", "text", "project", "expected"),
+    [
+        ("uv.lock", UV, '[tool.uv]\ndefault-groups = ["lint"]\n', ["ruff==1.0", "torch==2.9.1", "vision==1.0"]),
+        # poetry install leaves out what is optional; pdm install everything that is no extra.
+        ("poetry.lock", POETRY, "[tool.poetry.group.dev]\noptional = true\n", ["vision==1.0"]),
+        ("pdm.lock", PDM, '[dependency-groups]\ntrain = ["metrics"]\n', ["metrics==2.0", "pytest==9.0", "vision==1.0"]),
+    ],
+)
+def test_default_groups_are_those_of_the_project(
+    tmp_path: Path, name: str, text: str, project: str, expected: list[str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(project)
+    assert names(lock_of(tmp_path, name, text)) == expected
 
 
 @pytest.mark.parametrize(("name", "text"), [("pylock.toml", PYLOCK), ("poetry.lock", POETRY), ("pdm.lock", PDM)])

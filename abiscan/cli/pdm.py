@@ -1,0 +1,41 @@
+"""``abiscan pdm``."""
+
+from __future__ import annotations
+
+import click
+
+from abiscan.cli.options import cpu_option
+from abiscan.cli.pip import CONTEXT
+from abiscan.cli.project import gate_project, replace_by, split_own
+
+
+@click.command(context_settings=CONTEXT)
+@cpu_option
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND ARGUMENTS...")
+def pdm(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
+    """Run pdm, unless it would break an extension of torch.
+
+    Of pdm install, add, remove, update and lock, pdm locks a copy of the project, and what becomes worse by that lock
+    is found out as by abiscan diff; of pdm sync, what is in the lock already. If nothing becomes worse, pdm runs as
+    usual. Otherwise the project stays as it is, byte for byte, and the smallest change that works is printed.
+
+    Commands that install nothing in a project run unchecked. What is not understood is refused. --force before the
+    command runs pdm all the same.
+
+    \b
+    Examples:
+      abiscan pdm install -G train
+      abiscan pdm add torchvision
+      abiscan pdm update torch
+
+    \b
+    Exit codes:
+      those of pdm, and
+      1  something does not work with torch: the project is as before
+      2  usage error, or something that cannot be read: the project is as before
+      3  it is unclear what pdm would do: the project is as before
+    """
+    from abiscan.hooks.project_tools import PDM
+
+    gate_project(PDM, words, cpus)
+    replace_by(PDM, split_own(words)[1])
