@@ -73,7 +73,7 @@ HARMLESS: Final[Mapping[str, str]] = {
     "system._emulate_done": _ALONE,
     "system._emulate_nothing": _ALONE,
     "torch_classes._attach_other": "neither of the two is recorded",
-    "torch_operators._emulate_keep": "the object keeps registered what it registers for as long as the process lives",
+    "torch_operators._emulate_keep": "registrations last as long as the process",
     "torch_values._emulate_release": _NEVER_REUSED,
 }
 """Doubles that do nothing, by module and function, and why that cannot decide."""

@@ -156,7 +156,7 @@ def check(
     \b
     Exit codes, the same in every format:
       0  no finding at or above --fail-on
-      1  such a finding
+      1  at least one finding at or above --fail-on
       2  usage error, or an input that cannot be read
       3  the verdict is unknown
     """
@@ -324,7 +324,7 @@ def _find_settings(targets: Sequence[str]) -> Configuration:
     """Return the settings of the project that the current folder is in."""
     file, passed_over = find_configuration(Path.cwd(), targets)
     if passed_over is not None:
-        print_notice(f"abiscan: {passed_over}: is not read, since it is inside of what is checked")
+        print_notice(f"abiscan: {passed_over}: ignored: it is inside a checked target")
     if file is None:
         return Configuration()
     from abiscan.rules import EVERY_RULE

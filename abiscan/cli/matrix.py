@@ -95,7 +95,7 @@ def matrix(
     \b
     Exit codes:
       0  no finding at or above --fail-on on any of the releases
-      1  such a finding
+      1  at least one finding at or above --fail-on
       2  usage error, or an input that cannot be read
       3  a verdict is unknown
     """

@@ -57,7 +57,7 @@ def release(
     \b
     Exit codes:
       0  no problem at or above --fail-on
-      1  such a problem
+      1  at least one problem at or above --fail-on
       2  usage error, or a wheel that cannot be read
       3  it is unknown on which releases of torch a wheel works
     """

@@ -236,11 +236,12 @@ def _dependence(decision: AnswerDecision, image: Image) -> Gap:
     result = decision.source
     name = demangle(result.function.removeprefix(ADDRESS_OF))
     is_address = result.function.startswith(ADDRESS_OF)
-    subject = f"whether anything defines {name}" if is_address else f"what {name} returns"
+    call = name if name.endswith(")") else f"{name}()"
+    subject = f"whether anything defines {name}, which" if is_address else f"{call}, whose result"
     address = result.address - image.base if image.contains(result.address) else None
     return Gap(
         stage=_STAGE,
-        reason=f"what is registered may depend on {subject}, which is not known here",
+        reason=f"registrations may depend on {subject} cannot be predicted",
         address=address,
         symbol=None if address is None else image.nearest_symbol(address),
         called=result.function,

@@ -2,7 +2,7 @@
 
 **What it finds.** With `--cpu`, and on a torch that is installed: code that runs while the extension is loaded, or a
 library that it brings along, and that uses a feature of the processor (AVX2, AVX-512, LSE, …) which the processor does
-not have, without asking for it. With `--cpu`, also the operators whose kernels can reach such code without a question.
+not have, without checking the CPU. With `--cpu`, also the operators whose kernels can reach such code unchecked.
 
 A processor that is too old for torch itself is a `note`: the extension is not to blame for that.
 
@@ -40,13 +40,13 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     load, hardware = linkage.load, linkage.hardware
     for end in hardware.illegal:
         features = [use.feature for use in end.uses]
-        when = "when its Python module is imported" if end.in_module else "while it is loaded"
+        when = "when its Python module is imported" if end.in_module else "while loading"
         file = end.object if end.object == load.name else f"{end.object}, which {load.name} needs,"
-        needed = summary(end.cpu.machine, tuple(features))
+        needed, names = summary(end.cpu.machine, tuple(features)), listed(features)
         yield Finding(
             rule=RULE.name,
             effect=Effect.ABORTS,
-            message=f"{file} uses {listed(features)} {when}, without asking; {end.cpu.name} lacks that",
+            message=f"{file} executes {names} {when} without checking the CPU; {end.cpu.name} has no {names}",
             evidence=tuple(Evidence(subject=use.feature, readable=str(use), object=end.object) for use in end.uses),
             fix=f"run it on a processor with {needed}, or install a build for older processors",
             says=MESSAGE,
@@ -64,10 +64,11 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
 
 
 def _torch_too(load: ExtensionLoad, cpu: Cpu, lacking: tuple[str, ...]) -> Finding:
+    names = listed(lacking)
     return Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
-        message=f"{load.release} itself uses {listed(lacking)} when it is imported; {cpu.name} lacks that",
+        message=f"{load.release} itself executes {names} when it is imported; {cpu.name} has no {names}",
         evidence=tuple(Evidence(subject=feature, object=str(load.release)) for feature in lacking),
         fix="use a release of torch that runs on that processor, or another processor",
         says=MESSAGE,
@@ -87,7 +88,10 @@ def _operators_finding(name: str, cpu: Cpu, failing: Mapping[str, Sequence[CpuUs
         evidence=tuple(
             Evidence(
                 subject=operator,
-                readable=f"{operator}: uses {listed([use.feature for use in uses])} without asking: {uses[0].place}",
+                readable=(
+                    f"{operator}: executes {listed([use.feature for use in uses])} without checking the CPU: "
+                    f"{uses[0].place}"
+                ),
                 object=uses[0].library or name,
             )
             for operator, uses in failing.items()

@@ -1,10 +1,11 @@
 """The variant properties of the wheel do not match what its libraries need.
 
 **What it finds.** Properties in the `variant.json` of a wheel that are not true of an extension in it: processors
-(`x86_64 :: level`, `aarch64 :: version`, single features) that lack what the load or an operator uses without asking;
-GPUs (`nvidia :: sm_arch`) that the extension has no code for; drivers (`nvidia :: cuda_version_lower_bound`) that do
-not run it; releases of torch (`abi_dependency :: torch`) on which it fails. Properties that exclude systems needlessly
-are a `note`, and so is a file that does not follow the format.
+(`x86_64 :: level`, `aarch64 :: version`, single features) that lack what the load or an operator executes without
+checking the CPU; GPUs (`nvidia :: sm_arch`) that the extension has no code for; drivers
+(`nvidia :: cuda_version_lower_bound`) that do not run it; releases of torch (`abi_dependency :: torch`) on
+which it fails. Properties that exclude systems needlessly are a `note`, and so is a file that does not follow the
+format.
 
 **Why it fails.** Installers choose the wheel of a variant by its properties. If they admit too much, the wheel is
 installed on systems on which it ends with `Illegal instruction`, on which its kernels have no image, or next to a torch

@@ -71,7 +71,7 @@ def test_that_of_a_target_is_never_read(folder: Path, target: str) -> None:
     words = {".": ".", "build": str(inside), "../NAME": "../build", "link": "link"}
     done = checked(inside, words[target])
     assert done.code == 1
-    assert "pyproject.toml: is not read, since it is inside of what is checked" in done.err
+    assert "pyproject.toml: ignored: it is inside a checked target" in done.err
 
 
 def test_the_settings_of_a_target_are_never_read(folder: Path) -> None:

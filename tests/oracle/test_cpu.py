@@ -79,7 +79,7 @@ def test_a_processor_too_old_for_torch_is_not_the_fault_of_the_extension(folder:
     result = result_on(folder / "plain.so", "nehalem")  # recorded: torch 2.13.0 cannot be imported there
     assert result.verdict is Verdict.LOADS
     assert [(finding.effect, finding.message) for finding in result.findings] == [
-        (Effect.NOTE, "torch 2.13.0+cpu itself uses avx when it is imported; nehalem lacks that")
+        (Effect.NOTE, "torch 2.13.0+cpu itself executes avx when it is imported; nehalem has no avx")
     ]
     assert not result_on(folder / "plain.so", "sandybridge").findings
     assert torch_needs(Machine.X86_64, (2, 12)) == torch_needs(Machine.AARCH64, (2, 13)) == ()
