@@ -1,4 +1,4 @@
-"""Locks of conda packages: explicit files of conda, and ``pixi.lock``, which may have wheels beside them."""
+"""Locks of conda packages: explicit files of conda, and ``pixi.lock``, which may have wheels in addition."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_explicit(path: Path) -> ListedLock:
 
 
 def read_pixi_lock(path: Path) -> ListedLock:
-    """Read a ``pixi.lock``; its environments beside the default one are groups.
+    """Read a ``pixi.lock``; its environments besides the default one are groups.
 
     :raises InputError: it cannot be read, or is of a version that is not known
     """
@@ -55,7 +55,7 @@ def read_pixi_lock(path: Path) -> ListedLock:
         raise InputError(subject, problem, "lock the project with a pixi that writes them, or update abiscan")
     packages, environments = contents.get("packages"), contents.get("environments")
     if not isinstance(packages, list) or not isinstance(environments, dict):
-        raise InputError(subject, "has no packages or no environments: it is cut off, or edited", AGAIN)
+        raise InputError(subject, "has no packages or no environments: it is truncated or edited", AGAIN)
     require_few(packages, subject)
     by_address = {str(item.get("conda") or item.get("pypi")): item for item in packages if isinstance(item, dict)}
     entries = tuple(_list_pixi(environments, by_address, path))
@@ -81,9 +81,9 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         contents = yaml.load(read_text(path), Loader=loader)  # noqa: S506 - both are safe loaders
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(str(path), f"is no YAML, or was cut off: {reason}", AGAIN) from error
+        raise InputError(str(path), f"is not valid YAML, or is truncated: {reason}", AGAIN) from error
     if not isinstance(contents, dict):
-        raise InputError(str(path), "is no lock: it has no table", AGAIN)
+        raise InputError(str(path), "is not a lock: it has no table", AGAIN)
     return contents
 
 
@@ -97,7 +97,7 @@ def _list_pixi(
                 kind = "conda" if "conda" in item else "pypi"
                 address = str(item.get(kind))
                 if address not in known:
-                    raise InputError(str(path), f"has no entry for {address}: it is cut off, or edited", AGAIN)
+                    raise InputError(str(path), f"has no entry for {address}: it is truncated or edited", AGAIN)
                 entry = (
                     _of_conda(address, "", path, known[address])
                     if kind == "conda"

@@ -47,7 +47,7 @@ class ListedLock(Struct, frozen=True, kw_only=True):
     :ivar platforms: those that it names
     :ivar markers: the environments that it is for; empty for all
     :ivar extras: those that it has
-    :ivar groups: those that it has, beside what is always installed
+    :ivar groups: those that it has, besides what is always installed
     :ivar always: the groups that are installed in any case
     :ivar defaults: the groups that are installed if nobody asks
     :ivar apart: whether its groups are environments of their own: those that are asked for replace the default
@@ -116,7 +116,7 @@ class ListedLock(Struct, frozen=True, kw_only=True):
         try:
             return SpecifierSet(specifier).contains(markers_for(system)["python_full_version"], prereleases=True)
         except InvalidSpecifier as error:
-            raise InputError(str(self.path), f"has Pythons that are none: {error}", _AGAIN) from error
+            raise InputError(str(self.path), f"has invalid versions of Python: {error}", _AGAIN) from error
 
 
 def _is_like(platform: str, system: System) -> bool:

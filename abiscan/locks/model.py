@@ -230,9 +230,7 @@ def sound_version(text: object, subject: str) -> str | None:
     try:
         return str(Version(str(text)))
     except InvalidVersion as error:
-        raise InputError(
-            subject, f"has a version that is none: {str(text)[:80]!r}", "lock the project again"
-        ) from error
+        raise InputError(subject, f"has an invalid version: {str(text)[:80]!r}", "lock the project again") from error
 
 
 def sound_name(text: object, subject: str) -> str:

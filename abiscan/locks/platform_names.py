@@ -40,7 +40,7 @@ def platform_tag_of(name: str) -> str:
     if _TAG.fullmatch(name):
         return name
     hint = did_you_mean(name, tuple(_NAMES)) or f"there are {', '.join(_NAMES)}"
-    raise InputError(name, "is no platform that is known", hint)
+    raise InputError(name, "is not a known platform", hint)
 
 
 def python_of(text: str) -> tuple[int, int]:
@@ -50,5 +50,5 @@ def python_of(text: str) -> tuple[int, int]:
     """
     match = _PYTHON.fullmatch(text)
     if match is None:
-        raise InputError(text, "is no version of Python", "pass one such as 3.12")
+        raise InputError(text, "is not a version of Python", "pass one such as 3.12")
     return 3, int(match["minor"])

@@ -29,7 +29,7 @@ def read_pylock(path: Path) -> ListedLock:
     try:
         lock = pylock.Pylock.from_dict(contents)
     except (pylock.PylockValidationError, RecursionError) as error:
-        raise InputError(str(path), f"is no lock of PEP 751: {error}", AGAIN) from error
+        raise InputError(str(path), f"is not a lock of PEP 751: {error}", AGAIN) from error
     return ListedLock(
         path=path,
         entries=tuple(_entry_of(path, package) for package in lock.packages),

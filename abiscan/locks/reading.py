@@ -58,4 +58,4 @@ def _read(path: Path) -> Lock:
         return read_pylock(path)
     if "version" in contents:
         return UvLock.read(path)
-    raise InputError(str(path), "is no lock that is known", _FIX)
+    raise InputError(str(path), "is not a lock file of a known kind", _FIX)

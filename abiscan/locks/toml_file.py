@@ -34,7 +34,7 @@ def read_text(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(str(path), "is no text in UTF-8", AGAIN) from error
+        raise InputError(str(path), "is not UTF-8 text", AGAIN) from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(read_text(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         reason = "too many brackets" if isinstance(error, RecursionError) else str(error)
-        raise InputError(str(path), f"is no TOML, or was cut off: {reason}", AGAIN) from error
+        raise InputError(str(path), f"is not valid TOML, or is truncated: {reason}", AGAIN) from error
 
 
 def read_project(lock: Path) -> dict[str, Any]:

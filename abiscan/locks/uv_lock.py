@@ -84,7 +84,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         try:
             specifier = SpecifierSet(str(self.contents.get("requires-python") or ""))
         except InvalidSpecifier as error:
-            raise InputError(str(self.path), f"has a requires-python that is none: {error}", AGAIN) from error
+            raise InputError(str(self.path), f"has an invalid requires-python: {error}", AGAIN) from error
         environment = markers_for(system)
         supported = self.contents.get("supported-markers") or ()
         is_supported = not supported or any(applies(marker, environment, str(self.path)) for marker in supported)
@@ -198,7 +198,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
             entries = [entry for entry in entries if is_for(entry.get("resolution-markers") or ())] or entries
         if not entries:
             raise InputError(
-                str(self.path), f"requires {name}, and has no entry for it: it is cut off, or edited", AGAIN
+                str(self.path), f"requires {name}, and has no entry for it: it is truncated or edited", AGAIN
             )
         return entries[0]
 

@@ -132,7 +132,7 @@ def _convert_program(document: dict[str, Any]) -> schema.ExportedProgram | None:
 
 def _list_wrong(part: object, fields: Mapping[str, type | tuple[type, ...]], place: str) -> Iterator[str]:
     if not isinstance(part, dict):
-        yield f"{place} is no object"
+        yield f"{place} is not an object"
     elif wrong := [name for name, kind in fields.items() if name not in part or not isinstance(part[name], kind)]:
         yield f"{f'{place} has' if place else 'it has'} no {listed(wrong)} as torch saves it"
 

@@ -61,7 +61,7 @@ def read_globals(content: bytes, subject: str) -> tuple[str, ...]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             pickles = [info for info in archive.infolist() if info.filename.endswith("/data.pkl")]
             if len(pickles) != 1 or pickles[0].file_size > _LEGACY_READ:
-                raise InputError(subject, "is no archive that torch.save writes", _FIX)
+                raise InputError(subject, "is not an archive that torch.save writes", _FIX)
             return read_pickle(archive.read(pickles[0]), subject).globals
     except (zipfile.BadZipFile, NotImplementedError, ValueError, zlib.error) as error:
         raise InputError(subject, f"is a damaged archive: {error}", _FIX) from error
@@ -116,7 +116,7 @@ def _read_number(archive: ModelArchive, inside: dict[str, str], *names: str) -> 
 
 def _read_aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) -> SavedModel:
     # ``data/aotinductor/NAME/`` for each model: a library, or C++ code to make one of, with the nodes of its graph
-    # beside it.
+    # next to it.
     own = [name for name in inside if name.startswith(_AOTI)]
     models = tuple(dict.fromkeys(name.removeprefix(_AOTI).partition("/")[0] for name in own))
     metadata: dict[str, str] = {}
@@ -173,7 +173,7 @@ def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
 
 
 def _read_exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
-    # Up to 2.7 there is one program in the archive, with its version beside it; from 2.8 on, models with theirs inside.
+    # Up to 2.7 there is one program in the archive, and its version next to it; from 2.8 on, models have theirs.
     flat = "archive_format" not in inside
     graphs = [name for name in inside if _is_graph(name, flat=flat)]
     if not graphs:
@@ -258,7 +258,7 @@ def _check_weights(archive: ModelArchive, inside: dict[str, str], models: Mappin
                 _read_object(archive, inside[name], archive.read_content(inside[name])), schema.PayloadConfig
             ).config
         except schema.ProgramError as error:
-            raise InputError(subject, f"is no list of weights or constants: {error}", _DAMAGED) from error
+            raise InputError(subject, f"is not a list of weights or constants: {error}", _DAMAGED) from error
         for entry in listed.values():
             if f"{folder}/{entry.path_name}" not in inside:
                 raise InputError(
@@ -280,7 +280,7 @@ def _read_object(archive: ModelArchive, name: str, content: bytes) -> dict[str, 
     except (ValueError, RecursionError) as error:
         raise InputError(subject, f"is not JSON: {error}", _DAMAGED) from error
     if not isinstance(document, dict):
-        raise InputError(subject, "is JSON, and no object of it", _DAMAGED)
+        raise InputError(subject, "is JSON, but not an object", _DAMAGED)
     return document
 
 

@@ -292,22 +292,22 @@ def test_pinned_requirements(tmp_path: Path) -> None:
     ("name", "text", "problem"),
     [
         ("uv.lock", UV.replace("version = 1\n", "version = 2\n", 1), "is a lock of version 2"),
-        ("uv.lock", UV[: len(UV) // 2], "is no TOML, or was cut off"),
+        ("uv.lock", UV[: len(UV) // 2], "is not valid TOML, or is truncated"),
         ("uv.lock", UV[: UV.index('[[package]]\nname = "pytest"')], "requires pytest, and has no entry for it"),
         ("uv.lock", "version = 1\n" + '[[package]]\nname = "x"\n' * 20_001, "has 20,001 packages, more than 20,000"),
         ("uv.lock", "version = 1\npackage = 3\n", "has no tables in package"),
         ("uv.lock", UV.replace("sys_platform == 'win32'", "sys_platform ==="), "has a marker that cannot be read"),
-        ("uv.lock", UV.replace('version = "1.0"', 'version = "one"'), "has a version that is none"),
+        ("uv.lock", UV.replace('version = "1.0"', 'version = "one"'), "has an invalid version"),
         ("uv.lock", UV.replace('name = "vision"', "name = 3"), "has an entry without a name"),
         ("poetry.lock", POETRY.replace('"2.1"', '"1.1"'), r"is a lock of version 1\.1"),
         ("pdm.lock", PDM.replace("4.5.0", "3.1"), r"is a lock of version 3\.1"),
-        ("pylock.toml", PYLOCK.replace('"1.0"', '"2.0"', 1), "is no lock of PEP 751"),
+        ("pylock.toml", PYLOCK.replace('"1.0"', '"2.0"', 1), "is not a lock of PEP 751"),
         ("pixi.lock", PIXI.replace("version: 6", "version: 9"), "is a lock of version 9"),
         ("pixi.lock", PIXI[: PIXI.rindex("- pypi")], "has no entry for https://files.example"),
-        ("pixi.lock", "a: [1", "is no YAML, or was cut off"),
+        ("pixi.lock", "a: [1", "is not valid YAML, or is truncated"),
         ("pdm.lock", PDM.replace('["default", "dev", "train"]', "3"), "is not what its tool writes: TypeError"),
-        ("some.lock", "a = 1", "is no lock that is known"),
-        ("some.lock", "\x00\xff", "is no TOML, or was cut off"),
+        ("some.lock", "a = 1", "is not a lock file of a known kind"),
+        ("some.lock", "\x00\xff", "is not valid TOML, or is truncated"),
         ("explicit.txt", "@EXPLICIT\nhttps://channel.example/x\n", "names no conda package"),
     ],
 )
@@ -328,9 +328,9 @@ def test_names_of_platforms_and_pythons() -> None:
     assert platform_tag_of("linux") == "manylinux_2_28_x86_64"
     assert platform_tag_of("aarch64-manylinux_2_31") == "manylinux_2_31_aarch64"
     assert python_of("3.12.4") == (3, 12)
-    with pytest.raises(InputError, match="is no platform that is known"):
+    with pytest.raises(InputError, match="is not a known platform"):
         platform_tag_of("beos")
-    with pytest.raises(InputError, match="is no version of Python"):
+    with pytest.raises(InputError, match="is not a version of Python"):
         python_of("2.7")
 
 

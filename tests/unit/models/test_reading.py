@@ -184,7 +184,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "encrypted": (_encrypted, "is encrypted"),
     "twice": (_twice, "is there twice"),
     "link": (_link, "is a symbolic link"),
-    "100 GB": (_huge, "claims|lies outside"),
+    "100 GB": (_huge, "claims|is outside"),
     "no version": (lambda path: script(path, version="three"), "is not a version: 'three'"),
     "no pickle": (lambda path: script(path, **{"data.pkl": "not a pickle"}), "is a .*pickle"),
     "no json": (lambda path: exported(path, **{"models/model.json": "{"}), "is not the JSON"),
