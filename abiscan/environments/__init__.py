@@ -1,1 +1,1 @@
-"""Whole environments: a Python, its torch and everything beside it, installed already or by a plan."""
+"""Whole environments: a Python, its torch and all other packages, installed already or by a plan."""

@@ -50,7 +50,7 @@ class JudgeDistribution(Protocol):
     """
 
     def __call__(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> Judgement | None:
-        """Judge it.
+        """Check it.
 
         :raises InputError: it cannot be read
         """
@@ -179,7 +179,7 @@ def examine(
     """Return what becomes of each distribution in an environment; one that cannot be checked costs no other.
 
     :param distributions: those of ``list_users``, or some of them
-    :param judge: judges one that is not installed
+    :param judge: checks one that is not installed
     """
     judge_one = judge or functools.partial(_judge, environment, session=session)
     look = None if judge else _Look(environment, distributions, session)

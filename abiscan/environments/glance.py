@@ -66,7 +66,7 @@ _STARS: Final = 5
 
 
 class BodyEffect(enum.Enum):
-    """What the body of a module may do, beside defining things and importing others."""
+    """What the body of a module may do, besides defining things and importing others."""
 
     NONE = enum.auto()
     RAISES = enum.auto()
@@ -262,7 +262,7 @@ class _Walk:
     def enter(self, module: str, *, perhaps: bool = False) -> None:
         """Look at a module, after the packages that it is in, and at what it imports.
 
-        :param perhaps: whether it is imported under a condition, or with a handler for the case that it is not there
+        :param perhaps: whether it is imported under a condition, or with a handler for its absence
         :raises _Doubt: its import may fail
         """
         for name in list_prefixes(module):

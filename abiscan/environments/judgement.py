@@ -110,8 +110,8 @@ class Judgement(Struct, frozen=True, kw_only=True):
 class Problem(Struct, frozen=True, kw_only=True):
     """A package that will not work with the torch that will be there.
 
-    ``source`` is the wheel that would be installed, or what is installed already. ``beside`` is what else would change,
-    if the package fails for that and not for the torch. ``unmet`` are its requirements that are not met.
+    ``source`` is the wheel that would be installed, or what is installed already. ``beside`` is what else would
+    change, if the package fails for that and not for the torch. ``unmet`` are its requirements that are not met.
     """
 
     name: str
@@ -140,10 +140,10 @@ def judge_package(
     """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
 
     :param beside: packages that will be installed with it
-    :param compared: whether the judgement is compared with another one, which has the same mistakes of the reading
+    :param compared: whether the result is compared with another one, which has the same mistakes of the reading
     :param import_errors: what the imports of other packages are known to raise, by their modules
     :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
-    :param planned: the versions of distributions that are to be installed beside it: see ``Surroundings``
+    :param planned: the versions of distributions that are to be installed alongside it: see ``Surroundings``
     :raises InputError: it cannot be read
     """
     request = CheckRequest(
@@ -205,8 +205,8 @@ class MainCause(Struct, frozen=True, kw_only=True):
 def find_main_cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> MainCause | None:
     """Return the main cause of a failure; None if the error itself is all that is known.
 
-    :param source: what was judged
-    :param torch: the full version of the torch that it was judged on
+    :param source: what was checked
+    :param torch: the full version of the torch that it was checked on
     """
     # The package itself may be sound, so which torch it was built for explains nothing.
     if not judgement.results or (judgement.package is not None and judgement.package.fails_for_another):

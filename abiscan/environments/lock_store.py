@@ -1,6 +1,6 @@
 """The files that a lock names: found on an index where it has no addresses, fetched several at a time, kept by hash.
 
-Which packages use torch is known before anything is fetched: indexes have the metadata of a wheel beside it (PEP 658).
+Which packages use torch is known before anything is fetched: indexes have the metadata of a wheel next to it (PEP 658).
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class LockStore:
         return LockedFile(name=candidate.wheel, url=None if path else url, path=path, sha256=sha256 or only)
 
     def requirements(self, files: Mapping[LockedFile, bool]) -> Mapping[LockedFile, tuple[str, ...] | None]:
-        """Return what the metadata of wheels require; None for those that have none beside them.
+        """Return what the metadata of wheels require; None for those that have none next to them.
 
-        :param files: the wheels, and whether the end of one may be read that has no metadata beside it
+        :param files: the wheels, and whether the end of one may be read that has no metadata next to it
         :raises AbiscanError: a server cannot be reached
         """
         wanted = [file for file in files if file not in self._requires]

@@ -402,7 +402,7 @@ def _judge(
 ) -> Judgement | None:
     """Return the verdict on a distribution: that of an earlier run, if its bytes and all else were the same."""
     name = canonicalize_name(distribution.name)
-    # Only libraries need those of others; Python code is the same whatever lies beside it.
+    # Only libraries need those of others; Python code is the same whatever is next to it.
     has_libraries = environment.has_libraries(name)
     beside = sorted(
         other for other in environment.sources if other != name and has_libraries and environment.has_libraries(other)

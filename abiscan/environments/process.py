@@ -99,7 +99,7 @@ def _list_shared(files: dict[Distribution, frozenset[str]]) -> Iterator[Finding]
         yield Finding(
             rule="shared-files",
             effect=Effect.NOTE,
-            message=f"{first} and {second} have installed the same files: {listed(same)}; the last one's are there",
+            message=f"{first} and {second} have installed the same files: {listed(same)}; the last one's remain",
             evidence=tuple(Evidence(subject=path) for path in same[:10]),
             fix=f"uninstall both, then install one of them: pip uninstall {first.name} {second.name}",
         )
@@ -113,9 +113,9 @@ def _list_damaged(environment: WholeEnvironment) -> Iterator[Finding]:
             yield Finding(
                 rule="leftover",
                 effect=Effect.NOTE,
-                message=f"an installation that was interrupted has left {listed(sorted(names))} in {site}",
+                message=f"an interrupted installation has left {listed(sorted(names))} in {site}",
                 evidence=tuple(Evidence(subject=name) for name in sorted(names)[:10]),
-                fix="remove what begins with ~ there",
+                fix="delete the folders whose names begin with ~ there",
             )
 
 
@@ -219,7 +219,7 @@ def _list_of_conda(environment: WholeEnvironment) -> Iterator[Finding]:
                     rule="mixed-installers",
                     effect=Effect.NOTE,
                     message=f"conda has installed {package} {rest}, and there is {there}: another installer has"
-                    " replaced it, and the next conda command may put files of both together",
+                    " replaced it, and the next conda command may mix the files of both",
                     evidence=(Evidence(subject=str(records / name)),),
-                    fix=f"install {there.name} with one of them alone",
+                    fix=f"install {there.name} with only one of them",
                 )

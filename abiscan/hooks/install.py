@@ -157,7 +157,7 @@ class Inspector:
             *self._of_wheels(wheels, choice, notes),
             *self._of_installed(plan, choice, build, requested, around, notes),
         ]
-        if isinstance(choice, TorchOf):  # of another torch, it is not known what would be found beside it
+        if isinstance(choice, TorchOf):  # of another torch, it is not known what would be found with it
             broken = {canonicalize_name(problem.name) for problem in problems}
             others = (*around.find_lacking(notes), *around.find_broken(notes))
             problems += [problem for problem in others if canonicalize_name(problem.name) not in broken]
@@ -248,7 +248,7 @@ class Inspector:
     def _judge_source(
         self, source: Source, choice: TorchChoice, beside: Sequence[FetchedWheel] = ()
     ) -> Judgement | None:
-        """Return the judgement of a package, None if it has no extension of torch, unless it is code that fails.
+        """Return the verdict on a package, None if it has no extension of torch, unless it is code that fails.
 
         :raises InputError: it cannot be read
         """
@@ -289,7 +289,7 @@ class Inspector:
         around: Neighbourhood,
         notes: list[str],
     ) -> Iterator[Problem]:
-        """Yield what is to be mended, would be replaced, and cannot be imported beside what is there."""
+        """Yield what is to be mended, would be replaced, and cannot be imported with what is there."""
         for planned, wheel in wheels.items():
             name = canonicalize_name(planned.name)
             judgement = around.judge_requested(name, notes) if name in requested else None

@@ -183,7 +183,7 @@ class Neighbourhood:
         return self._as_installed(judgement, distribution.site) if judgement is not None and over else judgement
 
     def _as_installed(self, judgement: Judgement, site: str) -> Judgement:
-        """Return a judgement whose error has the paths that files have once they are installed."""
+        """Return a verdict whose error has the paths that files have once they are installed."""
         package = judgement.package
         if package is None or package.error is None or package.error.message is None:
             return judgement

@@ -42,7 +42,7 @@ class ProjectCopy:
         self._source = root
         self._files = 0
         self._written = {tool.lock, *tool.manifests}
-        # What a path such as ../other leads to lies beside the copy, too.
+        # What a path such as ../other leads to is next to the copy, too.
         above = folder / "above"
         above.mkdir()
         self.root = above / root.name

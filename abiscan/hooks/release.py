@@ -53,7 +53,7 @@ _LEGACY: Final = {(2, 17): "manylinux2014", (2, 12): "manylinux2010", (2, 5): "m
 def judge_release(
     request: CheckRequest, previous: Sequence[Source], session: Session, corrected: Path | None = None
 ) -> ReleaseReport:
-    """Judge the wheels of a release, together and each by itself.
+    """Check the wheels of a release, together and each by itself.
 
     :param previous: the wheels that were published last
     :param corrected: the folder for wheels whose metadata are corrected; None to write none
@@ -167,7 +167,7 @@ def _list_problems(
         yield ReleaseProblem(
             rule=None,
             effect=Effect.NOTE,
-            message="its tag is for the system that it was built on; package indexes refuse it",
+            message="its tag is for the system that it was built on; package indexes reject it",
             fix=f"auditwheel repair makes a wheel for others{tag}",
         )
 
@@ -227,7 +227,7 @@ def _list_differences(wheels: Sequence[ReleaseWheel]) -> Iterator[ReleaseProblem
     requirements = {wheel.requires_dist or wheel.declared for wheel in wheels}
     if len(requirements) > 1:
         told = "; ".join(str(requirement or "no requirement") for requirement in sorted(requirements, key=str))
-        fix = "one requirement for all of them: resolvers read one wheel of a version, and take it for all"
+        fix = "state one requirement in all of them: resolvers read one wheel of a version, and assume the others agree"
         yield _note(f"the wheels would require different torches: {told}", fix)
 
 
@@ -239,7 +239,7 @@ def _compared(wheel: ReleaseWheel, earlier: Iterable[ReleaseWheel]) -> ReleaseWh
     problems = [*wheel.problems]
     gone = [release for release in before.works_on if release not in (*wheel.works_on, *wheel.unknown_on)]
     if gone:
-        message = f"works no longer on torch {ranges(gone, before.works_on)}, as {before.version} does"
+        message = f"no longer works on torch {ranges(gone, before.works_on)}, unlike {before.version}"
         problems.append(_note(message, f"keep the requirement on torch in step, or build for torch {gone[0]}"))
     lost = (
         ("code for", [gpu for gpu in before.gpus if gpu not in wheel.gpus], "add them to TORCH_CUDA_ARCH_LIST"),
@@ -251,7 +251,7 @@ def _compared(wheel: ReleaseWheel, earlier: Iterable[ReleaseWheel]) -> ReleaseWh
     )
     for what, names, fix in lost:
         if names:
-            problems.append(_loss(f"has no longer {what} {listed(names, 8)}, as {before.version} has", fix))
+            problems.append(_loss(f"no longer has {what} {listed(names, 8)}, unlike {before.version}", fix))
     if wheel.glibc and before.glibc and _numbers(wheel.glibc) > _numbers(before.glibc):
         message = f"needs glibc {wheel.glibc}; {before.version} needs {before.glibc}"
         problems.append(_loss(message, "build it in the container of the older system"))
@@ -266,7 +266,7 @@ def _list_gone(wheels: Iterable[ReleaseWheel], earlier: Iterable[ReleaseWheel]) 
     for before in earlier:
         if before.name in names and _place_of(before) not in places:
             message = (
-                f"there is no wheel for {before.python} on {before.machine or 'any machine'}, as of {before.version}"
+                f"there is no wheel for {before.python} on {before.machine or 'any machine'}, unlike {before.version}"
             )
             yield _loss(message, "build it: pip would take the older version, or its sources")
 

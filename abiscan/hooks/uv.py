@@ -256,7 +256,7 @@ def _merge_versions(changes: Sequence[_Change], text: str) -> tuple[_Change, ...
     # As multisets: the order differs between the two, and one name may stand in both directions.
     keys = [(change.sign, canonicalize_name(change.name)) for change in changes]
     if Counter(keys) != Counter((sign, name) for sign, name, _ in entries):
-        raise UnclearPlanError("uv", "its text and its JSON do not agree on what it would do")
+        raise UnclearPlanError("uv", "its text and its JSON do not agree on what it would work")
     return tuple(
         msgspec.structs.replace(change, version=change.version or versions_of[key])
         for change, key in zip(changes, keys, strict=True)

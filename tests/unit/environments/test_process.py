@@ -40,7 +40,7 @@ def test_two_distributions_with_the_same_files(tmp_path: Path) -> None:
     (message,) = messages(tmp_path)
     names = {"opencv-python==1.0", "opencv-python-headless==1.0"}
     assert {message.split(" and ")[0], message.split(" and ")[1].split(" ")[0]} == names
-    assert message.endswith("have installed the same files: cv2/__init__.py; the last one's are there")
+    assert message.endswith("have installed the same files: cv2/__init__.py; the last one's remain")
 
 
 def test_what_earlier_installations_have_left(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_what_earlier_installations_have_left(tmp_path: Path) -> None:
     (tmp_path / "~orch").mkdir()
     assert messages(tmp_path) == [
         "gone==1.0 is listed as installed, but none of its code is there",
-        f"an installation that was interrupted has left ~orch in {tmp_path}",
+        f"an interrupted installation has left ~orch in {tmp_path}",
     ]
 
 
