@@ -21,6 +21,6 @@ def shared_fixes(findings: Iterable[Finding]) -> Mapping[str, int]:
 
 
 def fix_lines(shared: Mapping[str, int]) -> Iterator[StyledLine]:
-    """Return the lines for shared fixes, which stand below the findings."""
+    """Yield the lines for shared fixes, which stand below the findings."""
     for fix, count in shared.items():
         yield StyledLine(FIX, f" for {'both' if count == 2 else f'all {count}'}: {clean(fix)}")

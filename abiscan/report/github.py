@@ -85,7 +85,7 @@ def _limit_annotations(annotations: Iterable[_Annotation], command: str) -> list
     text = f"{len(hidden)} more, which GitHub would not show: see the log\n{targets}"
     return [
         *requested[: _ANNOTATIONS - 1],
-        _Annotation(command=command, target=None, title="further findings", text=text),
+        _Annotation(command=command, target=None, title="more findings", text=text),
     ]
 
 

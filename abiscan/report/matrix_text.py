@@ -65,7 +65,7 @@ def render_matrix(matrix: Matrix, console: Console, *, verbose: bool = False) ->
 
 
 def _list_target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterator[Text | Table]:
-    """Return everything about one target."""
+    """Yield everything about one target."""
     rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
     yield Text(clean(target), style="bold")
     yield from _list_origins(rows, packaged=package is not None, verbose=verbose)

@@ -145,7 +145,7 @@ class _View:
 
 
 def _list_details(gap: Gap) -> Iterator[str]:
-    """Yield what is known of a gap beside its reason and place, a line each."""
+    """Yield what is known of a gap besides its reason and place, a line each."""
     if gap.called is not None:
         yield f"called: {clean(demangle(gap.called))}"
     if gap.started is not None:

@@ -22,7 +22,7 @@ _LEAST_REASON: Final = 40
 
 
 def list_lines(report: Report) -> Iterator[StyledLine]:
-    """Return one line with counts, then one line for each answer."""
+    """Yield one line with counts, then one line for each answer."""
     # sorted() is stable: within a verdict, the order of the command line stays.
     rows = sorted(_list_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
     counts = Counter(verdict for verdict, _, _ in rows)
@@ -48,7 +48,7 @@ def _spell_verdict(verdict: str) -> str:
 
 
 def _list_rows(report: Report) -> Iterator[tuple[str, str, str]]:
-    """Return the verdict, the subject and the reason of each answer."""
+    """Yield the verdict, the subject and the reason of each answer."""
     for entry in answers_of(report):
         error = "" if entry.error is None else f": {entry.error}"
         yield entry.verdict, clean(f"{entry.title} on {entry.torch}"), clean(f"{_spell_verdict(entry.verdict)}{error}")

@@ -30,7 +30,7 @@ def render_table(table: VersionTable, console: Console) -> None:
 
 
 def _list_parts(table: VersionTable, name: int, width: int) -> Iterator[list[tuple[int, str]]]:
-    """Return the columns, number and heading, as many at a time as there is room for."""
+    """Yield the columns, number and heading, as many at a time as there is room for."""
     part: list[tuple[int, str]] = []
     used = name
     for number, (span, _) in enumerate(table.columns):
@@ -88,7 +88,7 @@ def render_page(table: VersionTable) -> str:
     parts = (
         '<div class="scroll" tabindex="0" role="region" aria-label="versions by releases"><table><thead><tr>'
         f'<th scope="col"><button>version</button></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-        + (f"<h2>Not judged</h2><ul>{unjudged}</ul>" if unjudged else "")
+        + (f"<h2>Not checked</h2><ul>{unjudged}</ul>" if unjudged else "")
     )
     return fill_page(f"{table.package} by releases of torch", (), [parts], LEGEND)
 

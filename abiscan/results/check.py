@@ -307,7 +307,7 @@ def joined(reports: Sequence[Report]) -> Report:
 
 
 def _place_of(item: Result | PackageResult) -> tuple[str, str | None, str | None]:
-    """Return what one target is judged on: a run on several torches has a package once for each."""
+    """Return what one target is checked on: a run on several torches has a package once for each."""
     return item.target, item.torch_build, item.named_system
 
 

@@ -162,7 +162,9 @@ def _read_names(file: Path, setting: str, value: object) -> tuple[str, ...]:
 def _read_effect(file: Path, value: object) -> Effect:
     effects = [effect.value for effect in Effect]
     if value not in effects:
-        raise InputError(str(file), f"[tool.abiscan] fail-on: {value} is no effect", f"effects: {', '.join(effects)}")
+        raise InputError(
+            str(file), f"[tool.abiscan] fail-on: {value} is not an effect", f"effects: {', '.join(effects)}"
+        )
     return Effect(value)
 
 

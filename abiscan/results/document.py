@@ -77,10 +77,10 @@ def plain(contents: Struct) -> dict[str, Any]:
 def read_schema(command: str, version: int = 1) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
 
-    :param command: ``check``, ``coverage``, ``diff``, ``doctor``, ``fit``, ``matrix`` or ``ops``;
-        ``ops-api-version`` and ``ops-api-history`` for ``ops --api-version`` of a torch and of an extension,
-        ``ops-model`` for ``ops`` of a saved model
-    :param version: 2 for ``doctor`` as it is by default
+    :param command: the command, and for some of its documents a word more: ``check-lock`` and ``diff-lock`` for locks,
+        ``matrix-versions`` for ``matrix --versions``, ``ops-api-version`` and ``ops-api-history`` for ``ops
+        --api-version`` of a torch and of an extension, ``ops-model`` for ``ops`` of a saved model
+    :param version: of the format; ``doctor`` has 1 and 2, and writes 2 by default
     """
     text = resources.files("abiscan.results").joinpath(f"schema/{command}-v{version}.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What the fields of JSON documents may have, beside their types: the published schemas ask for it."""
+"""What the fields of JSON documents may have, besides their types: the published schemas ask for it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class LockedState(Struct, frozen=True, kw_only=True):
     :ivar python: its minor version
     :ivar platform: as wheels call it, without the age of the system
     :ivar torch: its torch, whose version is None if there is none
-    :ivar judged_as: the build of torch that it was judged on, None if nothing uses torch, or none is known
+    :ivar judged_as: the build of torch that it was checked on, None if nothing uses torch, or none is known
     :ivar distributions: those that use torch
     :ivar process: what concerns every process of the environment
     :ivar counts: what becomes of the distributions

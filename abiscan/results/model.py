@@ -1,4 +1,4 @@
-"""What ``abiscan check`` says about a saved model, beside the verdict that every package has."""
+"""What ``abiscan check`` says about a saved model, besides the verdict that every package has."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The verdict in one line."""
-        # A model is judged like a package, with its load in the place of the import.
+        # A model is checked like a package, with its load in the place of the import.
         if self.model and self.verdict is not PackageVerdict.UNKNOWN:
             return self._of_model(self.model)
         match self.verdict:

@@ -1,4 +1,4 @@
-"""The words that results judge a file with."""
+"""The words for the verdict on a file."""
 
 from __future__ import annotations
 

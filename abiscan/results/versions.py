@@ -19,7 +19,7 @@ class VersionRow(Struct, frozen=True, kw_only=True):
     """One version of a package on all releases.
 
     ``verdicts`` has the best of the builds of each release, None if there is none for the machine; it is empty if the
-    version was not judged, and ``reason`` says why.
+    version was not checked, and ``reason`` says why.
     """
 
     version: str
@@ -44,7 +44,7 @@ class VersionTableJson(JsonObject, frozen=True, kw_only=True):
     :ivar releases: the releases of torch, oldest first
     :ivar versions: by version of the package, newest first: the verdict on each release, that of the best of its
         builds; None if torch has none for the machine
-    :ivar not_judged: by version: why it was not judged
+    :ivar not_judged: by version: why it was not checked
     :ivar bytes_read: what was received from servers
     """
 
@@ -89,7 +89,7 @@ class VersionTable(Document, frozen=True, kw_only=True):
         ]
 
     def merged(self) -> Iterator[tuple[Span, tuple[str, ...]]]:
-        """Return the versions that were judged, with a mark for each column; like neighbours are one."""
+        """Yield the versions that were checked, with a mark for each column; like neighbours are one."""
         places = [place for _, place in self.columns]
         for verdicts, group in itertools.groupby(self._judged, lambda row: row.verdicts):
             rows = list(group)
@@ -99,7 +99,7 @@ class VersionTable(Document, frozen=True, kw_only=True):
             )
 
     def unjudged(self) -> Iterator[tuple[Span, str]]:
-        """Return the versions that were not judged, neighbours with the same reason merged, with the reason."""
+        """Yield the versions that were not checked, neighbours with the same reason merged, with the reason."""
         unjudged = (row for row in self.rows if not row.verdicts)
         for reason, group in itertools.groupby(unjudged, lambda row: row.reason or ""):
             rows = list(group)

@@ -56,15 +56,15 @@ _log = logging.getLogger("abiscan.verdict")
 class CheckRequest(Struct, frozen=True, kw_only=True):
     """The question behind ``check``, ``check --torch declared`` and ``matrix``.
 
-    :ivar targets: what is judged, in this order
-    :ivar torches: what it is judged on; empty for all embedded builds
+    :ivar targets: what is checked, in this order
+    :ivar torches: what it is checked on; empty for all embedded builds
     :ivar rules: those whose findings are reported
-    :ivar neighbours: what is not judged, but has libraries that the targets may need
-    :ivar each_file: whether files are judged alone, whatever the package that they belong to does with them
+    :ivar neighbours: what is not checked, but has libraries that the targets may need
+    :ivar each_file: whether files are checked alone, whatever the package that they belong to does with them
     :ivar skip_unsupported: whether a wheel for a system of which no torch is known that it requires is left out
-    :ivar hardware: the GPUs and processors that extensions are judged on as well
+    :ivar hardware: the GPUs and processors that extensions are checked on as well
     :ivar import_errors: what the imports of installed packages are known to raise, by their modules
-    :ivar planned: the versions of distributions that are to be installed beside the targets: see ``Surroundings``
+    :ivar planned: the versions of distributions that are to be installed alongside the targets: see ``Surroundings``
     """
 
     targets: tuple[Source, ...]
@@ -173,7 +173,7 @@ class TorchSet:
         """
         target, extensions = self.target(source, name), None
         # Of several torches, one that does not exist for the machine of any extension gives no results. If none of them
-        # does, all extensions are judged, and say so.
+        # does, all extensions are checked, and say so.
         if self.is_for(source, name):
             extensions = [extension for extension in target.extensions if self._is_for(name, extension.facts.machine)]
         elif any(self.is_for(source, alias) for alias in self.names):
@@ -192,7 +192,7 @@ class TorchSet:
         )
 
     def keep_loaded(self, name: str) -> None:
-        """Keep what the target that was judged last has loaded in the process of the named torch."""
+        """Keep what the target that was checked last has loaded in the process of the named torch."""
         self._judges[name].keep_loaded()
 
     def is_for(self, source: Source, name: str) -> bool:
@@ -302,7 +302,7 @@ class TorchSet:
         return self._read[key]
 
     def _imports_beside(self, name: str) -> OtherImports:
-        """Return what imports of the packages raise that are installed beside the named torch."""
+        """Return what imports of the packages raise that are installed alongside the named torch."""
         from abiscan.verdict.other_imports import OtherImports  # few targets are installed
 
         if name not in self._others:
@@ -314,7 +314,7 @@ class TorchSet:
         return self._others[name]
 
     def _read_beside(self, name: str, module: str, around: Surroundings, world: World) -> OtherCode | None:
-        """Return the code of the package that is installed beside the named torch and that a module is."""
+        """Return the code of the package that is installed alongside the named torch and that a module is."""
         from abiscan.python.other_code import CompiledCodeLoads, OtherCode
 
         place, judge = around.place_of(module), self._judges[name]

@@ -19,7 +19,7 @@ _OF_TORCH: Final = regex(r"torch$|(nvidia|cuda)-")
 
 
 class OtherPackages:
-    """The libraries that the targets of one command and the packages installed beside a torch bring.
+    """The libraries that the targets of one command and the packages installed alongside a torch bring.
 
     :param sources: the targets
     :param files: what they were read from

@@ -66,7 +66,7 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
         yield Gap(stage="linkage", reason=reason, expected=not load.here)
     if load.only_beside and load.here:
         names = ", ".join(load.only_beside)
-        yield Gap(stage="linkage", reason=f"no search path leads to {names}: taken to be loaded before")
+        yield Gap(stage="linkage", reason=f"no search path leads to {names}: assumed to be loaded before")
     external = [library.name for library in load.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(unchecked)
@@ -80,7 +80,7 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
 def _cpu_gaps(hardware: HardwareFit) -> Iterator[Gap]:
     for cpu in hardware.cpus if hardware.cpu else ():
         for place in hardware.cpu.unread(cpu) if hardware.cpu else ():
-            yield Gap(stage="cpu", reason=f"may need more than {cpu.name} has: {place}", decides=True)
+            yield Gap(stage="cpu", reason=f"may execute instructions that {cpu.name} lacks: {place}", decides=True)
     unread = (
         [name for name, reach in (hardware.cpu.operators or {}).items() if not reach.is_whole] if hardware.cpu else []
     )
@@ -96,7 +96,7 @@ def _variant_gaps(linkage: Linkage) -> Iterator[Gap]:
     for place in linkage.hardware.cpu.unread(cpu) if linkage.hardware.cpu and cpu else ():
         yield Gap(stage="variant", reason=f"may need more than its wheel says, {cpu.name}: {place}" if cpu else place)
     if unknown:
-        yield Gap(stage="variant", reason=f"the meaning of {listed(map(str, unknown))} is not known here: not checked")
+        yield Gap(stage="variant", reason=f"unknown variant properties: {listed(map(str, unknown))}: not checked")
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:
@@ -105,7 +105,7 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
         location = f" (in {gap.symbol})" if gap.symbol else ""
         yield Gap(stage=gap.stage, reason=gap.reason + location, decides=gap.decides)
     if any(reaction.may_fail and reaction.in_load and not reaction.fails for reaction in registering.reactions):
-        reason = f"{release} may reject a registration that depends on what is not known here"
+        reason = f"{release} may reject a registration that depends on a value that cannot be predicted"
         yield Gap(stage="emulation", reason=reason, decides=True)
     if registering.assumed_classes:
         classes = "class" if len(registering.assumed_classes) == 1 else "classes"

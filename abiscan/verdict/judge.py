@@ -82,7 +82,7 @@ class Judge:
     """Checks extensions on one torch.
 
     :param files: the files that the targets and the torch were read from
-    :param resolver: may be shared by the judges of several torches over the same files
+    :param resolver: may be shared by the checks on several torches over the same files
     :param beside: the libraries of other packages
     :param progress: called before each extension
     :param hardware: the GPUs that extensions are also checked on
@@ -119,12 +119,12 @@ class Judge:
         declarations: Mapping[str, Declaration] | None = None,
         python: Mapping[str, str] | None = None,
     ) -> tuple[Result, ...]:
-        """Return the results for the libraries of a target: each extension is linked, and the rules judge that.
+        """Return the results for the libraries of a target: each extension is linked, and the rules check that.
 
         :param extensions: the extensions to check; all of the target for None
         :param keep: whether ``keep_loaded`` comes next
-        :param explained: whether findings say what the torch has in place of what it lacks; finding that takes longer
-            than the verdict, which does not depend on it
+        :param explained: whether findings say what the torch has in place of what it lacks; finding that
+            takes longer than the verdict, which does not depend on it
         :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
         :param python: the operators that the package's Python code defines, and the line that does
         """
@@ -457,7 +457,7 @@ class Judge:
         return Replayer(torch=self.torch.for_linux(), files=self.files)
 
     def keep_loaded(self) -> None:
-        """Keep the extensions that were judged last and load in the process, for the extensions of the next target."""
+        """Keep the extensions that were checked last and load in the process, for the extensions of the next target."""
         for examined, linkage in self._to_keep:
             if (load := linkage.load).resolution and load.registering and load.error is None:
                 self._replayer = self._replayer or self.replayer()
@@ -538,7 +538,7 @@ def _make_result(
     )
     if load.release.judged_as is None:
         return result
-    from abiscan.verdict.unlisted_build import limited  # few torches are judged as another build
+    from abiscan.verdict.unlisted_build import limited  # few torches are checked as another build
 
     return limited(result, load)
 

@@ -97,7 +97,7 @@ def model_result(
 
 
 class _Judgement:
-    """The judgement of a model on a torch."""
+    """The verdict on a model on a torch."""
 
     def __init__(
         self,
@@ -374,10 +374,10 @@ class _Judgement:
         if passed := [brought.package for brought in self._brought if brought.package in packages]:
             return f"install a version of {listed(passed)} that has it, or save the model with this one"
         if packages:
-            return f"import {listed(packages)} before, and pass it as a further target to check both"
+            return f"import {listed(packages)} before, and pass it as another target to check both"
         if all(operator.name.startswith("aten::") for operator in missing):
             return "use a torch that has it, or save the model with the torch that will load it"
-        return "import the package that defines it before, and pass it as a further target to check both"
+        return "import the package that defines it before, and pass it as another target to check both"
 
     def _missing_message(self, operator: ModelOperator) -> tuple[str, str, bool]:
         """Return what torch raises for a missing operator: the exception, its text, and whether that is complete."""

@@ -1,4 +1,4 @@
-"""The packages that bring operators to a model: the other targets, and those that are installed beside the torch."""
+"""The packages that bring operators to a model: the other targets, and those that are installed alongside the torch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def list_brought(
 
 
 def _list_installed(names: set[str], torch: Torch) -> Iterator[Source]:
-    """Yield the packages of some names that are installed beside the torch."""
+    """Yield the packages of some names that are installed alongside the torch."""
     if torch.here:
         site = posixpath.dirname(torch.package)
         member = (packages.find_installed(name, [site]) for name in sorted(names))

@@ -1,4 +1,4 @@
-"""What imports of the packages raise that are installed beside a target: each package is read once for all targets."""
+"""What imports of other installed packages raise: each package is read once for all targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OtherImports:
     """What imports of the packages of one environment raise, as far as it is certain.
 
     :param subject: everything that decides on it, except for what is looked at on this machine
-    :param read: returns the code of the package that a top-level module is, beside a package with these surroundings
+    :param read: returns the code of the package that a top-level module is, next to a package with these surroundings
         and in a world like that one's; None if there is none to read
     :param known: what imports are known to raise, by their top-level modules
     """

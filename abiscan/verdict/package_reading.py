@@ -168,9 +168,9 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
         )
 
     def _counts(self, outcome: ImportOutcome) -> bool:
-        """Whether the import of a module beside the main one is part of the verdict; submodules are parts of that one.
+        """Whether the import of a module besides the main one is part of the verdict; submodules are parts of that one.
 
-        Nobody may ever have imported one that has no libraries without what it needs beside torch.
+        Nobody may ever have imported one that has no libraries without what it needs besides torch.
         """
         if is_apart(outcome.module):
             return False
@@ -216,7 +216,7 @@ class PackageReading:
     ) -> ReadPackage | None:
         """Read it for one torch; None if it has nothing to do with its libraries.
 
-        :param beside: gives what imports of the packages raise that are installed beside that torch
+        :param beside: gives what imports of the packages raise that are installed alongside that torch
         :param planned: see ``Surroundings``
         """
         if not self._has_code:
@@ -312,7 +312,7 @@ def _list_needed(package: Package, files: Files, images: Mapping[str, ImageFile]
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:
-    """Return what is installed beside a package: the torch, and what else its Python finds once the package is
+    """Return what is installed alongside a package: the torch, and what else its Python finds once the package is
     installed.
     """
     folder = Path(torch.package)
@@ -373,7 +373,7 @@ def _system_has(executable: Path | None, name: str) -> bool | Answer:
 def packages_with_libraries(torch: Torch) -> dict[str, packages.Distribution]:
     """Map the modules that the Python of a torch imports to their packages, if these have libraries in them.
 
-    What torch's own distribution has beside torch, such as functorch, is a part of torch.
+    What torch's own distribution has besides torch, such as functorch, is a part of torch.
     """
     by_module: dict[str, packages.Distribution] = {}
     for distribution in packages.list_installed(search_path_of(torch)):
@@ -462,7 +462,7 @@ def _parts_of(name: str, files: SourceFiles) -> Iterator[str]:
 
 
 def further_modules(modules: Sequence[str], sources: PackageSources, system: PythonSystem = LINUX) -> tuple[str, ...]:
-    """Return the modules that a package installs beside those that it is imported by."""
+    """Return the modules that a package installs besides those that it is imported by."""
     files = SourceFiles(sources, system)
     known = {*modules, *(name.rpartition(".")[0] for name in modules)}
     others = [name for name in files.installed_modules() if name not in known]
@@ -501,7 +501,7 @@ def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
     raised = outcome.raised
     if not isinstance(raised, Raised) or is_certain(raised, surroundings):
         return outcome
-    gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
+    gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch does not cause it, so it is not certain"
     return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))
 
 

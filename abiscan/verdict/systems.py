@@ -62,9 +62,9 @@ class TargetSystem(Protocol):
         """Return the embedded builds that have what a target imports, as far as that is known, with their releases."""
 
     def machine(self, target: Target) -> str | None:
-        """Return what the libraries of a target are built for: ``aarch64``, ``Windows on x86_64``; None if it has none.
+        """Return what the libraries of a target are built for: ``aarch64``, ``Windows on x86_64``.
 
-        Several machines are no machine.
+        None for Linux if it has none, or libraries for several machines.
         """
 
     def describe_platform(self, target: Target) -> str:
@@ -90,7 +90,7 @@ def own_system() -> TargetSystem:
 
 
 class _Linux:
-    """Linux: extensions are emulated, linked and judged by all rules."""
+    """Linux: extensions are emulated, linked and checked by all rules."""
 
     def python(self, _target: Target) -> PythonSystem:
         return LINUX

@@ -361,7 +361,7 @@ class _Loads:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         result = self._found(path, location, load.resolution, moment)
         if load.release.judged_as is not None:
-            from abiscan.verdict.unlisted_build import error_on  # few torches are judged as another build
+            from abiscan.verdict.unlisted_build import error_on  # few torches are checked as another build
 
             # What the build that stands for this one says of its own symbols is not what this one says.
             error = error_on(load)

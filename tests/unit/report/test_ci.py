@@ -225,7 +225,7 @@ def test_no_more_annotations_than_github_shows() -> None:
         shown = [line for line in annotated(Report(results=results)) if line.startswith(f"::{command} ")]
         assert len(shown) == 10
         assert shown[-1].partition(" ")[2] == (
-            "title=abiscan further findings::5 more, which GitHub would not show: see the log"
+            "title=abiscan more findings::5 more, which GitHub would not show: see the log"
             "%0A09.whl, 10.whl, 11.whl, 12.whl, 13.whl"
         )
 

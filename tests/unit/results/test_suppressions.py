@@ -151,7 +151,7 @@ def test_a_suppression_that_is_none(text: str, problem: str, tmp_path: Path) -> 
         ("[tool.abiscan]\nsupress = []\n", r"no setting supress .did you mean suppress"),
         ("[tool.abiscan]\ntorch = 2.9\n", "torch is neither a name nor a list of names"),
         ("[tool.abiscan]\ntargets = ['']\n", "targets is neither a name nor a list of names"),
-        ("[tool.abiscan]\nfail-on = 'never'\n", "fail-on: never is no effect .effects: note, "),
+        ("[tool.abiscan]\nfail-on = 'never'\n", "fail-on: never is not an effect .effects: note, "),
         ("[tool.abiscan]\nper-file-ignores = ['a-rule']\n", "per-file-ignores is no table of files"),
         ("[tool.abiscan.per-file-ignores]\n'*' = 'a-rul'\n", "there is no rule a-rul .did you mean a-rule"),
         ("[tool.abiscan\n", "not TOML"),
