@@ -121,7 +121,7 @@ def _read_symbols(first_bytes: bytes, start: int) -> list[tuple[int, ...]]:
     while position + _SYMBOL.size <= len(first_bytes) and len(symbols) < _MOST_SYMBOLS:
         symbol = _SYMBOL.unpack_from(first_bytes, position)
         name, info, visibility, *_ = symbol
-        # Only a local section has no name. Of the bits of ``st_other`` beside visibility, 0x80 marks functions of
+        # Only a local section has no name. Of the bits of ``st_other`` besides visibility, 0x80 marks functions of
         # AArch64 with another calling convention.
         if (
             name >= len(first_bytes)

@@ -32,9 +32,9 @@ _MOST_TRIES: Final = 16
 
 
 def known_end(stream_end: bytes) -> bytes:
-    """Return the last bytes of a file, from the last bytes of its stream; none if no block begins there.
+    """Return the last bytes of a file, inflated from the last bytes of its stream; ``b""`` if no block begins in them.
 
-    :param stream_end: at least as much as a few blocks
+    :param stream_end: long enough for a few blocks
     """
     promising = (stream for stream in _streams_at_blocks(stream_end) if _can_inflate(bytes(stream[:_FIRST])))
     ends = map(_inflate_known, itertools.islice(promising, _MOST_TRIES))
@@ -46,9 +46,8 @@ def _streams_at_blocks(stream_end: bytes) -> Iterator[memoryview]:
     whole = int.from_bytes(stream_end, "little")
     # Blocks begin at any bit (RFC 1951, 3.2.3): eight copies, in one of which each block begins with a byte.
     shifted = [(whole >> bit).to_bytes(len(stream_end), "little") for bit in range(8)]
-    lengths = (whole ^ whole >> 16).to_bytes(
-        len(stream_end), "little"
-    )  # that of a stored block is followed by its complement
+    # The length of a stored block is followed by its complement.
+    lengths = (whole ^ whole >> 16).to_bytes(len(stream_end), "little")
     for start in range(0, len(stream_end) - _FIRST, _FIRST):
         for stream in shifted:
             for match in _BLOCK.finditer(stream, start, start + _FIRST):

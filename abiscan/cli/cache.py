@@ -29,7 +29,9 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older 
 
 @click.command()
 @click.option("--clear", is_flag=True, help="Delete everything in the cache.")
-@click.option("--limit", type=_Size(), metavar="SIZE", help="Keep at most this, from now on: 500M, 2G. Default: 1G.")
+@click.option(
+    "--limit", type=_Size(), metavar="SIZE", help="Keep at most this much from now on: 500M, 2G. Default: 1G."
+)
 def cache(*, clear: bool, limit: int | None) -> None:
     """Show, clear or limit the cache.
 

@@ -58,7 +58,7 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Also the packages in this file of requirements (repeatable).",
+    help="Also the packages in this requirements file (repeatable).",
 )
 @torch_option(
     "The torch that the packages have to work with: a release number, latest, a torch folder or a wheel; of a version "
@@ -180,7 +180,7 @@ def fit(
     if form == "requirements" and result.obstacle is not None:
         print_notice(f"abiscan: {result.obstacle}")
         if result.torch_instead:
-            print_notice(f"abiscan: torch {result.torch_instead} would do")
+            print_notice(f"abiscan: torch {result.torch_instead} would work")
         sys.exit(result.exit_code)  # and the file stays as it was
     write_result(result, form, output, {"text": write_text, "requirements": write_pins})
     if form != "json":

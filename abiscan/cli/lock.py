@@ -129,7 +129,7 @@ def base_option(command: _Command) -> _Command:
 def find_locks(targets: Sequence[str], choice: LockOptions) -> tuple[Path, ...]:
     """Return the locks that a command is about, none if its targets are something else.
 
-    :raises click.UsageError: there is something beside locks, or an option for locks and no lock
+    :raises click.UsageError: there is something besides locks, or an option for locks and no lock
     """
     locks = [target for target in targets if is_lock_name(target)]
     if not locks and choice != LockOptions():

@@ -157,7 +157,7 @@ def index_options(command: _Command) -> _Command:
             for url in urls:
                 if "://" not in url and not Path(url).is_dir():
                     raise click.BadParameter(
-                        f"{url} is no URL, and no folder; pass the URL of an index", param_hint=option
+                        f"{url} is neither a URL nor a folder; pass the URL of an index", param_hint=option
                     )
         for place in find_links:
             if "://" not in place and not Path(place).exists():
@@ -171,7 +171,7 @@ def index_options(command: _Command) -> _Command:
 
     options = (
         click.option("-i", "--index-url", metavar="URL", help="The package index. Default: that of pip's settings."),
-        click.option("--extra-index-url", multiple=True, metavar="URL", help="A further index (repeatable)."),
+        click.option("--extra-index-url", multiple=True, metavar="URL", help="Another index (repeatable)."),
         click.option(
             "-f", "--find-links", multiple=True, metavar="PLACE", help="A folder or page of wheels (repeatable)."
         ),

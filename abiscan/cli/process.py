@@ -171,7 +171,7 @@ def _open_streams() -> None:
     for number in range(3):
         if not _is_open(number):
             # POSIX, open(): the lowest descriptor that is free, so in this order each gets the number that is missing.
-            os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
     if sys.stdout is None:
         sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]
     if sys.stderr is None:

@@ -40,7 +40,7 @@ def release(
     strict: bool,
     jobs: int,
 ) -> None:
-    """Judge the wheels of a release before it is published.
+    """Check the wheels of a release before it is published.
 
     DIST is a wheel, or the folder that the wheels are in. For each: what it requires of torch and on which releases it
     works, its tags and the glibc that it needs, whether it is tied to releases of torch, the GPUs that it has code for.

@@ -20,7 +20,7 @@ from abiscan.inputs.version import TorchVersion
 
 @click.command(cls=ReportingCommand)
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
-@click.option("--env", is_flag=True, help="Judge every package of the environment that uses torch.")
+@click.option("--env", is_flag=True, help="Check every package of the environment that uses torch.")
 @click.option("--against", metavar="RELEASE", help="Exit with 1 unless everything is stable and works from there on.")
 @python_option("The Python of the environment, and for installed packages.")
 @index_options

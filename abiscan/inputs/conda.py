@@ -172,7 +172,7 @@ class CondaPackage:
         return posixpath.normpath(posixpath.join(site, "../..", posixpath.relpath(name, "lib")))
 
     def list_places(self, site: str) -> Iterator[tuple[str, str]]:
-        """Return where the members lie once installed, each with its name; a link lies beside what it points to."""
+        """Yield where the members lie once installed, each with its name; a link is next to what it points to."""
         for name in self.list_members():
             yield self.installed_path(name, site), name
         for link, name in self._links.items():

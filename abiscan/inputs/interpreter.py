@@ -119,9 +119,7 @@ def ask_interpreter(executable: str) -> tuple[Interpreter, Path | None]:
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
         path = Path(os.path.abspath(executable)) if _has_folder(executable) else Path(_find_executable(executable))  # noqa: PTH100
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
-        raise InputError(
-            executable, "is not a Python that can be run", "pass the path of a Python executable"
-        ) from error
+        raise InputError(executable, "cannot be run as a Python", "pass the path of a Python executable") from error
     if root := _ROOTS.get(str(path)):
         from abiscan.inputs.unpacked_python import describe
 
@@ -141,9 +139,7 @@ def search_path(executable: str | None) -> tuple[str, ...]:
     try:
         return tuple(map(str, _ask_once(executable)[3]))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
-        raise InputError(
-            executable, "is not a Python that can be run", "pass the path of a Python executable"
-        ) from error
+        raise InputError(executable, "cannot be run as a Python", "pass the path of a Python executable") from error
 
 
 def _ask_once(executable: str) -> _Answer:

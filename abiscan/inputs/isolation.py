@@ -55,7 +55,7 @@ _SIGKILL: Final = 9
 
 
 class Confinement(enum.Enum):
-    """What the process gives up from the first target on, beside time and memory without limits."""
+    """What the process gives up from the first target on, besides time and memory without limits."""
 
     OFFLINE = "it writes only where it may, and connects to nothing"
     ONLINE = "it writes only where it may"
@@ -229,7 +229,7 @@ def turn_of(target: str) -> Iterator[None]:
     # Only this target is given up: what it took is free again for the others.
     except MemoryError:
         observed_fs.look_once()  # another day, there may be more
-        raise StoppedError(target, "it takes more memory than there is") from None
+        raise StoppedError(target, "it needs more memory than is available") from None
     except Exception as error:
         from abiscan.inputs.installation import describe_damage, describe_fault
 

@@ -194,7 +194,7 @@ class ModelArchive:
             start: int = info.header_offset + _LOCAL_HEADER + name + extra
             if start + info.file_size <= self._size:
                 return start
-        raise InputError(f"{self.path}!{info.filename}", "lies outside of the file, which ends early", _DAMAGED)
+        raise InputError(f"{self.path}!{info.filename}", "is outside the file, which is truncated", _DAMAGED)
 
 
 def _find_weights(content: memoryview) -> range:
@@ -222,7 +222,7 @@ def _find_weights(content: memoryview) -> range:
 
 
 def _too_much(size: int) -> str:
-    return f"claims {size} bytes, which is more than what it is has in any model"
+    return f"claims {size} bytes, which is more than in any model"
 
 
 def _check_members(path: Path, infos: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
@@ -245,9 +245,9 @@ def _check_members(path: Path, infos: list[zipfile.ZipInfo], size: int) -> dict[
             raise InputError(subject, "is encrypted, which torch does not read", "save the model without a password")
         # torch and zipfile need not choose the same of the two, so what was read would not be what runs.
         if name in members:
-            raise InputError(subject, "is there twice, so that readers may differ in what they read", _DAMAGED)
+            raise InputError(subject, "is there twice, so readers may disagree about its content", _DAMAGED)
         if info.header_offset + _LOCAL_HEADER + info.compress_size > size:
-            raise InputError(subject, "lies outside of the file, which ends early", _DAMAGED)
+            raise InputError(subject, "is outside the file, which is truncated", _DAMAGED)
         if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
             raise InputError(subject, f"claims {info.file_size} bytes and has {info.compress_size}", _DAMAGED)
         if not info.is_dir():

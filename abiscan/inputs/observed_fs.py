@@ -193,7 +193,7 @@ def list_names(folder: StrPath) -> list[str]:
 
 
 def walk_folder(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Return ``os.walk``, in the order of names: that of the file system differs between copies of a folder."""
+    """Yield as ``os.walk`` does, in the order of names: that of the file system differs between copies of a folder."""
     _add_observation("names", folder)  # it may not be there
     # Sorted in place, so that a caller can still remove the subfolders that are not to be entered.
     for place, subfolders, files in os.walk(folder):
@@ -243,7 +243,7 @@ def find_program(program: str) -> str | None:
 
 def observe_python(executable: str, folders: Iterable[str] = ()) -> None:
     """Look at what an interpreter's answers depend on: itself, its configuration, and its path files in ``folders``."""
-    # All that decides the sys.path of a Python: variables, links to its executable, pyvenv.cfg beside it or one folder
+    # All that decides the sys.path of a Python: variables, links to its executable, pyvenv.cfg next to it or one folder
     # up (PEP 405), and the .pth files that the module site reads.
     for name in _OF_PYTHON:
         _add_observation("variable", name)

@@ -311,7 +311,7 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
 
 
 def _read_source(path: Path, files: Files, site: str) -> Target:
-    """Read the Python code of a source distribution: nothing in it is built, so there is nothing else to judge."""
+    """Read the Python code of a source distribution: nothing in it is built, so there is nothing else to check."""
     from abiscan.inputs.source_trees import of_source_archive
 
     try:
@@ -394,7 +394,7 @@ def _read_wheel(
 ) -> Target:
     if _IOS_TAG.search(variants.without_label(path.name)):
         raise InputError(name, "is for iOS", "abiscan checks extensions for Linux, Windows and macOS")
-    # Everything is mounted before anything is judged: a library's neighbours are looked up as if installed.
+    # Everything is mounted before anything is checked: a library's neighbours are looked up as if installed.
     wheel = Wheel(path, stream)
     paths = list(wheel.list_members())
     left_out = {path for path in paths if spare and installed_path(path, "") in spare}

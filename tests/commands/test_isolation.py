@@ -61,7 +61,7 @@ CHECK = ("check", "hostile.so", "good.so", "--torch", "2.13.0")
         ("os.abort()", "the process died of SIGABRT"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "the system killed the process"),
         ("[0 for _ in iter(int, 1)]", "it takes more than 1 s of processor time"),
-        ("bytearray(4 << 30)", "it takes more memory than there is"),
+        ("bytearray(4 << 30)", "it needs more memory than is available"),
     ],
 )
 def test_what_kills_the_process_costs_one_result(tmp_path: Path, act: str, why: str) -> None:

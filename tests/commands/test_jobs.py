@@ -131,7 +131,7 @@ def test_a_process_that_dies_on_one_of_several_torches(tmp_path: Path) -> None:
         ("os.kill(os.getpid(), signal.SIGSEGV)", "the process died of SIGSEGV"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "the system killed the process"),
         ("[0 for _ in iter(int, 1)]", "it takes more than 5 s of processor time"),
-        ("raise MemoryError", "it takes more memory than there is"),
+        ("raise MemoryError", "it needs more memory than is available"),
     ],
 )
 def test_what_kills_a_process_costs_one_result(tmp_path: Path, act: str, why: str) -> None:

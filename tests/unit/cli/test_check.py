@@ -140,7 +140,7 @@ def test_inputs_that_are_nothing_are_2(tmp_path: Path, good: Path, torch: Path) 
         ((broken, "--torch", torch), "not a readable wheel"),
         ((good, "--torch", tmp_path / "empty"), "contains no torch"),
         ((good, "--torch", tmp_path / "absent"), "does not exist"),
-        ((good, "--python", tmp_path / "absent"), "is not a Python that can be run"),
+        ((good, "--python", tmp_path / "absent"), "cannot be run as a Python"),
     ):
         result = run(*words)
         assert (result.exit_code, result.stdout) == (2, "")
@@ -455,7 +455,7 @@ def test_a_file_that_no_search_path_leads_to_is_a_gap(tmp_path: Path, torch: Pat
     path = extension(needed=("libtorch_cpu.so", "libside.so")).write(tmp_path / "_C.so")
     extension().write(tmp_path / "libside.so")
     (one,) = json.loads(run(path, "--torch", torch, "--format", "json").stdout)["results"]
-    assert [gap["reason"] for gap in one["gaps"]] == ["no search path leads to libside.so: taken to be loaded before"]
+    assert [gap["reason"] for gap in one["gaps"]] == ["no search path leads to libside.so: assumed to be loaded before"]
     assert run(path, "--torch", torch, "--strict").exit_code == 1
 
 

@@ -142,7 +142,7 @@ def test_an_interpreter_is_for_a_running_torch() -> None:
 def test_a_python_that_cannot_be_run_is_named() -> None:
     named, problem, _ = run("--live", "--python", "/bin/false", code=2).split("\n")
     assert named == "abiscan: environment /bin/false (--python)"
-    assert problem.startswith("abiscan: /bin/false: is not a Python")
+    assert problem.startswith("abiscan: /bin/false: cannot be run as a Python")
 
 
 @pytest.mark.slow

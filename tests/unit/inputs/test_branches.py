@@ -80,7 +80,7 @@ def test_an_error_is_raised_when_its_result_is_asked_for(error: Exception) -> No
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (MemoryError(), StoppedError, "1: it takes more memory than there is"),
+        (MemoryError(), StoppedError, "1: it needs more memory than is available"),
         (
             KeyError("x"),
             InternalError,

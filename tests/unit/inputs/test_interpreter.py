@@ -88,12 +88,12 @@ def test_an_interpreter_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("text", ["exit 1", "echo no JSON", "echo '[]'", "echo '[\"3.12\", [], null, []]'"])
 def test_what_is_no_python(text: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not a Python that can be run"):
+    with pytest.raises(InputError, match="cannot be run as a Python"):
         interpreter.ask_interpreter(str(program(tmp_path / "python", text)))
 
 
 def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not a Python that can be run"):
+    with pytest.raises(InputError, match="cannot be run as a Python"):
         interpreter.ask_interpreter(str(tmp_path / "absent"))
 
 
