@@ -73,7 +73,7 @@ def call_function(file: ElfFile, facts: SharedObject, name: str) -> int | bool |
     signatures = {match[1].decode() for match in file.search_data(_SIGNATURE)}
     is_bound = next(file.find_in_data(b"\0" + name.encode() + b"\0"), None) is not None
     if len(symbols) != 1 or len(signatures) != 1 or not is_bound or facts.pybind11_internals is None:
-        return NotRun(reason="which C++ function it is is not known")
+        return NotRun(reason="its C++ function is unknown")
     try:
         recovery = Recovery(file, facts, None, ())
     except DAMAGE as error:
@@ -116,7 +116,7 @@ class _Caller:
         elif unboxed is not None:
             result = self._unboxed(unboxed, kernel)
         else:
-            return NotRun(reason="its kernel is given boxed")
+            return NotRun(reason="its kernel is boxed")
         return self._unless_unknown(result, "its kernel")
 
     def call_function(self, symbol: str, returns: str) -> int | bool | NotRun | None:

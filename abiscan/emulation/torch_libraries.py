@@ -104,7 +104,7 @@ def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegist
         raise
     except (*DAMAGE, Stop) as error:
         name = next(iter(files.values())).subject
-        raise NotElfError(name, f"it or a library beside it is damaged: {error}", "install torch again") from error
+        raise NotElfError(name, f"it or a library next to it is damaged: {error}", "install torch again") from error
     return TorchRegistrations(libraries=libraries, keys=keys, aliases=aliases, registries=registries)
 
 

@@ -84,7 +84,7 @@ class TypeInformation:
     def is_known(self, type_: int) -> bool:
         """Whether the bases of a type are known: they are in the file, or in the table."""
         imported = self._process.name_at(type_)
-        # A type of the object has its bases beside it; an imported one leads out of all files that are there.
+        # A type of the object has its bases next to it; an imported one leads out of all files that are there.
         if imported is None:
             return all(map(self.is_known, (base for base, _ in self._list_bases(type_))))
         name = imported.removeprefix("_ZTI")

@@ -227,7 +227,7 @@ def _list_unconnected(inventory: Inventory | None, reached: Collection[Registere
         if (kernel.dispatch_key in for_gpus or kernel.dispatch_key in _KEYS) and kernel.operator not in connected
     )
     if left:
-        yield f"no kernel was found that {listed(left)} launch: whether they have code for a GPU is not known"
+        yield f"no kernel was found that {listed(left)} launch: it is unknown whether they have code for a GPU"
 
 
 def _list_gaps(code: GpuCode, facts: SharedObject, registrations: Registrations | None) -> Iterable[str]:

@@ -95,7 +95,7 @@ def compute_result(
     """Compute what an operator returns, called without arguments.
 
     :param torch: kernels of the stable ABI ask for its version
-    :param results: remembers results
+    :param results: what was computed before, by the code that was run; results are added to it
     """
     providers = tuple(registrants)
     schemas = {

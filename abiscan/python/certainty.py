@@ -27,7 +27,7 @@ def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None =
     :param trace: of the run that raises it: where a library of the package has failed to load, that is why
     """
     errors = list(chain(raised))
-    # What is installed beside it was read, too, and is no mistake of this reading.
+    # What is installed alongside it was read, too, and is no mistake of this reading.
     if any(error.of_other or error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in errors):
         return True
     if trace is not None and any(isinstance(attempt.raised, Raised) for attempt in trace.attempts):

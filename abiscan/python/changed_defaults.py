@@ -20,7 +20,7 @@ from abiscan.python.written import write_expression
 class ChangedDefault(Struct, frozen=True, kw_only=True):
     """One parameter whose default changed.
 
-    :ivar others: the parameters beside it that decide as well
+    :ivar others: the other parameters that decide as well
     :ivar position: how many arguments by position leave all of these out
     :ivar sign: a module of torch and a name in it that exactly the releases with the new default have
     :ivar error: what torch says, up to the first thing that depends on the file
@@ -54,7 +54,7 @@ _OF_MODULES: Final = frozenset(
 
 
 def may_need_default(call: CallText, changed: ChangedDefault) -> bool:
-    """Whether a call leaves a parameter to its default, judging by its text."""
+    """Whether a call leaves a parameter to its default, going by its text."""
     return call.keywords.isdisjoint((changed.parameter, *changed.others))
 
 

@@ -18,7 +18,7 @@ from abiscan.python.values import NotKnown, Why, is_concrete, thrown
 
 CPUINFO: Final = "/proc/cpuinfo"
 _OF_A_CHECKOUT = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pyproject.toml", "setup.cfg", "setup.py"})
-"""What is beside a package in its developers' folder, and not where packages are installed."""
+"""What is next to a package in its developers' folder, and not where packages are installed."""
 
 
 def as_text(path: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Whether a package leaves its libraries out on a torch, judging by the first file of its import.
+"""Whether a package leaves its libraries out on a torch, going by the first file of its import.
 
 Packages that guard their libraries by the version of torch do that first. The other files are not read, so the answer
 counts only if all of the libraries depend on that guard: whatever is undecided, none of them is loaded on this torch,

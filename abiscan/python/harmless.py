@@ -1,4 +1,4 @@
-"""Whether the body of a module does nothing that matters: judged by the forms in its skeleton.
+"""Whether the body of a module does nothing that matters: checked by the forms in its skeleton.
 
 A body is passed over only if each of its statements has one of the forms here, which neither load a library nor raise:
 definitions, names for what is imported, texts and numbers, calls of code of other packages, and calls of functions of
@@ -158,7 +158,7 @@ class _Names(Struct, kw_only=True):
 
 
 class BodyJudge:
-    """Judges the bodies of a package's modules."""
+    """Checks the bodies of a package's modules."""
 
     def __init__(self, code: PackageCode) -> None:
         self._code = code
@@ -523,7 +523,7 @@ class BodyJudge:
 
 
 class _Body:
-    """The judgement of one module's body, statement by statement."""
+    """The check of one module's body, statement by statement."""
 
     def __init__(self, judge: BodyJudge, file: str) -> None:
         self.judge, self.file = judge, file
@@ -747,7 +747,7 @@ class _Body:
         self._judge_decide(self.value(node))
 
     def _judge_decide(self, value: _Value) -> None:
-        """Judge that a value is asked whether it is true."""
+        """Check a value that is asked whether it is true."""
         if isinstance(value, _Object) and (value.cls is not None or self.judge.decisions_act):
             raise _Acts
 
@@ -893,7 +893,7 @@ class _Body:
         return 1 if "classmethod" in names else 0
 
     def _hand_over(self, function: _Foreign, values: Iterable[_Value]) -> None:
-        """Judge that code of another package gets values: what it calls must not matter."""
+        """Check values that code of another package gets: what it calls must not matter."""
         # A function that loads must not be handed out at all. Any other matters only to code that is known to call at
         # once what it gets; whoever keeps it calls it after the import.
         calls = function.name.partition(".")[0] in _CALLING
@@ -1240,7 +1240,7 @@ def _bound_targets(node: ast.AST) -> Iterator[str]:
 
 
 def _value_of(node: ast.AST) -> _Value:
-    """Return what an expression of another module gives, judging by its form alone."""
+    """Return what an expression of another module gives, going by its form alone."""
     if isinstance(node, ast.Constant):
         return _KINDS.get(type(node.value), _Plain("none"))
     kinds: dict[type[ast.AST], str] = {ast.List: "list", ast.Tuple: "tuple", ast.Dict: "dict", ast.Set: "set",
@@ -1250,7 +1250,7 @@ def _value_of(node: ast.AST) -> _Value:
 
 
 def _fits_arguments(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
-    """Whether a function takes the arguments of a call, beside the first ``bound`` ones, which it has already."""
+    """Whether a function takes the arguments of a call, besides the first ``bound`` ones, which it has already."""
     # ``*args`` may be any number of arguments: they are taken to fit.
     if args is None or any(isinstance(parameter, ast.Starred) for parameter in call.args):
         return args is not None

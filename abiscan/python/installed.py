@@ -1,4 +1,4 @@
-"""What is installed beside the package, as the files show; nothing of it is imported."""
+"""What is installed alongside the package, as the files show; nothing of it is imported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OWN: Final = regex(rb"(?m)^from \. import (\w+)")
 
 
 class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
-    """What is installed beside the package.
+    """What is installed alongside the package.
 
     :ivar torch_folder: the folder of the installed torch (``…/torch``); None where there is only a release number
     :ivar installed: answers whether a top-level module is there, by its name
@@ -50,7 +50,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar import_error: returns what the import of a module of another installed package raises, or of a name from it;
         None if that is not certain, or nothing
     :ivar is_final: whether installing the package changes nothing of this
-    :ivar planned: the versions of distributions that are to be installed beside it, by their normalized names; None for
+    :ivar planned: versions of distributions that are to be installed with it, by their normalized names; None for
         one that will not be there
     """
 

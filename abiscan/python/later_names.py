@@ -84,7 +84,7 @@ def later_uses(
 
     Only those count that some release certainly has; others may be brought by packages, or be misspelt.
 
-    :param companions: for each package beside torch, its versions that may be there; all must lack a name
+    :param companions: for each package other than torch, its versions that may be there; all must lack a name
     """
     # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
     # hide the others.
@@ -185,7 +185,7 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, list[str]]
 
 
 def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList]) -> bool:
-    """Whether a call takes something that only other signatures have, judging by its text."""
+    """Whether a call takes something that only other signatures have, going by its text."""
     gone = frozenset[str]().union(*(other.keywords for other in others)) - own.keywords
     takes_less = any(other.has_keywords or other.required < own.required for other in others)
     return (
@@ -282,7 +282,7 @@ class _Mentions:
         self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
 
     def all(self) -> Iterator[_Mention]:
-        """Return them all; none of a source that cannot be parsed."""
+        """Yield them all; none of a source that cannot be parsed."""
         if self._tree is not None:
             yield from self._body(self._tree.body, _Scope(origins=(_make_origins(self._tree),)))
 

@@ -353,7 +353,7 @@ class PythonCode(Struct, dict=True):
 
     @cached_property
     def loading_sources(self) -> tuple[str, ...]:
-        """The sources whose import may load a library, judging by their text."""
+        """The sources whose import may load a library, going by their text."""
         return tuple(filter(self._may_load, self.sources))
 
     def _may_load(self, path: str) -> bool:
@@ -429,7 +429,7 @@ class PythonCode(Struct, dict=True):
         return self._required_versions[name]
 
     def uses_at_import(self, path: str, name: str) -> bool:
-        """Whether a source uses a dotted name below a package of others outside of functions, judging by its text."""
+        """Whether a source uses a dotted name below a package of others outside of functions, going by its text."""
         # Only the last part of the name is looked for, since what stands before it may go by another name.
         key = path, name
         if key not in self._used_at_import:

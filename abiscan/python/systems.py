@@ -101,7 +101,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
     def is_empty(self, place: str) -> bool:
         """Whether nothing is taken to be at a place outside of the package.
 
-        It is judged as one that its user has not configured, and that is not in a folder of its developers.
+        It is checked as one that its user has not configured, and that is not in a folder of its developers.
         """
         path = posixpath.normpath(self.with_slashes(place))
         return path.startswith(tuple(f"{self.with_slashes(folder)}/" for folder in (self.prefix, self.home)))

@@ -17,7 +17,7 @@ from abiscan.regex import regex
 CLASS: Final = "class "
 """What the names of classes begin with where those of modules are kept, too."""
 COMPANIONS: Final = ("numpy", "triton")
-"""The packages beside torch whose names are known by version."""
+"""The packages other than torch whose names are known by version."""
 CORE: Final = "torch._C"
 FUNCTIONS: Final = "torch._C._VariableFunctions"
 OPEN: Final = "?"

@@ -87,7 +87,7 @@ def _at_line_starts(pattern: re.Pattern[bytes], word: bytes, source: bytes) -> I
 
 
 class CallText(Struct, frozen=True):
-    """A call, judging by its text: how many arguments it may have by position, and its keywords."""
+    """A call, going by its text: how many arguments it may have by position, and its keywords."""
 
     by_position: int
     keywords: frozenset[str]

@@ -17,7 +17,7 @@ _WORD: Final = 8
 
 RESULT: Final = "(result)"
 PASSED: Final = "(passed)"
-"""What a table has beside members: the result of a function, and how an object is passed by value.
+"""What a table has besides members: the result of a function, and how an object is passed by value.
 
 The text of their type tells them apart.
 """

@@ -56,7 +56,7 @@ def history(name: str) -> NameHistory:
     if name.partition(".")[0] in COMPANIONS:
         return _history_in_companion(name)
     if not name.startswith("torch.") or not all(part.isidentifier() for part in name.split(".")):
-        raise InputError(name, "is not a name below torch", "pass one such as torch.amp.custom_bwd")
+        raise InputError(name, "is not a name in torch", "pass one such as torch.amp.custom_bwd")
     releases = embedded_names.releases()
     answers = {
         release: _has_name(attributes, name) for release in releases if (attributes := embedded_names.names(release))

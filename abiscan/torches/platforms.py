@@ -83,7 +83,7 @@ class LinuxPlatform(Struct, frozen=True):
             return ReleaseNumber(next((build for build in builds if "+cu" in build), number))
         build = f"{number}+{local_tag(cuda)}"
         if build not in builds:
-            raise InputError(build, "is not a build that is known here", f"known are {', '.join(builds) or 'none'}")
+            raise InputError(build, "is not a known build", f"known are {', '.join(builds) or 'none'}")
         return ReleaseNumber(build)
 
     def find_build(self, version: TorchVersion, *, cuda: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""Libraries of CUDA that ``import torch`` loads by their paths, from packages beside torch: ``_load_global_deps``.
+"""Libraries of CUDA that ``import torch`` loads by their paths, from other packages: ``_load_global_deps``.
 
 Torch's own libraries find theirs by RPATH. What is loaded further is in the process by its SONAME when an extension
 needs it, although no search path leads to it: libnvrtc.so.12, in torch 2.6 to 2.9.

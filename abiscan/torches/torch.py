@@ -83,7 +83,7 @@ class LinuxTorch(Torch, Protocol):
     def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
         """Return what is known about it, for an extension that is built for a given machine.
 
-        :param or_like: whether another build of its release may stand for it: see ``TorchRelease.judged_as``
+        :param or_like: whether another build of its release may stand in: see ``TorchRelease.judged_as``
         :raises InputError: it does not exist for that machine
         """
 

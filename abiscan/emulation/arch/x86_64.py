@@ -129,7 +129,7 @@ class X8664:
         return (result, *arguments)
 
     def sets_result(self, read: Callable[[int, int], bytes], return_address: int) -> None:  # noqa: ARG002
-        """Return None: an argument says it."""
+        """Return None: the address of the result is an argument here."""
         return
 
     def variable_arguments(self, words: Callable[[int, int], tuple[int, ...]], address: int) -> VariableArguments:

@@ -347,7 +347,7 @@ def _open_directory(call: Call) -> None:
     r"_ZNSt10filesystem12current_pathB5cxx11Ev$", r"_ZNSt10filesystem12current_pathB5cxx11ERSt10error_code$"
 )
 def _working_directory(call: Call) -> None:
-    """Return some folder."""
+    """Return a folder: which one it is, is not known."""
     result = call.result
     call.answer_is_unknown()
     _emulate_create(call, result, b"/")

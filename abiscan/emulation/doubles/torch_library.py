@@ -131,7 +131,7 @@ def _parse_schema(state: TorchState, call: Call) -> None:
     result = call.result
     text = state.string(call.argument(0))
     _refuse_text(state, call, text)
-    # The parsed object is never looked into: its text is kept beside it, and found again by the address in its vector.
+    # The parsed object is never looked into: its text is kept next to it, and found again by the address in its vector.
     head, parenthesis, remainder = text.partition("(")
     typevars = bool(call.argument(1) & 1) if call.name.endswith("b") else None  # (text, allow_typevars), from 2.4 on
     state.schemas.write(result, Schema(head.strip().removesuffix("."), parenthesis + remainder, typevars=typevars))

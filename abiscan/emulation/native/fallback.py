@@ -1,4 +1,4 @@
-"""icicle beside the native processor: it executes what that one does not know, on the same registers and memory.
+"""icicle, where the native processor ends: it executes what that one does not know, on the same registers and memory.
 
 The memory is lent page by page, when icicle touches it; what it changed is taken back before the native processor goes
 on. To hand over takes as long as thousands of instructions, so icicle does more of them at once where it is needed

@@ -277,7 +277,7 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
 
 
 def refuse_arguments(machine: PythonMachine, function: str, args: list[object], kwargs: dict[str, object]) -> None:
-    """Raise what a function of torch raises for a keyword that it does not take, or for what is missing beside it."""
+    """Raise what a function of torch raises for a keyword that it does not take, or that is missing."""
     module, _, name = function.rpartition(".")
     if not kwargs or module.partition(".")[0] != "torch" or not name.isidentifier():
         return
