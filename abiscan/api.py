@@ -119,7 +119,7 @@ def check(
                 reports.append(check_targets(request, session).on_system().filled())
             return joined(reports)
 
-    # Everything that the answer depends on, beside the files that were looked at on the way.
+    # Everything that the answer depends on, besides the files that were looked at on the way.
     options = python, each_file, skip_unsupported, list(gpus), driver, list(cpus), system, _this_cpu()
     return _answered(session, "check", item, (*asked, *_named(rules)), options, find)
 
@@ -318,7 +318,7 @@ def stable(
 ) -> StableReport:
     """Show what ties extensions to releases of torch, and what of the stable ABI would replace it.
 
-    :param environment: whether to judge every installed package that uses torch, too
+    :param environment: whether to check every installed package that uses torch, too
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: no target can be read
     """
@@ -402,7 +402,7 @@ def version_table(
     python: str | None = None,
     session: Session | None = None,
 ) -> VersionTable:
-    """Judge each version of a package that the index has for this system on each of several torches.
+    """Check each version of a package that the index has for this system on each of several torches.
 
     :param package: its name
     :param versions: ``all``, or a specifier: ``>=0.20``
@@ -480,7 +480,7 @@ def release(
     corrected: str | os.PathLike[str] | None = None,
     session: Session | None = None,
 ) -> ReleaseReport:
-    """Judge the wheels of a release before it is published: what they require, their tags, what they work on.
+    """Check the wheels of a release before it is published: what they require, their tags, what they work on.
 
     :param targets: the wheels, or the folder that they are in
     :param against: the wheels that were published last: what is worse now is a problem

@@ -1,4 +1,4 @@
-"""What code registers with torch, as plain data: the vocabulary of those who recover it and those who judge it.
+"""What code registers with torch, as plain data: the vocabulary of those who recover it and those who check it.
 
 Each registration is one call of torch, with what the code passes; the numbers of dispatch keys mean what the torch that
 reads them means by them. ``Registrations.in_order`` has all of them in the one order in which the code makes the calls,

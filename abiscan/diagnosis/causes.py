@@ -373,7 +373,7 @@ CAUSES: Final = (
     ErrorCause(
         name="missing-operator",
         summary="No loaded library registers the operator: the extension failed to load before, or was not loaded.",
-        fix="look for an earlier error of the load, and install a build of the package made for this torch",
+        fix="look for an earlier load error, and install a build of the package made for this torch",
         texts=(
             *_of_python(
                 torch_texts.NO_OPERATOR_FOR_META,
@@ -578,7 +578,7 @@ CAUSES: Final = (
     ErrorCause(
         name="kernel-override",
         summary="The extension replaces a kernel of torch.",
-        fix="nothing, if that is what the extension is for; else load it once",
+        fix="no action needed if that is what the extension is for; otherwise load it once",
         texts=_of_rule("kernel-override"),
         warns=True,
     ),
@@ -597,7 +597,7 @@ CAUSES: Final = (
     ),
     ErrorCause(
         name="crash",
-        summary="The process followed a pointer that leads nowhere. The words name no cause; a library that was "
+        summary="The process followed an invalid pointer. The text names no cause; a library that was "
         "compiled for other layouts of torch's classes is one.",
         fix="check the extensions that the process loads",
         texts=(CRASH.message,),

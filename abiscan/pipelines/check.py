@@ -25,7 +25,7 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
     targets, choices = request.targets, request.torches
-    # A release number means one build in the report, but all of them in truth: the others are judged as well, and only
+    # A release number means one build in the report, but all of them in truth: the others are checked as well, and only
     # a verdict that differs is told.
     further = [
         (number, further_build)

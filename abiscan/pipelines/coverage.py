@@ -65,7 +65,7 @@ def backend_report(
     inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)
     operators = torch.operators(release).look_up()
-    # A torch of an unknown version is judged by the rules of the newest: that is what people build themselves.
+    # A torch of an unknown version is checked by the rules of the newest: that is what people build themselves.
     version = release.torch_version or embedded.versions()[-1]
     registered = [inventory.registrations for inventory in inventories]
     table = table_of(version.minor_version, operators, registered)

@@ -70,7 +70,7 @@ def _check_declared(
         raise InputError(target.name, problem, "correct the requirement, or name the torch")
     # pip takes the newest version that all requirements admit, and nothing else is required here.
     torch = builds[max(admitted)]
-    # Files without a package are judged one by one, each with the declaration of the whole.
+    # Files without a package are checked one by one, each with the declaration of the whole.
     if judged.package is None:
         declarations = _list_declarations(target.metadata, judged, admitted)
         return bench.judge(source, torch, declarations=declarations), None
@@ -81,7 +81,7 @@ def _check_declared(
 
 
 def declared_findings(judged: Judged, metadata: Metadata, rules: Sequence[Rule]) -> Iterator[Finding]:
-    """Yield what is wrong with the requirement of a package that was judged on all releases."""
+    """Yield what is wrong with the requirement of a package that was checked on all releases."""
     if judged.package and declared_requirement_wrong.RULE in rules:
         admitted = {release for release in judged.builds if _admits_release(metadata, release)}
         declaration = _make_declaration(metadata, judged, admitted)

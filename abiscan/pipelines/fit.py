@@ -1,6 +1,6 @@
 """The pipeline behind ``abiscan fit``: the newest versions of packages that work together and with a torch.
 
-What the metadata exclude is not looked at; what they admit is judged by the bytes of the wheels.
+What the metadata exclude is not looked at; what they admit is checked by the bytes of the wheels.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class _Attempt:
         )
 
     def _why_not(self, candidate: Candidate, chosen: dict[str, Candidate]) -> str | None:
-        """Return why a version is not the one; without judging what was not judged in the search."""
+        """Return why a version is not the one; without checking what was not checked in the search."""
         if candidate.unfit or candidate in self._opinions:
             reason = candidate.unfit or self._opinions[candidate].reason
             if reason:
@@ -274,7 +274,7 @@ class _Attempt:
         self._session.progress(f"reading {candidate} for torch {self.build} ({read})")
         wheel = self._index.wheel(candidate)
         try:
-            # A wheel that ended an earlier process, or meets a bug, is judged not to work, and the search goes on with
+            # A wheel that ended an earlier process, or meets a bug, is checked not to work, and the search goes on with
             # older ones.
             isolation.begin_target(name_of(wheel))
             memory.give_back()
@@ -291,7 +291,7 @@ class _Attempt:
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)
         package, results = self._judge_bytes(msgspec.structs.replace(wheel, spare=seen.spare) if seen else wheel)
-        # The spared libraries were left out of the judgement, so a verdict that involves one of them is not to be
+        # The spared libraries were left out of the check, so a verdict that involves one of them is not to be
         # trusted.
         if seen and package and any(library.path in seen.spare for library in package.libraries):
             package, results = self._judge_bytes(wheel)  # the import has taken another way than it seemed to
@@ -339,8 +339,8 @@ class _Attempt:
         newest = max(sources)
         verb = "is" if len(sources) == 1 else "are"
         return (
-            f"; {plural(len(sources), 'further version')} {verb} source code, to be built for that torch, the newest "
-            f"{newest}: abiscan check {name}=={newest} judges its Python code"
+            f"; {plural(len(sources), 'other version')} {verb} source code, to be built for that torch, the newest "
+            f"{newest}: abiscan check {name}=={newest} checks its Python code"
         )
 
     def _representative_reason(self, candidates: Sequence[Candidate]) -> str:

@@ -102,7 +102,7 @@ class _Worker:
         return self._process.pid
 
     def judge_task(self, task: SurveyTask) -> Surveyed:
-        """Have a target judged, and wait for the answer.
+        """Have a target checked, and wait for the answer.
 
         :raises WorkerEndedError: the process has ended
         """

@@ -26,7 +26,7 @@ from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.turns import TargetQueue
 
 _TRIED_OF: Final = 8
-"""Of so many torches, one is judged before others are shared among processes."""
+"""Of so many torches, one is checked before others are shared among processes."""
 _WORTH_SHARING: Final = 2.0
 """The seconds of work that are: a process costs a tenth of one, and reads once more what all of them need."""
 
@@ -138,7 +138,7 @@ def make_matrix(
 
     parts: list[_Part] = []
     jobs = session.jobs if len(targets) > 1 else 1
-    # To read the torches takes a process about as long as to judge a target.
+    # To read the torches takes a process about as long as to check a target.
     # Targets share the processes if there are several, or else the torches of a single one do: never both, or there
     # would be more processes than were asked for.
     for source, branche in branches.share_in_order(

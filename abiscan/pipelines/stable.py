@@ -18,7 +18,7 @@ _log = logging.getLogger("abiscan.pipelines")
 
 
 def judge_stability(targets: Sequence[Source], session: Session) -> StableReport:
-    """Judge every extension in ``targets``.
+    """Check every extension in ``targets``.
 
     :raises AbiscanError: no target can be read
     """

@@ -75,7 +75,7 @@ class Surveyed(Struct, frozen=True, kw_only=True):
 
 
 class Workers(Protocol):
-    """Processes that each judge one target at a time."""
+    """Processes that each check one target at a time."""
 
     @property
     def slots(self) -> int:
@@ -140,7 +140,7 @@ def _remaining_task(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
 
 
 def _answer_tasks(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[str, ...]]:
-    """Yield the lines about each target, as soon as it is judged.
+    """Yield the lines about each target, as soon as it is checked.
 
     A target whose process ends is tried once more, since something else may have ended it; after that, its lines say
     so.
@@ -176,7 +176,7 @@ def _answer_tasks(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tup
 
 
 def judge_task(task: SurveyTask) -> Surveyed:
-    """Return the lines about one target, judged in this process."""
+    """Return the lines about one target, checked in this process."""
     if task.content is None and task.sha256 and _find_sha256(task.target) != task.sha256:
         return Surveyed(absent=True)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:

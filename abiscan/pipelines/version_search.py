@@ -129,7 +129,7 @@ class _Versions(Generic[_Version]):
                     break
             if not self._excluded.isdisjoint(chosen.values()):
                 return
-            # If the others have no versions whatever this one is, its older versions need not be judged.
+            # If the others have no versions whatever this one is, its older versions need not be checked.
             if version not in self._excluded and not hopeful:
                 if next(self._extend(chosen, remainder), None) is None:
                     return

@@ -38,7 +38,7 @@ class _Verdicts(Struct, frozen=True, kw_only=True):
 def version_table(
     name: str, versions: str, choices: Sequence[TorchChoice], session: Session, *, python: str | None = None
 ) -> VersionTable:
-    """Judge the versions of a package that the index has for this system.
+    """Check the versions of a package that the index has for this system.
 
     :param versions: ``all``, or a version specifier: ``>=0.20``
     :param choices: the torches; empty for all embedded releases
@@ -54,7 +54,7 @@ def version_table(
         for number, candidate in enumerate(candidates, 1):
             session.progress(f"{candidate} ({number} of {len(candidates)})")
             rows.append((candidate, _judge_candidate(candidate, index, choices, session)))
-    # All judged versions have the same columns, in the same order: those of the torches that were asked for.
+    # All checked versions have the same columns, in the same order: those of the torches that were asked for.
     releases = next((tuple(release for release, _ in row.releases) for _, row in rows if row.releases), ())
     return VersionTable(
         package=requirement.name,

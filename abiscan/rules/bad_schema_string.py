@@ -9,7 +9,7 @@ that is not registered yet), that has a syntax error, or that has more than 64 a
 report it to the extension's maintainers.
 
 **Limits.** A custom class that another library registers is known only if that library is a target of the same
-command, or installed beside torch. While a library that the extension needs is missing, an unknown class is a gap.
+command, or installed alongside torch. While a library that the extension needs is missing, an unknown class is a gap.
 
 **Example.** `unknown type specifier … op(Tensor self, Tenzor other) -> Tensor`.
 """

@@ -7,7 +7,7 @@ class of that name.
 
 **Fix.** Load only one of the two. In the source: give the class a namespace of its own.
 
-**Limits.** A class that is registered inside a function is judged as of the call to that function.
+**Limits.** A class that is registered inside a function is checked as of the call to that function.
 
 **Example.** `Custom class with name __torch__.torch.classes.quantized.LinearPackedParamsBase is already registered.`
 """

@@ -78,7 +78,7 @@ def _format_fix(declaration: Declaration) -> str:
 def _spans_of(declaration: Declaration, chosen: Sequence[ReleaseOutcome]) -> str:
     """Return ``torch 2.4.0, 2.6.0-2.9.1``: a range skips no known release."""
     releases = [outcome.release for outcome in chosen]
-    # Over the releases that were judged, so a range says nothing of those that were not.
+    # Over the releases that were checked, so a range says nothing of those that were not.
     return f"torch {ranges(releases, (outcome.release for outcome in declaration.outcomes))}"
 
 

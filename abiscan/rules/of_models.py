@@ -45,7 +45,7 @@ the other targets, or by a package that is installed beside the torch.
 **Why it fails.** TorchScript and exported programs name operators, and look them up as they are loaded. What an
 extension registers is there once it is imported.
 
-**Fix.** Import the extension before, and pass it as a further target: `abiscan check model.pt torchvision==0.28.0`.
+**Fix.** Import the extension before, and pass it as another target: `abiscan check model.pt torchvision==0.28.0`.
 
 **Limits.** Operators that only TorchScript has count as there on every release.
 
@@ -82,7 +82,7 @@ each of the others, which is a `note` here.
 **Example.** `Could not dlsym AOTInductorModelContainerGetConstantsBlobSize`
 """
 
-# They share a module because they have no check: a model is judged as a whole, where its load is followed.
+# They share a module because they have no check: a model is checked as a whole, where its load is followed.
 MODEL_RULES: Final = tuple(
     Documented(name=name, summary=text.partition("\n")[0], documentation=text.strip())
     for name, text in (

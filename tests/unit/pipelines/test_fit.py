@@ -160,8 +160,8 @@ def test_the_obstacle(server: LocalIndex, tmp_path: Path) -> None:
     (server.folder / "eye-4.0.tar.gz").touch()
     fitting = found(server, tmp_path, ["eye>=3"], ["2.7.1"])
     assert str(fitting.obstacle).endswith(
-        "; 1 further version is source code, to be built for that torch, the newest 4.0: "
-        "abiscan check eye==4.0 judges its Python code"
+        "; 1 other version is source code, to be built for that torch, the newest 4.0: "
+        "abiscan check eye==4.0 checks its Python code"
     )
     fitting = found(server, tmp_path, ["eye>=2", "ear<2"], ["2.13.0"])
     assert fitting.obstacle == (
@@ -323,7 +323,7 @@ def test_a_wheel_whose_hash_is_not_stated_is_read_each_time(folder: Path, tmp_pa
     ("words", "said"),
     [
         ((), "name a package, or a file of requirements with -r"),
-        (("eye", "--cuda", "9.9", "--torch", "2.9.1"), "2.9.1+cu99: is not a build that is known here"),
+        (("eye", "--cuda", "9.9", "--torch", "2.9.1"), "2.9.1+cu99: is not a known build"),
         (("!", "--torch", "2.9.1"), "is not a requirement"),
         (("unknown", "--torch", "2.9.1"), "unknown: is not on the index"),
         (("eye", "--torch", "2.9.1", "--offline"), "run it without --offline"),
