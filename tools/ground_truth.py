@@ -129,7 +129,7 @@ def _signal(named: str | int | None) -> str | None:
 def _undefined(by_library: dict[str, list[str]]) -> frozenset[str]:
     """The symbols, without those of torch's own libraries.
 
-    ``ldd -r``, which listed them, starts without torch and so judges these too; a load after ``import torch`` does not
+    ``ldd -r``, which listed them, starts without torch and so checks these too; a load after ``import torch`` does not
     touch them any more.
     """
     return frozenset(name for library, names in by_library.items() if not is_torch_library(library) for name in names)

@@ -37,7 +37,7 @@ class Import:
     """One recorded import.
 
     ``outcome`` is ``ok``, ``raises`` or ``signal``; ``exception`` and ``text`` are those that users see, ``cause`` is
-    the text of the exception behind it. ``others`` are the packages installed beside, as ``name-version``.
+    the text of the exception behind it. ``others`` are the packages installed with it, as ``name-version``.
     """
 
     package: str

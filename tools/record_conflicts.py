@@ -1,4 +1,4 @@
-"""Record what a torch really does about registrations that conflict, in ``expected.json`` beside the samples.
+"""Record what a torch really does about registrations that conflict, in ``expected.json`` next to the samples.
 
     python -m tools.record_conflicts [--check] [name ...]
 
@@ -240,7 +240,7 @@ TERMINATE = re.compile(
 
 
 def run(code: str, *arguments: str) -> tuple[list[Any], int, str]:
-    """Run Python code in a fresh process; return what it reports, how it ended, and what it said beside that."""
+    """Run Python code in a fresh process; return what it reports, how it ended, and what it said besides that."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,

@@ -151,7 +151,7 @@ class Torch:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """A wheel whose libraries were unpacked into ``folder``; ``others`` are wheels beside it."""
+    """A wheel whose libraries were unpacked into ``folder``; ``others`` are other wheels."""
 
     wheel: Path
     folder: Path
@@ -168,7 +168,7 @@ class Unpacked:
 
     @property
     def folders(self) -> list[Path]:
-        """The folders that hold a library, those of the wheels beside it last."""
+        """The folders that hold a library, those of the other wheels last."""
         own = dict.fromkeys(library.parent for library in self.libraries)
         return [*own, *(folder for other in self.others for folder in other.folders)]
 

@@ -108,7 +108,7 @@ def differences_of(load: Load, found: Sequence[Registrations]) -> list[str]:
 
 
 def _mapped(load: Load, inventories: Sequence[Inventory]) -> list[Inventory]:
-    """The loaded file and those that it brought along: of several with one name, the one beside it."""
+    """The loaded file and those that it brought along: of several with one name, the one next to it."""
     folder = PurePosixPath(load.path).parent
     found = [inventory for inventory in inventories if inventory.path == load.path]
     for name in load.libraries - {PurePosixPath(load.path).name}:

@@ -1,4 +1,4 @@
-"""What users reported in public of packages beside a torch, against what abiscan says of them: right, unknown or wrong.
+"""What users reported in public of packages with a torch, against what abiscan says of them: right, unknown or wrong.
 
 ``tests/oracle/reports.jsonl`` has one report a line: where it is, the package and the torch, what was done, what
 happened, and what abiscan should answer. A line with "(way out)" has what helped. The wheels are downloaded with pip
@@ -13,7 +13,7 @@ an error that says why there is no answer are counted apart. Anything else is wr
     python -m tools.report_cases --record result.json         # writes the answers, too
 
 ``tests/oracle/small_cases.jsonl`` says what is true of the cases of such a folder: the arguments of each, to be run
-there, and what they should answer. ``{python}`` stands for a Python beside torch 2.13.0: the one that runs this.
+there, and what they should answer. ``{python}`` stands for a Python with torch 2.13.0: the one that runs this.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 python -m tools.loader_truth [--seed 1] [--count 400] [--record PATH]
 
-Needs gcc, Linux on x86-64, and a torch beside this Python. Each case is opened with RTLD_NOW in a process of its own
+Needs gcc, Linux on x86-64, and a torch in this Python. Each case is opened with RTLD_NOW in a process of its own
 that has imported torch. It prints every case that differs, and how many agree: verdict and words, after the path of the
 file. ``--record`` keeps a sample of the cases with the truth, for the test that holds them against the prediction.
 """
