@@ -19,7 +19,7 @@ INSTALL = $(BIN)/python -m pip install --quiet
 
 .PHONY: first-run setup check quick lint unit test fuzz fuzz-day hostile native-fuzz pythons docs truth bench gen new-rule release
 
-first-run: $(BIN)/abiscan  ## judge a sample with what is inside the package; nothing else is installed
+first-run: $(BIN)/abiscan  ## check a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
 
 $(BIN)/abiscan:
