@@ -12,7 +12,7 @@ import ast
 import builtins
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -22,10 +22,12 @@ from abiscan.python.changed_defaults import LOAD, leaves_out, may_need_default, 
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.operator_calls import FAKES, OPERATORS, KnownOperators, Overload, as_passed, operator_named
 from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters, refusal
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import COMPANIONS, OF_DEVICES, TorchNames, is_core
+from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words, options_in
 from abiscan.python.torch_uses import CallText, list_calls
 from abiscan.regex import regex
 
@@ -50,9 +52,12 @@ _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "rese
 _CATCHING_ALL: Final = frozenset({"AttributeError", "Exception", "BaseException"})
 _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _CATCHING_CALLS: Final = frozenset({"TypeError"})
+_RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
+"""The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
 _LOOKS_AT_PARAMETERS: Final = regex(rb"\bsignature\(|\b(?:getfullargspec|getargspec|co_varnames|__kwdefaults__)\b")
 """What a source has that asks functions for their parameters."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TESTS = (ast.If, ast.IfExp, ast.While)
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -64,7 +69,8 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
     :ivar error: what Python says of the call; empty for a name
     :ivar function: the function or method, ``Layer.forward``
     :ivar how: whether the name is taken of a module, imported from one, imported as a module, or called; "default" if
-        the call leaves out what it needs
+        the call leaves out what it needs; "fake" if a fake kernel is registered for the operator; "option" if it is
+        one, which to set raises, too; "compile" if ``torch.compile`` gets it
     :ivar arguments: those of the call
     """
 
@@ -78,17 +84,21 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
 
 
 def later_uses(
-    code: PythonCode, names: TorchNames, companions: Iterable[Sequence[TorchNames]] = ()
+    code: PythonCode,
+    names: TorchNames,
+    companions: Iterable[Sequence[TorchNames]] = (),
+    own: Callable[[], Mapping[str, Sequence[Overload]]] = dict,
 ) -> tuple[LaterUse, ...]:
     """Return the uses of names that a torch certainly lacks, by functions that may well be called there.
 
     Only those count that some release certainly has; others may be brought by packages, or be misspelt.
 
     :param companions: for each package other than torch, its versions that may be there; all must lack a name
+    :param own: returns the operators that libraries of the package define: see ``KnownOperators``
     """
     # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
     # hide the others.
-    open_uses = _open_mentions(code, names)
+    open_uses = _open_mentions(code, names, own)
     open_uses += (mention for versions in companions for mention in _open_mentions_of(code, versions))
     unguarded: set[LaterUse] = set()
     for plain in (False, True):
@@ -100,29 +110,66 @@ def later_uses(
 
 def failing_uses(code: PythonCode, names: TorchNames) -> frozenset[LaterUse]:
     """Return the uses that fail in a torch unless a caller prevents it; importing the package may run some."""
-    return frozenset(mention.use for mention in _open_mentions(code, names))
+    return frozenset(mention.use for mention in _open_mentions(code, names, dict))
 
 
-def _open_mentions(code: PythonCode, names: TorchNames) -> list[_Mention]:
+def _open_mentions(
+    code: PythonCode, names: TorchNames, own: Callable[[], Mapping[str, Sequence[Overload]]]
+) -> list[_Mention]:
     """Return the uses of what a torch lacks that nothing guards where they stand."""
     # The cheapest checks first: words in the sources, the tables of names, and only then the syntax trees of the few
     # files that mention a name which is missing.
     missing: dict[str, set[str]] = {}
     for file in code.sources:
-        uses = code.torch_uses(file)
-        for use in names.lacking(uses) if uses and is_for_users(file) else ():
+        uses = code.torch_uses(file) if is_for_users(file) else frozenset[str]()
+        for use in (*names.lacking(uses), *_options_in(code.source(file), uses)) if uses else ():
             name = _lacking_part(names, use)
             if name is not None and name.split(".")[1] not in OF_DEVICES:
                 missing.setdefault(name, set()).add(file)
     requested = {name: files for name, files in missing.items() if names.was_there(name)}
     called = _doubtful_calls(code, names)
+    operators = _operators_in(code, names, own)
+    for file, name, call in _doubtful_operators(code, operators):
+        (called if call else requested).setdefault(name, set()).add(file)
     if _size_of(code, set[str]().union(*requested.values(), *called.values())) > _MOST_PARSED:
         called = {}
-    return _unguarded_mentions(code, names, requested, called)
+    return _unguarded_mentions(code, names, requested, called, operators)
+
+
+def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
+    """Yield what may be options that calls in a source set by their names, judging by its text."""
+    owners = {use.removesuffix(".patch") for use in uses if use.endswith(".config.patch")}
+    owners |= {INDUCTOR} if COMPILE in uses else set()
+    words = list_words(source) if owners else ()
+    yield from (f"{owner}.{word}" for owner in owners for word in words)
+
+
+def _operators_in(
+    code: PythonCode, names: TorchNames, own: Callable[[], Mapping[str, Sequence[Overload]]]
+) -> KnownOperators:
+    """Return the operators that are known, if any source mentions one."""
+    if names.operators is None or not any(code.operator_uses(file) for file in code.sources):
+        return KnownOperators()
+    return KnownOperators(names.operators(), own())
+
+
+def _doubtful_operators(code: PythonCode, operators: KnownOperators) -> Iterator[tuple[str, str, bool]]:
+    """Yield the operators that are missing, or whose calls may be rejected: the source, and whether it is a call."""
+    for file in filter(is_for_users, code.sources):
+        for use, call in code.operator_uses(file):
+            lacking = operators.lacking(use)
+            if lacking is not None:
+                yield file, lacking, False
+            elif call is not None and operators.refusal(use, as_passed(call)):
+                yield file, use, True
 
 
 def _unguarded_mentions(
-    code: PythonCode, names: TorchNames, requested: Mapping[str, Iterable[str]], called: Mapping[str, Iterable[str]]
+    code: PythonCode,
+    names: TorchNames,
+    requested: Mapping[str, Iterable[str]],
+    called: Mapping[str, Iterable[str]],
+    operators: KnownOperators,
 ) -> list[_Mention]:
     """Return the mentions that nothing guards of what is missing, and of what is called.
 
@@ -132,7 +179,9 @@ def _unguarded_mentions(
     files = sorted({file for files in (*requested.values(), *called.values()) for file in files})
     if _size_of(code, files) > _MOST_PARSED:
         return []
-    mentions = [mention for file in files for mention in _Mentions(code, file, names, requested, called).all()]
+    mentions = [
+        mention for file in files for mention in _Mentions(code, file, names, requested, called, operators).all()
+    ]
     # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
     guarded = {(mention.use.name, mention.use.error) for mention in mentions if mention.guarded}
     open_uses = [mention for mention in mentions if (mention.use.name, mention.use.error) not in guarded]
@@ -149,7 +198,7 @@ def _open_mentions_of(code: PythonCode, versions: Sequence[TorchNames]) -> list[
             name = next(iter(lacking)) if len(lacking) == 1 else None
             if name is not None and versions[0].was_there(name):
                 missing.setdefault(name, []).append(file)
-    return _unguarded_mentions(code, versions[0], missing, {}) if missing else []
+    return _unguarded_mentions(code, versions[0], missing, {}, KnownOperators()) if missing else []
 
 
 def _size_of(code: PythonCode, files: Iterable[str]) -> int:
@@ -165,9 +214,9 @@ def _lacking_part(names: TorchNames, use: str) -> str | None:
     return None if may_be_module else name
 
 
-def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, list[str]]:
+def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, set[str]]:
     """Return what sources may call that takes less in this torch than in another, by its dotted name: the sources."""
-    doubtful: dict[str, list[str]] = {}
+    doubtful: dict[str, set[str]] = {}
     for use in sorted(code.all_torch_uses):
         callee = names.callee(use)
         if callee is None:
@@ -180,7 +229,7 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, list[str]]
         for file in files:
             calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
             if any(_may_need(call, own, others) or (is_loading and may_need_default(call, LOAD)) for call in calls):
-                doubtful.setdefault(use, []).append(file)
+                doubtful.setdefault(use, set()).add(file)
     return doubtful
 
 
@@ -199,6 +248,12 @@ def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList
 def _is_handled(code: PythonCode, use: LaterUse) -> bool:
     """Whether a package shows that it knows what a torch lacks, or sets it."""
     name = use.name.rpartition(".")[2]
+    if operator := operator_named(use.name):
+        return _is_defined(code, operator)
+    if use.how in {"option", "compile"}:  # to set it does not add it
+        quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
+        sources = [code.source(file) for file in code.sources]
+        return any(b"hasattr(" in source and text in source for source in sources for text in quoted)
     if use.how not in {"call", "default"}:
         return _is_known(code, name)
     sources = [code.source(file) for file in code.sources]
@@ -219,6 +274,14 @@ def _is_known(code: PythonCode, name: str) -> bool:
     if _is_plain(name):
         sources = [source for source in sources if _LOOKS_UP.search(source)]
     return code.may_set(name) or any(text in source for source in sources for text in quoted)
+
+
+def _is_defined(code: PythonCode, operator: str) -> bool:
+    """Whether a package may define an operator in Python, or looks it up by a text."""
+    name = operator.partition("::")[2]
+    texts = tuple(f"{before}{name}{after}".encode() for before in ('"', "'") for after in ('"', "'", "("))
+    texts += (f"{operator}(".encode(),)
+    return any(text in code.source(file) for file in code.sources for text in texts)
 
 
 def _is_plain(name: str) -> bool:
@@ -251,8 +314,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar public: see ``_Mention``
     :ivar nested: see ``_Mention``
     :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
-    :ivar guards_imports: whether an ``ImportError`` is caught, and no ``AttributeError``
-    :ivar guards_calls: the same of a ``TypeError``
+    :ivar caught: the exceptions that are caught around, by their names
     :ivar loads: the calls whose results are used as modules, by identity
     """
 
@@ -263,8 +325,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     in_function: bool = False
     variants: Mapping[str | None, int] = field(default_factory=dict)
     guarded: bool = False
-    guards_imports: bool = False
-    guards_calls: bool = False
+    caught: frozenset[str] = frozenset()
     loads: frozenset[int] = frozenset()
 
 
@@ -272,13 +333,20 @@ class _Mentions:
     """The mentions of missing names in one source, and the calls that are rejected."""
 
     def __init__(
-        self, code: PythonCode, file: str, names: TorchNames, requested: Collection[str], called: Collection[str]
+        self,
+        code: PythonCode,
+        file: str,
+        names: TorchNames,
+        requested: Collection[str],
+        called: Collection[str],
+        operators: KnownOperators,
     ) -> None:
         self._tree = code.tree(file)
         self._file = file
         self._names = names
         self._wanted = requested
         self._called = called
+        self._operators = operators
         self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
 
     def all(self) -> Iterator[_Mention]:
@@ -302,7 +370,7 @@ class _Mentions:
         if isinstance(statement, ast.If) and (truth := self._truth(statement.test, scope)) is not None:
             taken = statement.body if truth else statement.orelse
             return bool(taken) and isinstance(taken[-1], _EXITS)
-        if scope.guards_imports and isinstance(statement, (ast.Import, ast.ImportFrom)):
+        if scope.caught & _CATCHING_IMPORTS and isinstance(statement, (ast.Import, ast.ImportFrom)):
             return not self._surely_succeeds(statement)
         return _guards_what_follows(statement, scope.parameters)
 
@@ -363,8 +431,7 @@ class _Mentions:
         body = replace(
             scope,
             guarded=scope.guarded or bool(caught & _CATCHING_ALL),
-            guards_imports=scope.guards_imports or bool(caught & _CATCHING_IMPORTS),
-            guards_calls=scope.guards_calls or bool(caught & _CATCHING_CALLS),
+            caught=scope.caught | caught,
         )
         yield from self._body(node.body, body)
         for handler in node.handlers:
@@ -438,14 +505,24 @@ class _Mentions:
         value, full, origin = self._full_name(node, scope)
         if not isinstance(value, ast.Name):
             yield from self._node(value, scope)
-        elif full is not None and origin is not None and isinstance(node.ctx, ast.Load):
-            yield from self._mention(full, origin, node.lineno, scope, how="attribute")
+        elif full is not None and origin is not None:
+            is_option = self._names.is_config(full.rpartition(".")[0])
+            if is_option or isinstance(node.ctx, ast.Load):
+                yield from self._mention(full, origin, node.lineno, scope, how="option" if is_option else "attribute")
 
     def _call(self, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
         """Yield a mention of a function that takes the call in another torch, and not in this one."""
         full = self._full_name(node.func, scope)[1]
+        for option in options_in(node, full) if full is not None else ():
+            how = "compile" if full == COMPILE else "option"
+            yield from self._mention(option, option.rpartition(".")[0], node.lineno, scope, how=how)
+        if full in FAKES and node.args and isinstance(node.args[0], ast.Constant):
+            yield from self._fake(node.args[0].value, node, scope)
         if full == LOAD.function and id(node) in scope.loads and leaves_out(node, LOAD):
             yield self._call_mention(full, LOAD.error, node, scope, how="default")
+        if full is not None and full in self._called and full.startswith(OPERATORS):
+            error = self._operators.refusal(full, _arguments_of(node))
+            yield from () if error is None else (self._call_mention(full, error, node, scope, how="call"),)
         callee = self._names.callee(full) if full is not None and full in self._called else None
         if callee is None or full is None:
             return
@@ -455,6 +532,12 @@ class _Mentions:
         if error is None or all(refusal(callee.name, other, call) for other in others):
             return
         yield self._call_mention(full, error, node, scope, how="call")
+
+    def _fake(self, name: object, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
+        """Yield a mention of an operator for which a fake kernel is registered."""
+        full = f"{OPERATORS}{name.replace('::', '.')}" if isinstance(name, str) else ""
+        if full in self._wanted:
+            yield self._name_mention(full, node.lineno, scope, how="fake")
 
     def _call_mention(self, full: str, error: str, node: ast.Call, scope: _Scope, *, how: str) -> _Mention:
         use = LaterUse(
@@ -466,7 +549,8 @@ class _Mentions:
             how=how,
             arguments=_arguments_of(node),
         )
-        guarded = scope.guarded or scope.guards_calls
+        raised = "RuntimeError" if full.startswith(OPERATORS) else "TypeError"
+        guarded = scope.guarded or raised in scope.caught
         return _Mention(use=use, guarded=guarded, public=scope.public, nested=scope.nested)
 
     def _mention(self, full: str, origin: str, line: int, scope: _Scope, *, how: str) -> Iterator[_Mention]:
@@ -476,17 +560,21 @@ class _Mentions:
         """
         if full.partition(".")[0] != self._names.top:
             return
-        name = _lacking_part(self._names, full)
+        is_operator = full.startswith(OPERATORS)
+        name = self._operators.lacking(full) if is_operator else _lacking_part(self._names, full)
         if name is None or name not in self._wanted:
             return
         if len(name) <= len(origin):
             if how == "attribute":
                 return  # its import has failed before
             how = "import"
+        yield self._name_mention(name, line, scope, how=how)
+
+    def _name_mention(self, name: str, line: int, scope: _Scope, *, how: str) -> _Mention:
         function = ".".join([*scope.public, *scope.nested])
         use = LaterUse(name=name, file=self._file, line=line, function=function, how=how)
-        guarded = scope.guarded or (scope.guards_imports and how != "attribute")
-        yield _Mention(use=use, guarded=guarded, public=scope.public, nested=scope.nested)
+        guarded = scope.guarded or not scope.caught.isdisjoint(_RAISED.get(how, _CATCHING_IMPORTS))
+        return _Mention(use=use, guarded=guarded, public=scope.public, nested=scope.nested)
 
 
 def _arguments_of(node: ast.Call) -> PassedArguments:
@@ -512,28 +600,53 @@ def _make_origins(body: ast.AST) -> Origins:
     starred = False
     while waiting:
         node = waiting.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            by_name.setdefault(node.name, set()).add(None)
-            continue
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            starred |= node.names[0].name == "*"
-            for name, origin in _imported(node):
-                by_name.setdefault(name, set()).add(origin)
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            by_name |= {name: {None} for name in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            by_name.setdefault(node.id, set()).add(None)
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None:
-            continue  # in place of what cannot be imported: then there is not a torch
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            by_name.setdefault(node.name, set()).add(None)
-        waiting.extend(child_nodes(node))
+        for name, origin in _bound_by(node):
+            by_name.setdefault(name, set()).add(origin)
+        starred |= isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        if not isinstance(node, _DEFINITIONS) and not (isinstance(node, ast.Assign) and _is_plain_alias(node)):
+            waiting.extend(child_nodes(node))
     origins = {name: next(iter(several)) if len(several) == 1 else None for name, several in by_name.items()}
+    if origins.get("torch", "torch") != "torch":  # what is taken of it is of something else
+        origins = dict.fromkeys(origins)
     if isinstance(body, ast.Module):  # what functions bind outside of themselves
         for node in walk(body):
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 origins |= dict.fromkeys(node.names)
     return {name: origin for name, origin in origins.items() if not starred or name == "torch" or origin is None}
+
+
+def _bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:
+    """Yield the names that a part of a scope binds itself, each with what it stands for."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from _imported(node)
+    elif isinstance(node, (ast.Global, ast.Nonlocal)):
+        yield from ((name, None) for name in node.names)
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+        yield node.id, None
+    elif isinstance(node, (*_DEFINITIONS, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name, None
+    elif isinstance(node, ast.Assign) and _is_plain_alias(node) and isinstance(node.value, ast.Attribute):
+        yield from ((target.id, _name_of_torch(node.value)) for target in node.targets if isinstance(target, ast.Name))
+
+
+def _is_plain_alias(node: ast.Assign) -> bool:
+    """Whether an assignment gives names to what torch has (``aten = torch.ops.aten``), or to None, which stands for
+    what cannot be imported: then there is no torch.
+    """
+    if isinstance(node.value, ast.Constant):
+        return node.value.value is None
+    is_of_torch = isinstance(node.value, ast.Attribute) and _name_of_torch(node.value) is not None
+    return is_of_torch and all(isinstance(target, ast.Name) for target in node.targets)
+
+
+def _name_of_torch(node: ast.Attribute) -> str | None:
+    names: list[str] = []
+    value: ast.expr = node
+    while isinstance(value, ast.Attribute):
+        names.append(value.attr)
+        value = value.value
+    is_of_torch = isinstance(value, ast.Name) and value.id == "torch"
+    return ".".join(["torch", *reversed(names)]) if is_of_torch else None
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:

@@ -20,12 +20,13 @@ from abiscan.python.harmless import BodyJudge, package_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.nodes import walk
+from abiscan.python.operator_calls import list_operators
 from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.skeleton import function_in, make_skeleton
 from abiscan.python.sources import PackageFiles, normalized, requirements, specifier_of
 from abiscan.python.targets import Bindings, bindings_of, bound_names, contains, yields
-from abiscan.python.torch_uses import torch_uses
+from abiscan.python.torch_uses import CallText, torch_uses
 from abiscan.regex import regex
 
 LARGEST_SOURCE = 2_000_000
@@ -106,6 +107,7 @@ class PythonCode(Struct, dict=True):
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    _operator_uses: dict[str, tuple[tuple[str, CallText | None], ...]] = field(default_factory=dict)
     _companion_uses: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
     _required_versions: dict[str, str | None] = field(default_factory=dict)
     _torch_calls: dict[str, tuple[tuple[str, frozenset[str]], ...]] = field(default_factory=dict)
@@ -415,6 +417,12 @@ class PythonCode(Struct, dict=True):
         if path not in self._torch_uses:
             self._torch_uses[path] = torch_uses(self.source(path))
         return self._torch_uses[path]
+
+    def operator_uses(self, path: str) -> tuple[tuple[str, CallText | None], ...]:
+        """Return the operators that a source mentions: see ``list_operators``."""
+        if path not in self._operator_uses:
+            self._operator_uses[path] = tuple(dict.fromkeys(list_operators(self.source(path))))
+        return self._operator_uses[path]
 
     def companion_uses(self, path: str, package: str) -> frozenset[str]:
         """Return the names below another package that a source mentions."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,7 @@ from abiscan.python.uses import ALL_LOAD, LoadsBeyondImport, classify_libraries,
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
+    from abiscan.python.operator_calls import Overload
 
 _LIMITS: Final = Limits()
 _MOST_SUBMODULES = 20
@@ -70,7 +71,12 @@ class PackageReader:
             reading = _read_modules(runs, self._built_for)
             return replace(reading, further=tuple(_read_further(runs, self._further, reading)))
 
-    def later_uses(self, world: World, surroundings: Surroundings | None = None) -> tuple[LaterUse, ...]:
+    def later_uses(
+        self,
+        world: World,
+        surroundings: Surroundings | None = None,
+        own: Callable[[], Mapping[str, Sequence[Overload]]] = dict,
+    ) -> tuple[LaterUse, ...]:
         """Return the uses of names that the torch of a target lacks: see ``later_names``."""
         names = world.torch_names
         if not names:
@@ -86,7 +92,7 @@ class PackageReader:
                 for package in COMPANIONS
                 if any(package.encode() in code.source(file) for file in code.sources)
             )
-            return later_uses(code, names, versions)
+            return later_uses(code, names, versions, own)
 
     def failing_submodules(
         self,

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from abiscan.python.compiled_names import COMPUTED
 from abiscan.python.module_names import ModuleNames
+from abiscan.python.operator_calls import TorchOperators
 from abiscan.python.refusals import ParameterList, parse_parameters
 from abiscan.python.torch_classes import CLASSES
 from abiscan.regex import regex
@@ -138,6 +139,7 @@ class TorchNames(Struct):
     :ivar top: the name of the package
     :ivar signatures_of: returns the parameters that a function of a module has in any release
     :ivar companions: returns what is known of packages that come with this torch
+    :ivar operators: returns what is known of its operators
     :ivar was_there: whether some release certainly has a dotted name
     :ivar was_compiled: whether compiled code of some release seems to have given a class, or ``torch``, a name
     :ivar is_written: whether a dotted name is that of a module in Python of some release, and of nothing compiled
@@ -150,6 +152,7 @@ class TorchNames(Struct):
     signatures_of: Callable[[str, str], frozenset[str]]
     top: str = "torch"
     companions: Callable[[], Companions] | None = None
+    operators: Callable[[], TorchOperators] | None = None
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)

@@ -107,7 +107,7 @@ def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
             if source[end : end + 1] in (b"(", b" ") and (match := _CALLED.match(source, end)):
                 owner = _OWNER.search(source, max(start - _LONGEST_NAME, 0), start)
                 if owner is not None and (not owner[1] or _is_of_torch(source, owner[1])):
-                    yield _read_call(source, match.end())
+                    yield read_call(source, match.end())
             start = source.find(word, end)
 
 
@@ -121,7 +121,8 @@ def _is_of_torch(source: bytes, name: bytes) -> bool:
     return name == b"torch" or re.search(rb"torch[^\n]*\b%b\b" % re.escape(name), source) is not None
 
 
-def _read_call(source: bytes, start: int) -> CallText:
+def read_call(source: bytes, start: int) -> CallText:
+    """Return the call whose arguments begin at an offset."""
     depth, commas, keywords, end = 0, 0, set[str](), start
     for match in _IN_CALL.finditer(source, start, start + _LONGEST_CALL):
         sign = match[0]

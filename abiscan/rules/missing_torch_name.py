@@ -30,7 +30,9 @@ from typing import TYPE_CHECKING
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
+from abiscan.python.operator_calls import operator_named
 from abiscan.python.torch_classes import CLASSES, missing_attribute
+from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, NO_OVERLOAD, release_of, says
 from abiscan.words import plural, ranges
 
 if TYPE_CHECKING:
@@ -38,17 +40,23 @@ if TYPE_CHECKING:
     from abiscan.torches.name_history import NameHistory
 
 
+OWN_FIX = "use a version of the package whose Python code fits its libraries: these define the operator otherwise"
+
+
 def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code
     """Find nothing in an extension: see ``list_findings``."""
     yield from ()
 
 
-def list_findings(uses: Sequence[LaterUse], history: NameHistory, package: str, torch: str) -> Iterator[Finding]:
+def list_findings(
+    uses: Sequence[LaterUse], history: NameHistory, package: str, torch: str, release: str | None
+) -> Iterator[Finding]:
     """Yield the finding about one missing name.
 
     :param uses: those of that name
     :param history: the releases that have it
     :param torch: the torch that lacks it, in words; of a name of numpy or Triton, it does not matter
+    :param release: the number of that torch
     """
     top = history.name.partition(".")[0]
     having = f"{top} {ranges(history.there, history.releases)}"
@@ -67,8 +75,8 @@ def list_findings(uses: Sequence[LaterUse], history: NameHistory, package: str, 
             )
             for use in uses
         ),
-        fix=f"use {having}, which has it, or a version of {package} for {lacking}",
-        says=_error_text(uses[0]),
+        fix=f"use {having}, which has it, or a version of {package} for {lacking}" if history.there else OWN_FIX,
+        says=_error_text(uses[0], release),
     )
 
 
@@ -78,9 +86,16 @@ def count_places(uses: Sequence[LaterUse]) -> str:
     return plural(len(functions), "function") if functions else plural(len({use.file for use in uses}), "module")
 
 
-def _error_text(use: LaterUse) -> str | None:
+def _error_text(use: LaterUse, release: str | None) -> str | None:
     """Return what Python says of a use; None for an import, whose text has a path in it."""
     owner, _, name = use.name.rpartition(".")
+    if operator := operator_named(use.name):
+        namespace, _, base = operator.partition(".")[0].partition("::")
+        kind = NO_OPERATOR_FOR_META if use.how == "fake" else NO_OVERLOAD if "." in operator else NO_OPERATOR
+        last = name if "." in operator else base
+        return says(kind, release_of(release), namespace=namespace, name=last, packet=f"{namespace}.{base}")
+    if use.how in {"option", "compile"}:
+        return f"{use.name} does not exist" if use.how == "option" else f"Unexpected optimization option {name},"
     if use.how == "attribute" and owner in CLASSES:
         return missing_attribute(owner, name)
     if use.how == "attribute":

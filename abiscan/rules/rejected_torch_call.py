@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.missing_torch_name import count_places
+from abiscan.rules.missing_torch_name import OWN_FIX, count_places
 from abiscan.words import ranges
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def list_findings(
     :param advice: what to do instead of using another version of the package
     """
     since, until = history.span
-    taking = ranges(history.there, history.releases)
+    taking = f"use torch {ranges(history.there, history.releases)}, which takes it"
+    other = advice or f"a version of {package} for {torch}"
     yield Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
@@ -61,7 +62,7 @@ def list_findings(
             Evidence(subject=f"{call.file}:{call.line}", object=call.function or None, since=since, until=until)
             for call in calls
         ),
-        fix=f"use torch {taking}, which takes it, or {advice or f'a version of {package} for {torch}'}",
+        fix=f"{taking}, or {other}" if history.there else OWN_FIX,
         says=calls[0].error if calls[0].how == "call" else None,
     )
 

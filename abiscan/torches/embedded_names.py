@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
+from abiscan.python.operator_calls import TorchOperators
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, Companions, NameSource, TorchNames, is_core
 from abiscan.torches.marks import MarkTable
@@ -35,7 +36,14 @@ def names(release: str) -> TorchNames | None:
         is_written,
         signatures_of,
         companions=functools.partial(companions_of, release),
+        operators=functools.partial(_operators_of, release),
     )
+
+
+def _operators_of(release: str) -> TorchOperators:
+    from abiscan.torches.operator_overloads import ReleaseOperators  # few packages name any of them
+
+    return ReleaseOperators(release)
 
 
 def companions_of(release: str | None) -> Companions:

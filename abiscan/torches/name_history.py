@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from abiscan.errors import InputError
+from abiscan.python.operator_calls import operator_named
 from abiscan.python.refusals import PassedArguments, refusal
 from abiscan.python.torch_names import COMPANIONS, TorchNames
 from abiscan.torches import embedded_names
@@ -55,6 +57,8 @@ def history(name: str) -> NameHistory:
     """
     if name.partition(".")[0] in COMPANIONS:
         return _history_in_companion(name)
+    if operator_named(name):
+        return _history_of_operator(name)
     if not name.startswith("torch.") or not all(part.isidentifier() for part in name.split(".")):
         raise InputError(name, "is not a name in torch", "pass one such as torch.amp.custom_bwd")
     releases = embedded_names.releases()
@@ -79,22 +83,33 @@ def _history_in_companion(name: str) -> NameHistory:
     package = name.partition(".")[0]
     versions = companion_names.versions(package)
     answers = {version: _has_name(companion_names.names(package, version), name) for version in versions}
-    there, perhaps, lacking = (
-        tuple(version for version, answer in answers.items() if answer is wanted) for wanted in (True, None, False)
-    )
-    return NameHistory(name=name, releases=versions, there=there, perhaps=perhaps, lacking=lacking, deprecated=())
+    return _history_by(name, answers)
 
 
 def call_history(name: str, call: PassedArguments) -> NameHistory:
     """Return which embedded releases have a function or class (``torch.compile``) that takes a call."""
+    if operator_named(name):
+        return _history_of_operator(name, call)
     releases = embedded_names.releases()
-    answers = {
-        release: _takes(attributes, name, call) for release in releases if (attributes := embedded_names.names(release))
-    }
+    return _history_by(
+        name, {release: _takes(known, name, call) for release in releases if (known := embedded_names.names(release))}
+    )
+
+
+def _history_of_operator(name: str, call: PassedArguments | None = None) -> NameHistory:
+    """Return which embedded releases have an operator, or take a call of it."""
+    from abiscan.torches.operator_overloads import ReleaseOperators  # few packages name any of them
+
+    operator = operator_named(name) or ""
+    releases = map(ReleaseOperators, embedded_names.releases())
+    return _history_by(name, {of.release: of.takes(operator, call) if call else of.has(operator) for of in releases})
+
+
+def _history_by(name: str, answers: Mapping[str, bool | None]) -> NameHistory:
     there, perhaps, lacking = (
         tuple(release for release, answer in answers.items() if answer is wanted) for wanted in (True, None, False)
     )
-    return NameHistory(name=name, releases=releases, there=there, perhaps=perhaps, lacking=lacking, deprecated=())
+    return NameHistory(name=name, releases=tuple(answers), there=there, perhaps=perhaps, lacking=lacking, deprecated=())
 
 
 def default_history(changed: ChangedDefault) -> NameHistory:

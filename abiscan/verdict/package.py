@@ -67,7 +67,7 @@ def later_findings(
     for (name, error), group in groupby(find_uses(), attrgetter("name", "error")):
         uses = tuple(group)
         if not error and missing_torch_name.RULE in rules:
-            yield from missing_torch_name.list_findings(uses, history(name), result.name, torch)
+            yield from missing_torch_name.list_findings(uses, history(name), result.name, torch, result.torch)
         elif error and rejected_torch_call.RULE in rules:
             taking, advice = call_history(name, uses[0].arguments), None
             if uses[0].how == "default":

@@ -46,6 +46,7 @@ from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
+    from abiscan.python.operator_calls import Overload
     from abiscan.python.other_code import OtherCode
     from abiscan.verdict.image_world import ImageWorld
     from abiscan.verdict.other_imports import OtherImports
@@ -236,7 +237,8 @@ class PackageReading:
             world, reading = self._on_any_python(world, reading, surroundings, target)
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
-        later = functools.partial(self._reader.later_uses, world, surroundings)
+        own = functools.partial(_own_operators, target)
+        later = functools.partial(self._reader.later_uses, world, surroundings, own)
         submodules = functools.partial(
             self._reader.failing_submodules, world.fresh, surroundings, reading.imports, _is_due_to_torch
         )
@@ -289,6 +291,19 @@ class PackageReading:
     def _make_world(self, judge: Judge, target: ExaminedTarget) -> PackageWorld | ImageWorld:
         of_images = self._system.image_world(judge.torch, target.target, self._package)
         return of_images or PackageWorld(judge, target, self._package)
+
+
+def _own_operators(target: ExaminedTarget) -> Mapping[str, Sequence[Overload]]:
+    """Return the operators that the libraries of a target define, by names without overloads; none if one of them may
+    define others.
+    """
+    from abiscan.torches.operator_overloads import by_operator  # few packages name any of them
+
+    results = [examined.inventory.registrations for examined in target.extensions]
+    if any(result is None or result.gaps for result in results):
+        return {}
+    operators = (operator for result in results if result for operator in result.operators if not operator.jit_only)
+    return by_operator((operator.name, operator.schema) for operator in operators)
 
 
 def _is_due_to_torch(outcome: ImportOutcome) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from abiscan.python.later_names import LaterUse
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
+from abiscan.torches.operator_overloads import by_operator
 from tests.unit.python.packages import FakeWorld, TextSources
 
 
@@ -222,3 +223,101 @@ def test_a_module_that_is_loaded_without_weights_only(body: str, release: str, *
     found = uses({"pack/__init__.py": f"import torch\n{body}"}, release)
 
     assert [use.error for use in found] == (["Weights only load failed."] if told else [])
+
+
+ATTENTION = "torch.ops.aten._scaled_dot_product_flash_attention"
+"""An operator that torch has since 2.0.0, with ``scale`` since 2.0.1 (``torch._C._jit_get_schemas_for_operator``)."""
+INT4 = "torch.ops.aten._weight_int4pack_mm"
+"""One that it has since 2.2.0."""
+UNKNOWN = "Unknown keyword argument 'scale' for operator 'aten::_scaled_dot_product_flash_attention'."
+
+
+@pytest.mark.parametrize(
+    ("body", "release", "name", "error"),
+    [
+        (f"{INT4}(x, x, 1, x)", "2.1.0", INT4, ""),
+        (f"{INT4}.default(x, x, 1, x)", "2.1.0", INT4, ""),
+        (f"x = [{INT4}]", "2.1.0", INT4, ""),
+        (f"aten.{INT4[15:]}(x, x, 1, x)", "2.1.0", INT4, ""),
+        (f"name = '{INT4[15:]}'; {INT4}(x, x, 1, x)", "2.1.0", None, ""),
+        (f"{INT4}(x, x, 1, x)", "2.2.0", None, ""),
+        ("torch.ops.aten.never_was_there(x)", "2.2.0", None, ""),
+        ("torch.ops.other.op(x)", "2.2.0", None, ""),
+        ("torch.ops.aten.add.Tensor(x, x)", "1.11.0", "torch.ops.aten.add.Tensor", ""),
+        ("torch.ops.aten.add.Tensor(x, x)", "1.12.0", None, ""),
+        ("torch.ops.aten.len(x)", "2.13.0", None, ""),
+        ("torch.ops.aten.add.overloads()", "2.13.0", None, ""),
+        (f"{ATTENTION}(x, x, x, scale=1)", "2.0.0", ATTENTION, UNKNOWN),
+        (f"{ATTENTION}.default(x, x, x, scale=1)", "2.0.0", f"{ATTENTION}.default", UNKNOWN),
+        (f"{ATTENTION}(x, x, x, scale=1)", "2.13.0", None, ""),
+        (f"{ATTENTION}(x, x, x, **x)", "2.0.0", None, ""),
+        (f"{ATTENTION}(x, x, x, scala=1)", "2.0.0", None, ""),
+        (f"\n  try: {ATTENTION}(x, x, x, scale=1)\n  except RuntimeError: pass", "2.0.0", None, ""),
+        (f"\n  if torch.__version__ > '2.1': {INT4}(x, x, 1, x)", "2.1.0", None, ""),
+        ("@torch.library.register_fake('aten::_weight_int4pack_mm')\n  def g(): ...", "2.1.0", INT4, ""),
+        ("torch.library.impl_abstract('aten::_weight_int4pack_mm')(x)", "2.1.0", INT4, ""),
+    ],
+)
+def test_operators(body: str, release: str, name: str | None, error: str) -> None:
+    source = f"import torch\naten = torch.ops.aten\ndef f(x):\n  {body}"
+    ast.parse(source)
+    found = [use for use in uses({"pack/__init__.py": source}, release) if use.name.startswith("torch.ops.")]
+
+    assert [(use.name, use.error) for use in found] == ([(name, error)] if name else [])
+
+
+OLD_OPTION = "torch._inductor.config.abi_compatible"
+"""An option that torch 2.13.0 rejects (``does not exist``), and 2.4.1 has (``torch/_inductor/config.py``)."""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (f"{OLD_OPTION} = True", True),
+        (f"return {OLD_OPTION}", True),
+        ("c.abi_compatible = True", True),
+        ("with c.patch(abi_compatible=True): pass", True),
+        ("with c.patch({'abi_compatible': True}): pass", True),
+        ("with c.patch('abi_compatible', True): pass", True),
+        ("torch.compile(x, options={'abi-compatible': 1})", True),
+        ("torch.compile(x, backend='other', options={'abi_compatible': 1})", False),
+        ("torch.compile(x, options={'max_autotune': True, 'triton.cudagraphs': False})", False),
+        ("c.never_was_there = 1", False),
+        ("if hasattr(c, 'abi_compatible'): c.abi_compatible = True", False),
+        ("try: c.abi_compatible = True\n  except AttributeError: pass", False),
+        ("try: torch.compile(x, options={'abi_compatible': 1})\n  except RuntimeError: pass", False),
+    ],
+)
+def test_options(body: str, *, told: bool) -> None:
+    source = f"import torch\nimport torch._inductor.config as c\ndef f(x):\n  {body}"
+
+    assert [name for name, _, _ in names_in(source)] == ([OLD_OPTION] if told else [])
+    assert not names_in(source, "2.4.1")
+
+
+SCHEMAS = [("pack::blend", "pack::blend(Tensor a, Tensor b, *, float alpha=1.) -> Tensor"), ("pack::blend.out", None)]
+"""The second one is that of a library with a schema that cannot be read."""
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "error"),
+    [
+        ("blend(x, x, alpha=2.0)", None, ""),
+        ("blend.default(x, b=x)", None, ""),
+        ("blend.Scalar(x, x)", "blend.Scalar", ""),
+        ("blend(x)", "blend", "pack::blend() is missing value for argument 'b'."),
+        ("blend(x, x, beta=1)", "blend", "Unknown keyword argument 'beta' for operator 'pack::blend'."),
+        ("blend(x, x, 1.0, 2)", "blend", "pack::blend() expected at most 3 argument(s) but received 4 argument(s)."),
+        ("blend(x, x, a=x)", "blend", "Argument 'a' specified both as positional and keyword argument."),
+        ("blend(x, *x)", None, ""),
+        ("other(x)", None, ""),
+    ],
+)
+def test_operators_of_the_package_itself(call: str, name: str | None, error: str) -> None:
+    """The errors are those of torch 2.13.0, of an operator that ``torch.library.define`` makes with this schema."""
+    sources = TextSources({"pack/__init__.py": f"import torch\ndef f(x):\n  return torch.ops.pack.{call}\n"})
+    reader, world = PackageReader(sources, ["pack"]), FakeWorld(torch_names=embedded_names.names("2.13.0"))
+    found = reader.later_uses(world, None, lambda: by_operator(SCHEMAS[:1]))
+
+    assert [(use.name, use.error) for use in found] == ([(f"torch.ops.pack.{name}", error)] if name else [])
+    assert not reader.later_uses(world, None, lambda: by_operator(SCHEMAS))

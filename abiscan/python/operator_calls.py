@@ -1,0 +1,155 @@
+"""Operators as functions of a package call them: ``torch.ops.aten.add.Tensor(x, y)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from abiscan.python.refusals import ParameterList, PassedArguments
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.torch_uses import CallText, read_call
+from abiscan.regex import regex
+
+OPERATORS: Final = "torch.ops."
+NO_OVERLOADS: Final = frozenset({"overloads", "redispatch", "op", "op_overloads", "name", "tags", "namespace"})
+"""What operators in Python have beside overloads, other than names with an underscore."""
+FAKES: Final = ("torch.library.register_fake", "torch.library.impl_abstract")
+"""The functions that look up the operator which their first argument names, to register a fake kernel for it."""
+_NO_NAMESPACES: Final = frozenset({"load_library", "loaded_libraries", "import_module"})
+_ALIAS: Final = regex(rb"^[ \t]*(\w+)[ \t]*=[ \t]*(torch\.ops(?:\.[A-Za-z_]\w*)*)[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+_NAMES: Final = rb"(?<![\w.])(%s)((?:\.[A-Za-z_]\w*)*)(\()?"
+_FAKE: Final = regex(rb"(?:register_fake|impl_abstract)\(\s*[\"'](\w+)::(\w+(?:\.\w+)?)[\"']")
+
+
+class Overload(Struct, frozen=True, kw_only=True):
+    """One overload of an operator.
+
+    :ivar name: ``aten::add.Tensor``, or ``aten::relu`` for the one without a name
+    :ivar parameters: in the order of the schema; those by keyword alone are last
+    """
+
+    name: str
+    parameters: ParameterList
+
+
+class TorchOperators(Protocol):
+    """What is known of the operators of one torch. Names are as in ``operator_named``."""
+
+    def lacks(self, name: str) -> bool:
+        """Whether it is certain that there is no such operator, or overload."""
+        ...
+
+    def was_there(self, name: str) -> bool:
+        """Whether some release has an operator, or an overload."""
+        ...
+
+    def overloads(self, name: str) -> Sequence[Overload]:
+        """Return all overloads of an operator, or the one that is named; none if there may be others."""
+        ...
+
+    def others_take(self, name: str, call: PassedArguments) -> bool:
+        """Whether some release takes a call."""
+        ...
+
+
+class KnownOperators(Struct, frozen=True):
+    """The operators that are known once a package is imported.
+
+    :ivar own: those that libraries of the package define, without overloads; only those of which all are known
+    """
+
+    torch: TorchOperators | None = None
+    own: Mapping[str, Sequence[Overload]] = {}
+
+    def lacking(self, use: str) -> str | None:
+        """Return a dotted name up to the operator or the overload that is certainly missing; None if there is none.
+
+        Only what is there in another release counts, or beside another overload of the same operator.
+        """
+        name = operator_named(use)
+        if name is None:
+            return None
+        base, dot, overload = name.partition(".")
+        of_use = ".".join(use.split(".")[: 5 if dot else 4])
+        if base in self.own:
+            known = {item.name for item in self.own[base]}
+            return of_use if dot and name.removesuffix(DEFAULT_OVERLOAD) not in known else None
+        if self.torch is None:
+            return None
+        if self.torch.lacks(base):
+            return of_use.removesuffix(f".{overload}" if dot else "") if self.torch.was_there(base) else None
+        return of_use if dot and self.torch.lacks(name) and self.torch.was_there(name) else None
+
+    def refusal(self, use: str, call: PassedArguments) -> str | None:
+        """Return what torch says of a call that no overload takes, and another release does; None if that is not
+        certain.
+        """
+        name = operator_named(use)
+        if name is None or use.count(".") != 3 + ("." in name):  # a method of an operator is called
+            return None
+        base = name.partition(".")[0]
+        if base in self.own:
+            exact = name.removesuffix(DEFAULT_OVERLOAD)
+            return refusal_of([item for item in self.own[base] if "." not in name or item.name == exact], call)
+        error = refusal_of(self.torch.overloads(name), call) if self.torch else None
+        return error if error and self.torch and self.torch.others_take(name, call) else None
+
+
+def operator_named(use: str) -> str | None:
+    """Return the operator that a dotted name stands for: ``aten::add`` with all of its overloads, ``aten::add.Tensor``,
+    ``aten::relu.default``.
+    """
+    parts = use.split(".")
+    if not use.startswith(OPERATORS) or len(parts) < 4 or parts[2] in _NO_NAMESPACES:
+        return None
+    _, _, namespace, name, *rest = parts
+    overload = f".{rest[0]}" if rest and not rest[0].startswith("_") and rest[0] not in NO_OVERLOADS else ""
+    return None if name.startswith("__") else f"{namespace}::{name}{overload}"
+
+
+def refusal_of(overloads: Sequence[Overload], call: PassedArguments) -> str | None:
+    """Return the first thing that torch says of a call that no overload takes; None if one may take it."""
+    errors = [_refusal(item, call) for item in overloads]
+    return None if None in errors else next(iter(errors), None)
+
+
+def _refusal(overload: Overload, call: PassedArguments) -> str | None:
+    # In the order of createStackForSchema (torch/csrc/jit/python/pybind_utils.h).
+    parameters, name = overload.parameters, overload.name.partition(".")[0]
+    names = (*parameters.positional, *parameters.keyword_only)
+    passed = call.count + len(call.keywords)
+    if passed > len(names):
+        return f"{name}() expected at most {len(names)} argument(s) but received {passed} argument(s)."
+    if call.takes_more or call.takes_keywords:
+        return None
+    for parameter in names[call.count :]:
+        if parameter in parameters.required and parameter not in call.keywords:
+            return f"{name}() is missing value for argument '{parameter}'."
+    for keyword in call.keywords:
+        if keyword not in names:
+            return f"Unknown keyword argument '{keyword}' for operator '{name}'."
+        if keyword in names[: call.count]:
+            return f"Argument '{keyword}' specified both as positional and keyword argument."
+    return None
+
+
+def as_passed(call: CallText) -> PassedArguments:
+    """Return what a call passes that is only known by its text: less may be passed than it seems, and stars may be."""
+    return PassedArguments(count=max(call.by_position, 0), keywords=tuple(sorted(call.keywords)))
+
+
+def list_operators(source: bytes) -> Iterator[tuple[str, CallText | None]]:
+    """Yield the dotted names of operators in a source, each with the call if it is called, judging by its text."""
+    if b"torch.ops." in source:
+        aliases = {match[1]: match[2] for match in _ALIAS.finditer(source)} | {b"torch.ops": b"torch.ops"}
+        words = b"|".join(map(re.escape, aliases))
+        for match in re.finditer(_NAMES % words, source):
+            name = (aliases[match[1]] + match[2]).decode()
+            if operator_named(name) is not None:
+                yield name, read_call(source, match.end()) if match[3] else None
+    is_faking = b"register_fake" in source or b"impl_abstract" in source
+    for match in _FAKE.finditer(source) if is_faking else ():
+        yield f"{OPERATORS}{match[1].decode()}.{match[2].decode()}", None

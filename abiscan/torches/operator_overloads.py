@@ -1,0 +1,120 @@
+"""The overloads of operators, release by release, as calls in Python code see them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from abiscan.binary.elf import Machine
+from abiscan.dispatch import torchscript
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.inputs.version import TorchVersion
+from abiscan.python.operator_calls import Overload, refusal_of
+from abiscan.python.operators import FILLED_BY_PYTHON
+from abiscan.python.refusals import ParameterList, PassedArguments
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD, OVERLOADS_SINCE
+from abiscan.torches import embedded, embedded_operators, embedded_python
+from abiscan.torches.embedded_operators import EmbeddedOperators
+
+_MACHINE = Machine.X86_64
+
+
+class ReleaseOperators(Struct, frozen=True):
+    """The operators of an embedded release: see ``TorchOperators``."""
+
+    release: str
+
+    def has(self, name: str) -> bool | None:
+        """Whether it has an operator, or an overload; None if that is not known."""
+        version = TorchVersion(self.release)
+        if "." in name and version.minor_version < OVERLOADS_SINCE:
+            return False
+        if EmbeddedOperators(self.release, _MACHINE).has(name):
+            return True
+        # TorchScript may have it, or Python code of torch define it, or that of another package.
+        namespace = name.partition("::")[0]
+        is_open = namespace in FILLED_BY_PYTHON or namespace in embedded_python.namespaces()
+        is_open |= namespace not in _namespaces() or torchscript.may_have(name, version)
+        return None if is_open else False
+
+    def lacks(self, name: str) -> bool:
+        """Whether it is certain that there is no such operator, or overload."""
+        return self.has(name) is False
+
+    def was_there(self, name: str) -> bool:
+        """Whether some release has an operator, or an overload."""
+        return name.removesuffix(DEFAULT_OVERLOAD) in (
+            _all_names() if name.endswith(DEFAULT_OVERLOAD) else _with_bases()
+        )
+
+    def overloads(self, name: str) -> Sequence[Overload]:
+        """Return all overloads of an operator, or the one that is named; none if there may be others."""
+        if torchscript.may_have(name, TorchVersion(self.release)):
+            return ()
+        names = {name.removesuffix(DEFAULT_OVERLOAD)}
+        if "." not in name:
+            names |= {other for other in _all_names() if other.startswith(f"{name}.")}
+        operators = embedded_operators.operators(self.release, _MACHINE, names).operators.values()
+        return parse_overloads(operator.schema for operator in operators)
+
+    def others_take(self, name: str, call: PassedArguments) -> bool:
+        """Whether some release takes a call."""
+        releases = reversed(embedded.versions(_MACHINE))
+        return any(ReleaseOperators(str(release)).takes(name, call) for release in releases)
+
+    def takes(self, name: str, call: PassedArguments) -> bool | None:
+        """Whether it takes a call; None if that is not known."""
+        overloads = self.overloads(name) if self.has(name) else ()
+        return refusal_of(overloads, call) is None if overloads else (False if self.lacks(name) else None)
+
+
+def parse_overloads(schemas: Iterable[str | None]) -> tuple[Overload, ...]:
+    """Return the overloads with some schemas; none if one cannot be read, or takes any number of arguments."""
+    overloads: list[Overload] = []
+    for text in schemas:
+        try:
+            schema = FunctionSchema.parse(text or "")
+        except SchemaError:
+            return ()
+        if schema.is_vararg:
+            return ()
+        parameters = ParameterList(
+            positional=tuple(argument.name for argument in schema.arguments if not argument.kwarg_only),
+            only_positional=0,
+            keyword_only=tuple(argument.name for argument in schema.arguments if argument.kwarg_only),
+            required=frozenset(argument.name for argument in schema.arguments if not argument.has_default),
+            has_star=False,
+            has_keywords=False,
+        )
+        overloads.append(Overload(name=str(schema.name), parameters=parameters))
+    return tuple(overloads)
+
+
+def by_operator(definitions: Iterable[tuple[str, str | None]]) -> dict[str, tuple[Overload, ...]]:
+    """Return the overloads of operators that are not of torch, by names without them, if all are known.
+
+    :param definitions: names with overloads, and their schemas
+    """
+    schemas: dict[str, list[str | None]] = {}
+    for name, schema in definitions:
+        if name.partition("::")[0] not in _namespaces():
+            schemas.setdefault(name.partition(".")[0], []).append(schema)
+    return {name: overloads for name, texts in schemas.items() if (overloads := parse_overloads(texts))}
+
+
+@functools.cache
+def _all_names() -> frozenset[str]:
+    return embedded_operators.table().all_names
+
+
+@functools.cache
+def _with_bases() -> frozenset[str]:
+    return _all_names() | {name.partition(".")[0] for name in _all_names()}
+
+
+@functools.cache
+def _namespaces() -> frozenset[str]:
+    """The namespaces in which any release defines operators."""
+    return frozenset(name.partition("::")[0] for name in _all_names())
