@@ -28,6 +28,7 @@ from abiscan.python.sources import is_for_users
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import COMPANIONS, OF_DEVICES, TorchNames, is_core
 from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words, options_in
+from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_uses import CallText, list_calls
 from abiscan.regex import regex
 
@@ -249,11 +250,11 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
     """Whether a package shows that it knows what a torch lacks, or sets it."""
     name = use.name.rpartition(".")[2]
     if operator := operator_named(use.name):
-        return _is_defined(code, operator)
+        return _is_defined(code, operator) or (use.how != "call" and _is_known(code, operator.partition("::")[2]))
     if use.how in {"option", "compile"}:  # to set it does not add it
-        quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
-        sources = [code.source(file) for file in code.sources]
-        return any(b"hasattr(" in source and text in source for source in sources for text in quoted)
+        texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
+        asking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
+        return any(text in source for source in asking for text in texts)
     if use.how not in {"call", "default"}:
         return _is_known(code, name)
     sources = [code.source(file) for file in code.sources]
@@ -277,10 +278,9 @@ def _is_known(code: PythonCode, name: str) -> bool:
 
 
 def _is_defined(code: PythonCode, operator: str) -> bool:
-    """Whether a package may define an operator in Python, or looks it up by a text."""
-    name = operator.partition("::")[2]
-    texts = tuple(f"{before}{name}{after}".encode() for before in ('"', "'") for after in ('"', "'", "("))
-    texts += (f"{operator}(".encode(),)
+    """Whether a package may define an operator in Python, by its schema."""
+    name = operator.removesuffix(DEFAULT_OVERLOAD).partition("::")[2]
+    texts = [f"{before}{name}(".encode() for before in ('"', "'", "::")]
     return any(text in code.source(file) for file in code.sources for text in texts)
 
 

@@ -11,6 +11,11 @@ rule is silent.
 Names of numpy and Triton count, too, where the version is known: the one that is installed, that every version which
 the wheel requires stands for (`numpy>=2`), or the Triton that this build of torch requires.
 
+Operators count by their names below `torch.ops`, with the overload (`torch.ops.aten.add.Tensor`), and as the first
+argument of `torch.library.register_fake` and `impl_abstract`: those of torch that this release lacks, and overloads
+that the package's own libraries do not define. Options count where they are set (`torch._inductor.config.name = True`,
+`config.patch(name=True)`, `torch.compile(f, options={"name": True})`), since torch rejects those that it does not have.
+
 **Fix.** Use a release that has the name, or a version of the package for this torch. In your own package, ask first:
 `hasattr(torch.amp, "custom_bwd")`.
 

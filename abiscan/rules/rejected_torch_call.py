@@ -8,8 +8,11 @@ meets one, the verdict is `import-fails`, and this rule is silent.
 A call that leaves out what another default decides now counts, too, where it is sure to fail: `torch.load` since 2.6
 without `weights_only`, of a file whose content the code then uses as a module (`torch.load(path).eval()`).
 
+Calls of operators (`torch.ops.aten.add.Tensor(x)`) count by their schemas: those of this release, and those that the
+package's own libraries register, where all of them could be read.
+
 **Why it fails.** Python compares a call with the parameters as it is made. The package can be imported, and the first
-call raises `TypeError`.
+call raises `TypeError`; of an operator, `RuntimeError`.
 
 **Fix.** Use a release that takes the call, or a version of the package for this torch. In your own package, leave the
 argument out, or pass it only where `inspect.signature` has it.

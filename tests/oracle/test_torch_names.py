@@ -306,6 +306,9 @@ else:
         "def f():\n    from torch._six import inf",
         "def f():\n    import torch.onnx._globals",
         "import torch.onnx\ndef f():\n    torch.onnx.dynamo_export",
+        "import torch\ndef f():\n    torch.ops.aten._multinomial_alias_setup(f)",
+        "import torch\ndef f():\n    torch.library.register_fake('aten::_multinomial_alias_setup')(f)",
+        "import torch._inductor.config as config\ndef f():\n    config.abi_compatible = True",
     ],
 )
 def test_a_function_that_uses_a_missing_name_raises(body: str, tmp_path: Path, names: TorchNames) -> None:
@@ -316,7 +319,7 @@ def test_a_function_that_uses_a_missing_name_raises(body: str, tmp_path: Path, n
 
     uses = reader.later_uses(FakeWorld(torch_names=names))
 
-    (finding,) = missing_torch_name.list_findings(uses, history(uses[0].name), "pack", f"torch {RELEASE}")
+    (finding,) = missing_torch_name.list_findings(uses, history(uses[0].name), "pack", f"torch {RELEASE}", RELEASE)
     assert finding.says == real[1]
 
 
