@@ -30,6 +30,7 @@ from abiscan.python.torch_names import COMPANIONS, OF_DEVICES, TorchNames, is_co
 from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words, options_in
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_uses import CallText, list_calls
+from abiscan.python.version_tests import truth_of
 from abiscan.regex import regex
 
 _KNOWN: Final = frozenset({"torch", *COMPANIONS})
@@ -51,6 +52,7 @@ _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset"})
 _CATCHING_ALL: Final = frozenset({"AttributeError", "Exception", "BaseException"})
+_VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
 _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _CATCHING_CALLS: Final = frozenset({"TypeError"})
 _RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
@@ -316,6 +318,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
     :ivar caught: the exceptions that are caught around, by their names
     :ivar loads: the calls whose results are used as modules, by identity
+    :ivar base: the only base of the class around, by its full name
     """
 
     origins: tuple[Origins, ...]
@@ -327,6 +330,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     guarded: bool = False
     caught: frozenset[str] = frozenset()
     loads: frozenset[int] = frozenset()
+    base: str | None = None
 
 
 class _Mentions:
@@ -347,6 +351,8 @@ class _Mentions:
         self._wanted = requested
         self._called = called
         self._operators = operators
+        self._bases = _list_bases(self._tree)
+        self._statements = _list_statements(self._tree)
         self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
 
     def all(self) -> Iterator[_Mention]:
@@ -388,7 +394,9 @@ class _Mentions:
         elif isinstance(node, ast.ClassDef):
             for expression in (*node.bases, *node.keywords, *node.decorator_list):
                 yield from self._node(expression, scope)
-            inside = replace(_named(scope, node.name), guarded=scope.guarded or _are_guarding(node.decorator_list))
+            base = self._full_name(node.bases[0], scope)[1] if len(node.bases) == 1 and not node.keywords else None
+            guarded = scope.guarded or _are_guarding(node.decorator_list)
+            inside = replace(_named(scope, node.name), guarded=guarded, base=base)
             yield from self._body(node.body, _with_origins(inside, _make_origins(node), is_class=True))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._import(node, scope)
@@ -447,7 +455,7 @@ class _Mentions:
         if _is_type_checking(test):
             return False
         if not (isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "hasattr"):
-            return None
+            return self._version_truth(test, scope)
         owner = self._full_name(test.args[0], scope)[1] if len(test.args) == 2 else None
         name = test.args[1].value if owner and isinstance(test.args[1], ast.Constant) else None
         if owner is None or not isinstance(name, str) or not name.isidentifier():
@@ -457,6 +465,18 @@ class _Mentions:
         if lacking is not None:
             return None if lacking.split(".")[1] in OF_DEVICES or len(lacking) < len(full) else False
         return True if self._names.has(owner, name) else None
+
+    def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
+        """Whether a condition on the version of torch holds."""
+
+        def is_version(node: ast.expr) -> bool:
+            return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
+
+        def find(name: str) -> ast.stmt | None:
+            return None if any(name in names for names in scope.origins[:-1]) else self._statements.get(name)
+
+        release = self._names.release
+        return None if release is None else truth_of(test, release, is_version, find)
 
     def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, str | None, str | None]:
         """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""
@@ -512,7 +532,7 @@ class _Mentions:
 
     def _call(self, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
         """Yield a mention of a function that takes the call in another torch, and not in this one."""
-        full = self._full_name(node.func, scope)[1]
+        full = self._called_name(node.func, scope)
         for option in options_in(node, full) if full is not None else ():
             how = "compile" if full == COMPILE else "option"
             yield from self._mention(option, option.rpartition(".")[0], node.lineno, scope, how=how)
@@ -532,6 +552,16 @@ class _Mentions:
         if error is None or all(refusal(callee.name, other, call) for other in others):
             return
         yield self._call_mention(full, error, node, scope, how="call")
+
+    def _called_name(self, node: ast.expr, scope: _Scope) -> str | None:
+        """Return the full name of what is called, if that is of torch: of ``super().__init__`` that of the base, of a
+        class without an ``__init__`` of its own that of its base.
+        """
+        if isinstance(node, ast.Attribute) and node.attr == "__init__" and isinstance(node.value, ast.Call):
+            return scope.base if isinstance(node.value.func, ast.Name) and node.value.func.id == "super" else None
+        if isinstance(node, ast.Name) and not any(node.id in names for names in scope.origins[:-1]):
+            node = self._bases.get(node.id, node)
+        return self._full_name(node, scope)[1]
 
     def _fake(self, name: object, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
         """Yield a mention of an operator for which a fake kernel is registered."""
@@ -613,6 +643,31 @@ def _make_origins(body: ast.AST) -> Origins:
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 origins |= dict.fromkeys(node.names)
     return {name: origin for name, origin in origins.items() if not starred or name == "torch" or origin is None}
+
+
+def _list_statements(tree: ast.Module | None) -> dict[str, ast.stmt]:
+    """Return the statements of a module that alone bind a name."""
+    statements: dict[str, ast.stmt] = {}
+    counted: Counter[str] = Counter()
+    for statement in tree.body if tree else ():
+        for node in walk(statement) if not isinstance(statement, _DEFINITIONS) else (statement,):
+            for name, _ in _bound_by(node):
+                statements[name] = statement
+                counted[name] += 1
+    return {name: statement for name, statement in statements.items() if counted[name] == 1}
+
+
+def _list_bases(tree: ast.Module | None) -> dict[str, ast.expr]:
+    """Return the base of each class of a module that is made as that is."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)] if tree else []
+    counted = Counter(node.name for node in classes)
+    own = {node.name for node in classes for part in node.body if getattr(part, "name", "") in {"__init__", "__new__"}}
+    return {
+        node.name: node.bases[0]
+        for node in classes
+        if len(node.bases) == 1 and counted[node.name] == 1 and node.name not in own
+        if not node.keywords and not node.decorator_list
+    }
 
 
 def _bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:

@@ -138,6 +138,7 @@ class TorchNames(Struct):
 
     :ivar top: the name of the package
     :ivar signatures_of: returns the parameters that a function of a module has in any release
+    :ivar release: the number of the release, if it is an embedded one
     :ivar companions: returns what is known of packages that come with this torch
     :ivar operators: returns what is known of its operators
     :ivar was_there: whether some release certainly has a dotted name
@@ -151,6 +152,7 @@ class TorchNames(Struct):
     is_written: Callable[[str], bool]
     signatures_of: Callable[[str, str], frozenset[str]]
     top: str = "torch"
+    release: str | None = None
     companions: Callable[[], Companions] | None = None
     operators: Callable[[], TorchOperators] | None = None
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)

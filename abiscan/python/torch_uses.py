@@ -98,8 +98,14 @@ _LONGEST_CALL: Final = 4000
 
 
 def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
-    """Yield the calls of what is called by a name of torch, or by another one that it is imported under."""
+    """Yield the calls of what is called by a name of torch, by another one that it is imported under, or by that of a
+    class which derives from it; there, those of ``super().__init__``, too.
+    """
     called = {name, *(match[1] for match in re.finditer(rb"\b%b[ \t]+as[ \t]+(\w+)" % re.escape(name), source))}
+    derived = [match[1] for base in called for match in re.finditer(_DERIVED % re.escape(base), source)]
+    for match in _INITIALISED.finditer(source) if derived else ():
+        yield read_call(source, match.end())
+    called.update(derived)
     for word in called:
         start = source.find(word)
         while start >= 0:
@@ -112,6 +118,8 @@ def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
 
 
 _CALLED: Final = regex(rb"\s*\(")
+_DERIVED: Final = rb"\bclass[ \t]+(\w+)\((?:\w+\.)*%b\)[ \t]*:"
+_INITIALISED: Final = regex(rb"\)\.__init__\(")
 _OWNER: Final = regex(rb"(?<![\w.])(?:(\w+)\.(?:\w+\.)*)?\Z")
 _LONGEST_NAME: Final = 100
 

@@ -35,6 +35,7 @@ def names(release: str) -> TorchNames | None:
         was_compiled,
         is_written,
         signatures_of,
+        release=release,
         companions=functools.partial(companions_of, release),
         operators=functools.partial(_operators_of, release),
     )

@@ -192,7 +192,23 @@ UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'v
         (f"import torch\ndef f(o):\n  try: {VERBOSE}(o, verbose=1)\n  except TypeError: pass", "2.7.0", None),
         (f"import torch\ndef f(o):\n  if torch.__version__ < '2': {VERBOSE}(o, verbose=1)", "2.7.0", None),
         (f"import torch\nclass {VERBOSE[-17:]}: ...\ndef f(o): {VERBOSE[-17:]}(o, verbose=1)", "2.7.0", None),
-        (f"import torch\nclass A({VERBOSE}): ...\ndef f(o): A(o, verbose=1)", "2.7.0", None),
+        (f"import torch\nclass A({VERBOSE}): ...\ndef f(o): A(o, verbose=1)", "2.7.0", UNEXPECTED),
+        (
+            f"import torch\nclass A({VERBOSE}):\n  def __init__(self, o): super().__init__(o, verbose=1)",
+            "2.7.0",
+            UNEXPECTED,
+        ),
+        (
+            f"import torch\nclass A({VERBOSE}):\n  def __init__(self, o): super(A, self).__init__(o, verbose=1)",
+            "2.6.0",
+            None,
+        ),
+        (f"import torch\nclass A({VERBOSE}, B):\n  def g(self, o): super().__init__(o, verbose=1)", "2.7.0", None),
+        (
+            f"import torch\nclass A({VERBOSE}):\n  def __init__(self, o, verbose): ...\ndef f(o): A(o, verbose=1)",
+            "2.7.0",
+            None,
+        ),
         (f"import inspect, torch\ninspect.signature({VERBOSE})\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
         (f"import torch\n{VERBOSE} = max\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
     ],
@@ -321,3 +337,46 @@ def test_operators_of_the_package_itself(call: str, name: str | None, error: str
 
     assert [(use.name, use.error) for use in found] == ([(f"torch.ops.pack.{name}", error)] if name else [])
     assert not reader.later_uses(world, None, lambda: by_operator(SCHEMAS))
+
+
+VERSIONS = """import torch
+from packaging.version import Version, parse
+def at_least(number):
+    from packaging.version import parse
+    return parse(torch.__version__) >= parse(number)
+TORCH = parse(torch.__version__)
+NEW = TORCH >= Version("2.0")
+PAIR = tuple(map(int, torch.__version__.split(".")[:2]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("at_least('1.9')", True),
+        ("not at_least('1.9')", False),
+        ("NEW", True),
+        ("not NEW", False),
+        ("PAIR >= (1, 9)", True),
+        ("PAIR < (1, 9)", False),
+        ("torch.__version__ >= '1.9'", True),
+        ("torch.__version__ >= (1, 9)", True),
+        ("torch.__version__.startswith('2.')", True),
+        ("torch.__version__[0] == '2'", True),
+        ("parse(torch.__version__.split('+')[0]) >= parse('2.13')", True),
+        ("Version('1.9') <= TORCH < Version('3')", True),
+        ("TORCH.base_version == '2.13.0'", True),
+        ("TORCH == Version('2.13.0')", False),
+        ("TORCH > Version('2.13.0')", False),
+        ("TORCH.release >= (1, 9)", True),
+        ("[int(part) for part in torch.__version__.split('.')[:2]] >= [1, 9]", True),
+        ("int(torch.__version__.split('.')[0]) >= 2 and NEW", True),
+        ("x and NEW", False),
+        ("other.at_least('1.9')", False),
+    ],
+)
+def test_a_condition_on_the_version_that_holds_guards_nothing(test: str, *, told: bool) -> None:
+    """Each that is told is true in torch 2.13.0, whatever its build."""
+    body = f"{VERSIONS}def f(x):\n  if {test}:\n    return {GONE}\n"
+
+    assert [name for name, _, _ in names_in(body)] == ([GONE] if told else [])

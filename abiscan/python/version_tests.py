@@ -1,0 +1,226 @@
+"""Conditions on the version of torch, evaluated for one release: ``Version(torch.__version__) >= Version("2.1")``.
+
+What is not understood is not known. A build may have a local version (``+cpu``) or none: an answer must hold for both.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from packaging.version import InvalidVersion, Version
+
+_PARSERS: Final = frozenset({"parse", "Version", "LooseVersion", "StrictVersion", "TorchVersion", "parse_version"})
+_ATTRIBUTES: Final = frozenset({"base_version", "major", "micro", "minor", "public", "release"})
+_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_COMPARES_NUMBERS: Final = Version("1.10")
+"""The release since which ``torch.__version__`` compares as a version: torch/torch_version.py."""
+_MOST_STEPS: Final = 40
+
+
+class _UnclearError(Exception):
+    """A part of a condition is not understood."""
+
+
+def truth_of(
+    test: ast.expr, release: str, is_version: Callable[[ast.expr], bool], find: Callable[[str], ast.stmt | None]
+) -> bool | None:
+    """Whether a condition holds in a release; None if that is not known, or it does not depend on its version.
+
+    :param is_version: whether an expression is ``torch.__version__``
+    :param find: returns the only statement of the module that binds a name
+    """
+    answers: set[bool] = set()
+    for build in (release, f"{release}+cpu"):
+        evaluator = _Evaluator(build, is_version, find)
+        try:
+            answer = evaluator.value(test, {})
+        except (_UnclearError, ArithmeticError, LookupError, TypeError, ValueError):
+            return None
+        if not isinstance(answer, bool) or not evaluator.asked:
+            return None
+        answers.add(answer)
+    return answers.pop() if len(answers) == 1 else None
+
+
+class _Evaluator:
+    """Evaluates expressions that ask for the version of torch.
+
+    :ivar asked: whether one did
+    """
+
+    def __init__(
+        self, version: str, is_version: Callable[[ast.expr], bool], find: Callable[[str], ast.stmt | None]
+    ) -> None:
+        self._version, self._is_version, self._find = version, is_version, find
+        self._steps = 0
+        self.asked = False
+
+    def value(self, node: ast.expr, names: Mapping[str, object]) -> object:
+        """Return the value of an expression.
+
+        :param names: the values of parameters
+        """
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise _UnclearError
+        if self._is_version(node):
+            self.asked = True
+            is_text = Version(self._version) < _COMPARES_NUMBERS
+            return self._version if is_text else Version(self._version)
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return names[node.id] if node.id in names else self._constant(node.id)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return tuple(self.value(item, names) for item in node.elts)
+        if isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
+            return getattr(_as_version(self.value(node.value, names)), node.attr)
+        if isinstance(node, ast.Subscript):
+            return self._item(node, names)
+        if isinstance(node, (ast.UnaryOp, ast.BoolOp, ast.Compare)):
+            return self._condition(node, names)
+        if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+            return self._converted(node, names)
+        if isinstance(node, ast.Call) and not node.keywords:
+            return self._call(node, names)
+        raise _UnclearError
+
+    def _text(self, node: ast.expr, names: Mapping[str, object]) -> object:
+        """Return the value of an expression; ``torch.__version__`` is a text, too."""
+        value = self.value(node, names)
+        return self._version if self._is_version(node) else value
+
+    def _constant(self, name: str) -> object:
+        statement = self._find(name)
+        if not isinstance(statement, ast.Assign):
+            raise _UnclearError
+        return self.value(statement.value, {})
+
+    def _item(self, node: ast.Subscript, names: Mapping[str, object]) -> object:
+        value = self._text(node.value, names)
+        if not isinstance(value, (tuple, str)):
+            raise _UnclearError
+        if isinstance(node.slice, ast.Slice):
+            lower, upper = node.slice.lower, node.slice.upper
+            start = 0 if lower is None else _as_int(self.value(lower, names))
+            end = len(value) if upper is None else _as_int(self.value(upper, names))
+            if node.slice.step is not None:
+                raise _UnclearError
+            return value[start:end]
+        return value[_as_int(self.value(node.slice, names))]
+
+    def _condition(self, node: ast.UnaryOp | ast.BoolOp | ast.Compare, names: Mapping[str, object]) -> bool:
+        if isinstance(node, ast.Compare):
+            values = [self.value(item, names) for item in (node.left, *node.comparators)]
+            pairs = zip(node.ops, values, values[1:], strict=False)
+            return all(_compare(sign, left, right) for sign, left, right in pairs)
+        values = [self.value(item, names) for item in (node.values if isinstance(node, ast.BoolOp) else [node.operand])]
+        if not all(isinstance(value, bool) for value in values):
+            raise _UnclearError
+        if isinstance(node, ast.BoolOp):
+            return all(values) if isinstance(node.op, ast.And) else any(values)
+        if not isinstance(node.op, ast.Not):
+            raise _UnclearError
+        return not values[0]
+
+    def _converted(self, node: ast.GeneratorExp | ast.ListComp, names: Mapping[str, object]) -> object:
+        """Return the numbers in ``int(part) for part in parts``."""
+        (loop,) = node.generators
+        items = self.value(loop.iter, names)
+        if not isinstance(items, tuple) or not isinstance(loop.target, ast.Name) or loop.ifs:
+            raise _UnclearError
+        return tuple(self.value(node.elt, {**names, loop.target.id: item}) for item in items)
+
+    def _call(self, node: ast.Call, names: Mapping[str, object]) -> object:
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called == "map" and len(node.args) == 2 and getattr(node.args[0], "id", "") == "int":
+            items = self.value(node.args[1], names)
+            if isinstance(items, tuple):
+                return tuple(int(item) for item in items)
+            raise _UnclearError
+        values = [self.value(item, names) for item in node.args]
+        function = self._find(called) if isinstance(node.func, ast.Name) else None
+        if isinstance(function, ast.FunctionDef):
+            return self._result(function, values)
+        if isinstance(node.func, ast.Attribute) and called in {"split", "startswith", "rsplit"}:
+            text = self._text(node.func.value, names)
+            if not isinstance(text, str):
+                raise _UnclearError
+            answer = getattr(text, called)(*values)
+            return tuple(answer) if isinstance(answer, list) else answer
+        if len(values) != 1:
+            raise _UnclearError
+        if called in _PARSERS:
+            return _as_version(values[0])
+        converter = _CONVERTERS.get(called)
+        if converter is None or not isinstance(node.func, ast.Name):
+            raise _UnclearError
+        return converter(values[0])
+
+    def _result(self, function: ast.FunctionDef, values: list[object]) -> object:
+        """Return what a function of the module returns that has a single statement beside its text and
+        imports.
+        """
+        body = [
+            part
+            for part in function.body
+            if not isinstance(part, (ast.Import, ast.ImportFrom))
+            if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+        ]
+        parameters = [parameter.arg for parameter in function.args.args]
+        (statement,) = body
+        if not isinstance(statement, ast.Return) or statement.value is None or len(values) != len(parameters):
+            raise _UnclearError
+        return self.value(statement.value, dict(zip(parameters, values, strict=True)))
+
+
+def _compare(sign: ast.cmpop, left: object, right: object) -> bool:
+    function = _COMPARISONS.get(type(sign))
+    if function is None:
+        raise _UnclearError
+    if isinstance(left, Version) or isinstance(right, Version):
+        left, right = _as_version(left), _as_version(right)
+    elif type(left) is not type(right):
+        raise _UnclearError
+    return function(left, right)
+
+
+def _as_version(value: object) -> Version:
+    if isinstance(value, tuple):
+        value = ".".join(map(str, value))
+    if not isinstance(value, (Version, str)):
+        raise _UnclearError
+    try:
+        return Version(str(value))
+    except InvalidVersion:
+        raise _UnclearError from None
+
+
+def _as_int(value: object) -> int:
+    if not isinstance(value, (int, str)):
+        raise _UnclearError
+    return int(value)
+
+
+def _as_tuple(value: object) -> tuple[object, ...]:
+    if not isinstance(value, tuple):
+        raise _UnclearError
+    return value
+
+
+_CONVERTERS: Final[Mapping[str, Callable[[object], object]]] = {
+    "int": _as_int,
+    "str": str,
+    "tuple": _as_tuple,
+    "list": _as_tuple,
+}
