@@ -4,7 +4,8 @@
     python -m tools.check_notes environment/lib/python3.11/site-packages
 
 Each name that functions use later, and that this torch is said to lack, is asked for with ``hasattr``; each call that
-it is said to reject is bound to the parameters that ``inspect.signature`` has. Packages are read, and never imported.
+it is said to reject is bound to the parameters that ``inspect.signature`` has, or to the schemas of the operator.
+Packages are read, and never imported.
 """
 
 from __future__ import annotations
@@ -40,12 +41,23 @@ def find(name):
         found = getattr(found, part)
     return found
 
+def takes(schema, call):
+    names = [argument.name for argument in schema.arguments]
+    left = [argument.name for argument in schema.arguments[call["count"]:] if not argument.has_default_value()]
+    given = set(call["keywords"])
+    fits = call["count"] + len(given) <= len(names) and given <= set(names[call["count"]:])
+    return fits and (call["takes_more"] or call["takes_keywords"] or given >= set(left))
+
 def is_false(use):
     try:
         found = find(use["name"])
         if use["how"] != "call":
             return True
         call = use["arguments"]
+        if isinstance(found, torch._ops.OpOverload):
+            return takes(found._schema, call)
+        if isinstance(found, torch._ops.OpOverloadPacket):
+            return any(takes(getattr(found, name)._schema, call) for name in found.overloads())
         bind = inspect.signature(found).bind
         if call["takes_more"] or call["takes_keywords"]:
             bind = inspect.signature(found).bind_partial

@@ -30,7 +30,6 @@ from abiscan.python.torch_names import COMPANIONS, OF_DEVICES, TorchNames, is_co
 from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words, options_in
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_uses import CallText, list_calls
-from abiscan.python.version_tests import truth_of
 from abiscan.regex import regex
 
 _KNOWN: Final = frozenset({"torch", *COMPANIONS})
@@ -469,14 +468,17 @@ class _Mentions:
     def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
         """Whether a condition on the version of torch holds."""
 
+        if self._names.release is None:
+            return None
+        from abiscan.python.version_tests import truth_of  # few packages have a condition where it matters
+
         def is_version(node: ast.expr) -> bool:
             return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
 
         def find(name: str) -> ast.stmt | None:
             return None if any(name in names for names in scope.origins[:-1]) else self._statements.get(name)
 
-        release = self._names.release
-        return None if release is None else truth_of(test, release, is_version, find)
+        return truth_of(test, self._names.release, is_version, find)
 
     def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, str | None, str | None]:
         """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""

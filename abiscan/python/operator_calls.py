@@ -35,7 +35,7 @@ class Overload(Struct, frozen=True, kw_only=True):
     parameters: ParameterList
 
 
-class TorchOperators(Protocol):
+class OperatorsOfTorch(Protocol):
     """What is known of the operators of one torch. Names are as in ``operator_named``."""
 
     def lacks(self, name: str) -> bool:
@@ -61,7 +61,7 @@ class KnownOperators(Struct, frozen=True):
     :ivar own: those that libraries of the package define, without overloads; only those of which all are known
     """
 
-    torch: TorchOperators | None = None
+    torch: OperatorsOfTorch | None = None
     own: Mapping[str, Sequence[Overload]] = {}
 
     def lacking(self, use: str) -> str | None:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from abiscan.python.compiled_names import COMPUTED
 from abiscan.python.module_names import ModuleNames
-from abiscan.python.operator_calls import TorchOperators
+from abiscan.python.operator_calls import OperatorsOfTorch
 from abiscan.python.refusals import ParameterList, parse_parameters
 from abiscan.python.torch_classes import CLASSES
 from abiscan.regex import regex
@@ -154,7 +154,7 @@ class TorchNames(Struct):
     top: str = "torch"
     release: str | None = None
     companions: Callable[[], Companions] | None = None
-    operators: Callable[[], TorchOperators] | None = None
+    operators: Callable[[], OperatorsOfTorch] | None = None
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.operator_calls import TorchOperators
+from abiscan.python.operator_calls import OperatorsOfTorch
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, Companions, NameSource, TorchNames, is_core
 from abiscan.torches.marks import MarkTable
@@ -41,7 +41,7 @@ def names(release: str) -> TorchNames | None:
     )
 
 
-def _operators_of(release: str) -> TorchOperators:
+def _operators_of(release: str) -> OperatorsOfTorch:
     from abiscan.torches.operator_overloads import ReleaseOperators  # few packages name any of them
 
     return ReleaseOperators(release)

@@ -22,7 +22,7 @@ _MACHINE = Machine.X86_64
 
 
 class ReleaseOperators(Struct, frozen=True):
-    """The operators of an embedded release: see ``TorchOperators``."""
+    """The operators of an embedded release: see ``OperatorsOfTorch``."""
 
     release: str
 
