@@ -103,8 +103,7 @@ def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
     """
     called = {name, *(match[1] for match in re.finditer(rb"\b%b[ \t]+as[ \t]+(\w+)" % re.escape(name), source))}
     derived = [match[1] for base in called for match in re.finditer(_DERIVED % re.escape(base), source)]
-    for match in _INITIALISED.finditer(source) if derived else ():
-        yield read_call(source, match.end())
+    yield from (read_call(source, found.end()) for found in (_INITIALISED.finditer(source) if derived else ()))
     called.update(derived)
     for word in called:
         start = source.find(word)
