@@ -14,6 +14,8 @@ from abiscan.python.torch_uses import CallText, read_call
 from abiscan.regex import regex
 
 OPERATORS: Final = "torch.ops."
+ATEN: Final = "aten::"
+"""The namespace of which all operators of a torch are known: no Python code defines any there."""
 NO_OVERLOADS: Final = frozenset({"overloads", "redispatch", "op", "op_overloads", "name", "tags", "namespace"})
 """What operators in Python have beside overloads, other than names with an underscore."""
 FAKES: Final = ("torch.library.register_fake", "torch.library.impl_abstract")
@@ -77,7 +79,7 @@ class KnownOperators(Struct, frozen=True):
         if base in self.own:
             known = {item.name for item in self.own[base]}
             return of_use if dot and name.removesuffix(DEFAULT_OVERLOAD) not in known else None
-        if self.torch is None:
+        if self.torch is None or not base.startswith(ATEN):
             return None
         if self.torch.lacks(base):
             return of_use.removesuffix(f".{overload}" if dot else "") if self.torch.was_there(base) else None
@@ -94,8 +96,10 @@ class KnownOperators(Struct, frozen=True):
         if base in self.own:
             exact = name.removesuffix(DEFAULT_OVERLOAD)
             return refusal_of([item for item in self.own[base] if "." not in name or item.name == exact], call)
-        error = refusal_of(self.torch.overloads(name), call) if self.torch else None
-        return error if error and self.torch and self.torch.others_take(name, call) else None
+        if self.torch is None or not base.startswith(ATEN):
+            return None
+        error = refusal_of(self.torch.overloads(name), call)
+        return error if error and self.torch.others_take(name, call) else None
 
 
 def operator_named(use: str) -> str | None:

@@ -11,11 +11,10 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.operator_calls import Overload, refusal_of
-from abiscan.python.operators import FILLED_BY_PYTHON
+from abiscan.python.operator_calls import ATEN, Overload, refusal_of
 from abiscan.python.refusals import ParameterList, PassedArguments
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD, OVERLOADS_SINCE
-from abiscan.torches import embedded, embedded_operators, embedded_python
+from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.embedded_operators import EmbeddedOperators
 
 _MACHINE = Machine.X86_64
@@ -33,11 +32,8 @@ class ReleaseOperators(Struct, frozen=True):
             return False
         if EmbeddedOperators(self.release, _MACHINE).has(name):
             return True
-        # TorchScript may have it, or Python code of torch define it, or that of another package.
-        namespace = name.partition("::")[0]
-        is_open = namespace in FILLED_BY_PYTHON or namespace in embedded_python.namespaces()
-        is_open |= namespace not in _namespaces() or torchscript.may_have(name, version)
-        return None if is_open else False
+        # In other namespaces, Python code may define it: of torch, or of another package.
+        return None if not name.startswith(ATEN) or torchscript.may_have(name, version) else False
 
     def lacks(self, name: str) -> bool:
         """Whether it is certain that there is no such operator, or overload."""
@@ -99,7 +95,7 @@ def by_operator(definitions: Iterable[tuple[str, str | None]]) -> dict[str, tupl
     """
     schemas: dict[str, list[str | None]] = {}
     for name, schema in definitions:
-        if name.partition("::")[0] not in _namespaces():
+        if not name.startswith(ATEN):
             schemas.setdefault(name.partition(".")[0], []).append(schema)
     return {name: overloads for name, texts in schemas.items() if (overloads := parse_overloads(texts))}
 
@@ -112,9 +108,3 @@ def _all_names() -> frozenset[str]:
 @functools.cache
 def _with_bases() -> frozenset[str]:
     return _all_names() | {name.partition(".")[0] for name in _all_names()}
-
-
-@functools.cache
-def _namespaces() -> frozenset[str]:
-    """The namespaces in which any release defines operators."""
-    return frozenset(name.partition("::")[0] for name in _all_names())
