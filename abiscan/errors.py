@@ -1,4 +1,4 @@
-"""Define the errors that abiscan raises: every message names the file and the fix."""
+"""The errors that abiscan raises: every message names the file and the fix."""
 
 from __future__ import annotations
 

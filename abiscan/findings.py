@@ -1,4 +1,4 @@
-"""Describe what a rule reports: findings, their effect and their evidence."""
+"""What a rule reports: findings, their effect and their evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile regular expressions when they are first used: a run uses a third of those that it imports."""
+"""Regular expressions, compiled when they are first used: a run uses a third of those that it imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open regular files and nothing else: a pipe or a device with the name of a library would never end."""
+"""How regular files are opened, and nothing else: a pipe or a device with the name of a library would never end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count and list things in messages, and clean the characters of what is printed.
+"""Words for messages: counts, lists, ranges of releases; and characters that may be printed.
 
 Every room uses it, so it imports nothing from the project but ``regex``.
 """

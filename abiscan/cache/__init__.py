@@ -1,1 +1,1 @@
-"""Keep what was computed for later runs: the folder and its limit, and the answers of commands."""
+"""What is kept for later runs: the folder and its limit, and the answers of commands."""

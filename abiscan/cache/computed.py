@@ -1,4 +1,4 @@
-"""Keep values that take seconds to compute, each in a file of its own: see ``cache_folder``."""
+"""Values that take seconds to compute, each kept in a file of its own: see ``cache_folder``."""
 
 from __future__ import annotations
 

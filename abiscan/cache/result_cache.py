@@ -1,4 +1,4 @@
-"""Keep answers: the result of a command, with what the run that computed it looked at; and what is in a file.
+"""Answers that are kept: the result of a command, with what the run that computed it looked at; and what is in a file.
 
 An answer is given again without looking at anything a second time, as long as the question is the same, abiscan is the
 same, and everything on the record of that run is still as it was: see ``observed_fs``. A target that was replaced by

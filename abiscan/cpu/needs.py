@@ -11,7 +11,7 @@ from abiscan.cpu.processors import Cpu, level_of
 
 
 class CpuUse(Struct, frozen=True, kw_only=True):
-    """The first place where code that runs at load uses a feature without asking whether the processor has it.
+    """The first place where code that runs at load uses a feature without checking that the CPU has it.
 
     Addresses are in the file's own space.
 
@@ -46,8 +46,8 @@ class CpuUse(Struct, frozen=True, kw_only=True):
 class CpuReach(Struct, frozen=True, kw_only=True):
     """What some code may use of the processor.
 
-    :ivar uses: what it uses without a question
-    :ivar behind: what it uses only after one
+    :ivar uses: the features that it uses without checking that the CPU has them
+    :ivar behind: the features that it uses only after such a check
     :ivar is_whole: whether all of the code was read
     """
 

@@ -1,4 +1,4 @@
-"""Read a pasted error: its cause, the names in it, and the versions and packages that it mentions."""
+"""What is read from a pasted error: its cause, the names in it, and the versions and packages that it mentions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell what a release of torch accepts and others reject, as far as only a running torch shows it.
+"""What a release of torch accepts and others reject, as far as only a running torch shows it.
 
 ``data/acceptance.json`` has the answers of some releases, collected by ``tools/build_acceptance_data.py``: the words
 that they read as types in a schema, and the dispatch keys for which they accept a second fallback.

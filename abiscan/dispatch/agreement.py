@@ -1,4 +1,4 @@
-"""Check whether the two descriptions of a kernel's type agree.
+"""Whether the two descriptions of a kernel's type agree.
 
 A kernel tells its type twice: as the function type that ``typeid`` names, and as the schema that torch infers. Both
 come out of one template, so where they contradict each other, one of the two was misread, and nothing tells which.

@@ -1,4 +1,4 @@
-"""Find torch's internal assertions that a registration can violate, and where each is in torch's source.
+"""Torch's internal assertions that a registration can violate, and where each is in torch's source.
 
 ``TORCH_INTERNAL_ASSERT`` (``c10/util/Exception.h``) makes one string constant of the condition, the file and the line:
 ``dispatch_key.has_value() INTERNAL ASSERT FAILED at "/pytorch/aten/src/ATen/core/library.cpp":293, please report …``.

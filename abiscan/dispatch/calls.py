@@ -1,4 +1,4 @@
-"""Predict what happens when an operator is called with a tensor of one backend, or looked up by name.
+"""What happens when an operator is called with a tensor of one backend, or looked up by name.
 
 Only the last step is checked: whether there is a kernel for the backend's own key. The steps before it - autograd,
 BackendSelect, autocast - pass the call on. A composite kernel that allocates the result and calls another operator to

@@ -1,4 +1,4 @@
-"""Find the operators that a backend cannot run on a torch, from a dispatch table with all registrations."""
+"""The operators that a backend cannot run on a torch, from a dispatch table with all registrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model ``c10::Dispatcher`` while operators are registered: every check that torch makes, in its order.
+"""A model of ``c10::Dispatcher`` while operators are registered: every check that torch makes, in its order.
 
 ``replay`` takes what is already registered and what an extension registers, in order. It returns how torch reacts, up
 to the first registration that throws, and what torch would reject after that. Sources, all in ``aten/src/ATen/core``:

@@ -1,4 +1,4 @@
-"""Infer schemas from C++ types as torch does, and compare them with written schemas.
+"""Schemas inferred from C++ types as torch does it, and compared with written schemas.
 
 Sources: ``op_registration/infer_schema.cpp``, ``function_schema.h`` in ``aten/src/ATen/core``.
 """

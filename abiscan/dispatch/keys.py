@@ -1,4 +1,4 @@
-"""Name dispatch keys: the meaning of a number in the machine code of an extension.
+"""The names of dispatch keys: what a number means in the machine code of an extension.
 
 An extension contains the numbers of the torch whose headers it was compiled with, and they change every few releases.
 ``data/keys.txt`` has the keys of each minor version as that torch names them (``c10::toString``); it is made by

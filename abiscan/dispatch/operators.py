@@ -1,4 +1,4 @@
-"""Describe the contents of torch's dispatcher: operators, kernels, fallbacks, dispatch keys."""
+"""The contents of torch's dispatcher: operators, kernels, fallbacks, dispatch keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describe the outcomes of registrations: how torch reacts to each one that it does not simply accept."""
+"""The outcomes of registrations: how torch reacts to each one that it does not simply accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model torch's other registries: those for backends, and every ``c10::Registry``.
+"""A model of torch's other registries: those for backends, and every ``c10::Registry``.
 
 Sources: ``c10/util/Registry.h``, ``c10/core/{DeviceType, StorageImpl, AllocatorConfig}.cpp``,
 ``ATen/detail/PrivateUse1HooksInterface.cpp``, ``ATen/core/GeneratorForPrivateuseone.cpp``,

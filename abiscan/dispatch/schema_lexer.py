@@ -1,4 +1,4 @@
-"""Split a schema into tokens, with torch's messages for unexpected ones.
+"""The tokens of a schema, with torch's messages for unexpected ones.
 
 Schemas share the lexer of TorchScript, a Python-like language: see ``torch/csrc/jit/frontend/lexer.h``. So there are
 keywords and comments, and newlines matter outside brackets. Errors show the source as ``source_range.cpp`` does.

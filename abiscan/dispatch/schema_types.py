@@ -1,4 +1,4 @@
-"""Define the types that a schema can contain, as torch does: ``aten/src/ATen/core/{jit_type.h, union_type.cpp}``."""
+"""The types that a schema can contain, as torch does: ``aten/src/ATen/core/{jit_type.h, union_type.cpp}``."""
 
 from __future__ import annotations
 

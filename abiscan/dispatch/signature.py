@@ -1,4 +1,4 @@
-"""Print and classify the C++ type of a kernel as the dispatcher does (``ATen/core/dispatch/CppSignature.h``).
+"""The C++ type of a kernel, printed and classified as by the dispatcher (``ATen/core/dispatch/CppSignature.h``).
 
 Types are mangled function types, ``FN2at6TensorERKS0_E``, as ``typeid`` names them. torch compares only these names. A
 leading ``DispatchKeySet`` is removed before ``typeid`` is called, so no such name contains it.

@@ -1,4 +1,4 @@
-"""Tell what crosses LibTorch's stable ABI: the values of a call, one ``StableIValue`` of 64 bits for each.
+"""What crosses LibTorch's stable ABI: the values of a call, one ``StableIValue`` of 64 bits for each.
 
 Sources: ``from_ivalue`` and ``to_ivalue`` in ``torch/csrc/shim_common.cpp``. Kernels of the stable ABI get their
 arguments through the first and return their results through the second; calls by name go the other way. Both convert as

@@ -1,4 +1,4 @@
-"""Describe what is registered in a dispatcher: operators with their kernels, libraries, fallbacks, classes.
+"""What is registered in a dispatcher: operators with their kernels, libraries, fallbacks, classes.
 
 Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
 """

@@ -1,4 +1,4 @@
-"""Name tags of operators: the meaning of an ``at::Tag`` number in an extension. Numbers change as names are added.
+"""The names of operators' tags: what an ``at::Tag`` number means in an extension. Numbers change as names are added.
 
 ``data/tags.txt`` is made by ``tools/release.py`` from the headers of the releases.
 """

@@ -1,4 +1,4 @@
-"""Check whether a torch has the messages that releases like it print: their fixed parts are strings in its libraries.
+"""Whether a torch has the messages that releases like it print: their fixed parts are strings in its libraries.
 
 A part that is in none of them may have been reworded: then a similar string is there that belongs to no known message.
 """

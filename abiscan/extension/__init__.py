@@ -1,1 +1,1 @@
-"""Examine one extension: what it was built for, what it registers, and how a given torch reacts."""
+"""The examination of one extension: what it was built for, what it registers, and how a given torch reacts."""

@@ -1,4 +1,4 @@
-"""Infer which backend an extension provides from what it registers."""
+"""Which backend an extension provides, inferred from what it registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Infer which torch an extension was built for from traces of the build.
+"""Which torch an extension was built for, inferred from traces of the build.
 
 There are several kinds of clues, each consistent with some releases: the symbols that it imports (it cannot have been
 linked with a release that lacks them), the line numbers of assertions that it inlined from torch's headers, the

@@ -1,4 +1,4 @@
-"""Find what replaces a symbol of torch's C++ interface in the stable ABI.
+"""What replaces a symbol of torch's C++ interface in the stable ABI.
 
 Operators are mapped exactly: by the wrappers in torch's headers, and by whether the types of their schema cross. All
 other symbols are sorted by their names, with the table in ``torches/data/counterparts.txt``.

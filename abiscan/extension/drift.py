@@ -1,4 +1,4 @@
-"""Compare the torch classes that an extension was compiled with to those of the torch it is loaded into."""
+"""The torch classes that an extension was compiled with, compared with those of the torch it is loaded into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hold a target and its extensions, with everything that is determined once for all torches they are checked on."""
+"""A target and its extensions, with everything that is determined once for all torches they are checked on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take stock of what one extension registers, with its numbers named as in the torch that it was built for."""
+"""The inventory of what one extension registers, with its numbers named as in the torch that it was built for."""
 
 from __future__ import annotations
 

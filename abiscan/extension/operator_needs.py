@@ -1,4 +1,4 @@
-"""Find what the operators of one extension may use of the processor when they are called."""
+"""What the operators of one extension may use of the processor when they are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell whether an extension is stable: whether it takes nothing of torch but the C functions of its stable ABI."""
+"""Whether an extension is stable: whether it takes nothing of torch but the C functions of its stable ABI."""
 
 from __future__ import annotations
 

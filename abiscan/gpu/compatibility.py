@@ -1,4 +1,4 @@
-"""Decide which code runs on which GPU, with which driver.
+"""Which code runs on which GPU, with which driver.
 
 The rules are those of the CUDA programming guide ("Compute capability and binary compatibility") and of
 ``DEVICE_REQUIREMENT`` in ``torch/cuda/__init__.py``; for AMD, those of ``hipamd/src/hip_fatbin.cpp`` in ROCm's clr.

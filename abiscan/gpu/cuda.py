@@ -1,4 +1,4 @@
-"""Read containers of code for NVIDIA's GPUs ("fat binaries") by their headers alone.
+"""Containers of code for NVIDIA's GPUs ("fat binaries") by their headers alone.
 
 A container is a header of 16 bytes and entries one behind the other; an entry is a header of at least 64 bytes that
 names the architecture, and the code, which is not read. NVIDIA documents none of this: the layout is that of

@@ -1,4 +1,4 @@
-"""Look GPUs up by the names that people use for them."""
+"""GPUs, looked up by the names that people use for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell which driver knows which code, on Linux.
+"""Which driver knows which code, on Linux.
 
 CUDA's release notes, table 3, and its page on minor version compatibility; PTX versions as in ``cuda-bindings``
 (``cuda.bindings.utils``).

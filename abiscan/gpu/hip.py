@@ -1,4 +1,4 @@
-"""Read bundles of code for AMD's GPUs, plain and compressed.
+"""Bundles of code for AMD's GPUs, plain and compressed.
 
 The formats are those of clang's ``OffloadBundler`` and ``CompressedOffloadBundle``.
 """

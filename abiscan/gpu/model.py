@@ -1,4 +1,4 @@
-"""Define the terms: containers of code for GPUs, and the code in them."""
+"""The terms: containers of code for GPUs, and the code in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell what a GPU runs of an extension, operator by operator."""
+"""What a GPU runs of an extension, operator by operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the code for GPUs in an object: its sections, and only headers in them."""
+"""The code for GPUs in an object: its sections, and only headers in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model what the loaders of Windows and macOS do with an image: which libraries it needs, and which names they lack.
+"""What the loaders of Windows and macOS do with an image: which libraries it needs, and which names they lack.
 
 Windows binds a name to a library by its base name, and each library is in the process once. macOS does the same by
 install name (a two-level namespace), where torch's libraries count as loaded: ``import torch`` comes first. What

@@ -1,4 +1,4 @@
-"""Find classes that an extension shares with torch, but that had a different layout when it was compiled.
+"""Classes that an extension shares with torch, but that had a different layout when it was compiled.
 
 No symbol shows this: everything resolves, but one side writes where the other does not read, or past the end of an
 object that the other has allocated.

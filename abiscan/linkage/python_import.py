@@ -1,4 +1,4 @@
-"""Model what ``import`` does besides ``dlopen``.
+"""What ``import`` does besides ``dlopen``.
 
 The importer goes by file names, and pybind11 modules check the version of Python.
 """

@@ -1,4 +1,4 @@
-"""Describe what an extension registers with torch while loading, and how torch reacts."""
+"""What an extension registers with torch while loading, and how torch reacts."""
 
 from __future__ import annotations
 

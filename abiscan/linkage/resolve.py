@@ -1,4 +1,4 @@
-"""Decide what fails in a load, and what fails first: the second half of ``dlopen(RTLD_NOW)``.
+"""What fails in a load, and what fails first: the second half of ``dlopen(RTLD_NOW)``.
 
 Thousands of recorded failures confirm the order: the first library that cannot be found ends the search; then symbol
 versions are checked, object by object in search order; then objects are relocated, dependencies before dependents, and

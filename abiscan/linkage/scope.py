@@ -1,4 +1,4 @@
-"""Decide which objects a load maps, and from where: the first half of ``dlopen``.
+"""Which objects a load maps, and from where: the first half of ``dlopen``.
 
 The model is glibc's ``dl-load.c`` and ``dl-deps.c``.
 """

@@ -1,4 +1,4 @@
-"""Infer which torch classes an extension shares with torch, and how, from its imported and exported names.
+"""Which torch classes an extension shares with torch, and how, inferred from its imported and exported names.
 
 A name shows much: an extension that imports a constructor allocates the object itself, with the size it was compiled
 with; a parameter that is not a reference is laid out by the caller; a member function of torch that the extension

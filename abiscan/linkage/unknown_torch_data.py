@@ -1,4 +1,4 @@
-"""Say what is unknown about a torch, where that matters for an extension."""
+"""What is unknown about a torch, where that matters for an extension."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def read_pickle(content: bytes, subject: str, start: int = 0) -> Pickle:
     """Read a pickle.
 
     :param subject: its name in messages
-    :param start: where it begins in ``data``
+    :param start: where it begins in ``content``
     :raises InputError: it is damaged, or too large
     """
     stack: list[Any] = []

@@ -25,8 +25,8 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
     targets, choices = request.targets, request.torches
-    # A release number means one build in the report, but all of them in truth: the others are checked as well, and only
-    # a verdict that differs is told.
+    # The report names one build for a release number, but users may have any: the others are checked as well, and shown
+    # only where their verdict differs.
     further = [
         (number, further_build)
         for number, choice in enumerate(choices)
