@@ -431,7 +431,13 @@ class PythonInterpreter(Calls):
         """Return what the import of a module of another installed package raises, as far as that is certain."""
         around, top = self.library.surroundings, module.partition(".")[0]
         is_other = (around.is_final or bool(around.planned)) and top != "torch" and self.library.find(top) is None
-        return around.import_error(module, taken) if is_other else None
+        if not is_other:
+            return None
+        raised = self.world.tells(
+            f"what the import of {module} raises, or of {taken} from it",
+            lambda _world: around.import_error(module, taken),
+        )
+        return raised if isinstance(raised, Raised) else None
 
     # ---- import statements
 

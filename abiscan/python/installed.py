@@ -101,6 +101,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def version(self, distribution: str) -> str | Answer | None:
         """Return the version of a distribution, None if it is not installed."""
+        if distribution not in self._versions:
+            self._versions[distribution] = self._find_version(distribution)
+        return self._versions[distribution]
+
+    @functools.cached_property
+    def _versions(self) -> dict[str, str | Answer | None]:
+        """What ``version`` has answered."""
+        return {}
+
+    def _find_version(self, distribution: str) -> str | Answer | None:
         for name, version in self.planned:
             if name == normalized(distribution):
                 return version

@@ -52,7 +52,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     :ivar cause: the exception that it was raised from, or while handling
     :ivar lacking: the library that this machine lacks, to which it is due; None if no other machine differs
     :ivar of_torch: whether it is raised because torch lacks a name, or a parameter
-    :ivar of_other: the module of another installed package whose import raises it; None if it is the package's own
+    :ivar of_other: the module of another package whose import raises it; None if it is the package's own
     """
 
     exception: str

@@ -16,7 +16,7 @@ from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World
 from abiscan.python.questions import AskedWorld
 from abiscan.python.runs import as_raised, deep_calls
 from abiscan.python.sources import PackageFiles, PackageSources
-from abiscan.python.values import Thrown
+from abiscan.python.values import PythonModule, Stage, Thrown
 
 _log = logging.getLogger("abiscan.python")
 _LIMITS: Final = Limits(steps=8_000_000)
@@ -69,9 +69,12 @@ class OtherCode:
             return None
         before, decided = dict(self._machine.modules), set(self._machine.trace.decisions)
         raised = self._import(module, name)
-        if raised is None or not is_certain(raised, self._library.surroundings, self._machine.trace):
+        if raised is None:
             return None
         trace = self._machine.trace
+        is_lacking = name is not None and self._lacks(module, name, raised)
+        if not is_lacking and not is_certain(raised, self._library.surroundings, trace):
+            return None
         new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
         if trace.is_doubtful or trace.may_end_earlier or len(new) > _MOST_DECISIONS:
             return None
@@ -85,6 +88,16 @@ class OtherCode:
         if new and self._machine is not None:
             self._machine.go_back(before, {})
         return raised
+
+    def _lacks(self, module: str, name: str, raised: Raised) -> bool:
+        """Whether an error says that a module does not have a name, which is not in its text, either."""
+        value = self._machine.modules.get(module) if self._machine else None
+        if not isinstance(value, PythonModule) or value.file is None or value.stage is not Stage.DONE:
+            return False
+        if self._library.surroundings.source(module) is not None:
+            return False  # whoever imports the name looks for it there
+        says_so = (raised.message or "").startswith(f"cannot import name {name!r} from {module!r}")
+        return says_so and name.encode() not in self._library.source(value.file)
 
     def _import(self, module: str, name: str | None) -> Raised | None:
         """Import a module, or a name from it; return what that raises."""

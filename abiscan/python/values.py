@@ -407,7 +407,7 @@ class PythonError(Opaque, Struct, eq=False):
     :ivar at: where it was raised
     :ivar loads: the loads, by number, whose failure it reports
     :ivar of_torch: whether it was raised since torch lacks a name, or a parameter
-    :ivar of_other: the module of another installed package whose import raises it
+    :ivar of_other: the module of another package whose import raises it
     """
 
     cls: object

@@ -124,7 +124,7 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
             f"  = cause: {clean(subject)}{_make_readable(first_line(error.cause), verbose=verbose)}{clean(where)}"
         )
     if error and error.of_package:
-        yield StyledLine(f"  = raised by importing {clean(error.of_package)}, which is installed: check that, too")
+        yield StyledLine(f"  = raised by importing {clean(error.of_package)}: check that package, too")
     is_for_another = package.built_for and package.torch not in package.built_for
     if package.error and is_for_another and not package.fails_for_another:
         built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))

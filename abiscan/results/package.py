@@ -40,7 +40,7 @@ class ImportFailure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     :ivar file: where the package raises it
     :ivar cause: what is behind it, such as the words of ld.so
     :ivar exact: if false, a ? in the text stands for something unknown
-    :ivar of_package: the module of another installed package whose import raises it
+    :ivar of_package: the module of another package whose import raises it
     """
 
     how: How

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec.structs
@@ -19,9 +19,16 @@ from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.package_files import Package, of_module
-from abiscan.inputs.packages import Distribution, is_library
+from abiscan.inputs.packages import is_library
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, may_need_torch, name_of, read_target, uses_torch
+from abiscan.inputs.sources import (
+    Source,
+    library_paths,
+    may_need_torch,
+    name_of,
+    read_target,
+    uses_torch,
+)
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.promises import Declaration
 from abiscan.linkage.resolve import Resolver
@@ -48,6 +55,7 @@ from abiscan.verdict.systems import system_of
 
 if TYPE_CHECKING:
     from abiscan.python.other_code import OtherCode
+    from abiscan.verdict.given import GivenPackage, PackagesBeside
     from abiscan.verdict.other_imports import OtherImports
 
 _log = logging.getLogger("abiscan.verdict")
@@ -93,7 +101,7 @@ class TorchSet:
         sources, choices = (*request.targets, *request.neighbours), request.torches
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._readings: dict[Package, PackageReading] = {}
-        self._others: dict[str, OtherImports] = {}
+        self._others: dict[Hashable, OtherImports] = {}
         self._session = session
         self._files = session.files()
         self._progress = session.progress
@@ -297,48 +305,88 @@ class TorchSet:
         if reading is None:
             return None
         if key not in self._read:
-            beside = functools.partial(self._imports_beside, name)
-            self._read = {key: reading.read(self._judges[name], target, beside, planned=self._request.planned)}
+            others = functools.partial(self._imports_beside, name, source)
+            planned, judge, with_others = self._request.planned, self._judges[name], self._names_several
+            self._read = {key: reading.read(judge, target, others, with_others=with_others, planned=planned)}
         return self._read[key]
 
-    def _imports_beside(self, name: str) -> OtherImports:
-        """Return what imports of the packages raise that are installed alongside the named torch."""
+    @property
+    def _names_several(self) -> bool:
+        return len(self._request.targets) + len(self._request.neighbours) > 1
+
+    @functools.cached_property
+    def _given(self) -> tuple[GivenPackage, ...]:
+        """The packages that the command names, and that are not installed yet."""
+        from abiscan.verdict.given import list_given
+
+        site = posixpath.dirname(self._judges[self.names[0]].torch.package)
+        return list_given((*self._request.targets, *self._request.neighbours), site)
+
+    @functools.cached_property
+    def _beside(self) -> dict[Source, PackagesBeside | None]:
+        """What the targets import of each other, as far as it was asked for."""
+        return {}
+
+    def _packages_beside(self, source: Source) -> PackagesBeside | None:
+        """Return what a target imports of the others; None if that is nothing."""
+        if not self._names_several:
+            return None
+        from abiscan.verdict.given import PackagesBeside
+
+        if source not in self._beside:
+            self._beside[source] = PackagesBeside.of(source, self._given)
+        return self._beside[source]
+
+    def _imports_beside(self, name: str, source: Source) -> OtherImports:
+        """Return what imports raise of the packages that are next to a target and the named torch."""
         from abiscan.verdict.other_imports import OtherImports  # few targets are installed
 
-        if name not in self._others:
+        beside = self._packages_beside(source)
+        key = name, beside.identity if beside else ()
+        if key not in self._others:
             torch = self._judges[name].torch
             known = sorted((module, str(error)) for module, error in self._request.import_errors.items())
-            subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware), known]
-            read = functools.partial(self._read_beside, name)
-            self._others[name] = OtherImports(self._session, subject, read, self._request.import_errors)
-        return self._others[name]
+            subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware), known, *key[1]]
+            read = functools.partial(self._read_beside, name, source)
+            errors = self._request.import_errors
+            self._others[key] = OtherImports(self._session, subject, read, errors, beside)
+        return self._others[key]
 
-    def _read_beside(self, name: str, module: str, around: Surroundings, world: World) -> OtherCode | None:
-        """Return the code of the package that is installed alongside the named torch and that a module is."""
+    def _read_beside(
+        self, name: str, source: Source, module: str, around: Surroundings, world: World
+    ) -> OtherCode | None:
+        """Return the code of the package that is next to a target and the named torch, and that a module is."""
         from abiscan.python.other_code import CompiledCodeLoads, OtherCode
 
-        place, judge = around.place_of(module), self._judges[name]
+        place, judge, beside = around.place_of(module), self._judges[name], self._packages_beside(source)
         if place is None:
-            return None
+            given = beside.find(module) if beside is not None else None
+            if given is None:
+                return None
+            brought = library_paths(given.source, judge.files, given.package.root)
+            if any(may_need_torch(judge.files.find_source(path)) for path in brought):
+                return self._read_apart(name, module, given.source, source)
+            return OtherCode(CodeFiles(given.package), module, lambda: CompiledCodeLoads(world), around)
         package = of_module(str(place), module)
         libraries = (posixpath.join(package.root, path) for path in package.members if is_library(path))
         if any(may_need_torch(judge.files.find_source(path)) for path in libraries):
             distribution = packages_with_libraries(judge.torch).get(module)
             if distribution is not None and uses_torch(distribution, self._files):
-                return self._read_apart(name, module, distribution)
+                return self._read_apart(name, module, distribution, source)
         return OtherCode(CodeFiles(package), module, lambda: CompiledCodeLoads(world), around)
 
-    def _read_apart(self, name: str, module: str, distribution: Distribution) -> OtherCode | None:
+    def _read_apart(self, name: str, module: str, other: Source, source: Source) -> OtherCode | None:
         """Return the code of a package with libraries for torch, in a process of its own."""
         # A set of its own: what is in the process of this target has nothing to do with what is in that one's.
-        request = CheckRequest(targets=(distribution,), torches=(self._choices[name],), hardware=self._request.hardware)
+        request = CheckRequest(targets=(other,), torches=(self._choices[name],), hardware=self._request.hardware)
         apart = TorchSet(request, self._session)
         (alone,) = apart.names
         try:
-            target, reading = apart.target(distribution, alone), apart._reading(distribution, alone)
+            target, reading = apart.target(other, alone), apart._reading(other, alone)
         except InputError:
             return None
-        return reading.as_other(module, apart._judges[alone], target, self._imports_beside(name)) if reading else None
+        others = self._imports_beside(name, source)
+        return reading.as_other(module, apart._judges[alone], target, others) if reading else None
 
 
 def _all_builds() -> list[str]:

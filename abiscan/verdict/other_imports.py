@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from abiscan.cache.result_cache import AnswersAboutOne
 from abiscan.inputs import observed_fs
 from abiscan.inputs.session import Session
@@ -14,6 +16,7 @@ from abiscan.python.model import Raised, World
 
 if TYPE_CHECKING:
     from abiscan.python.other_code import OtherCode
+    from abiscan.verdict.given import PackagesBeside
 
 
 class OtherImports:
@@ -23,6 +26,7 @@ class OtherImports:
     :param read: returns the code of the package that a top-level module is, next to a package with these surroundings
         and in a world like that one's; None if there is none to read
     :param known: what imports are known to raise, by their top-level modules
+    :param beside: the packages that are to be installed there
     """
 
     def __init__(
@@ -31,8 +35,10 @@ class OtherImports:
         subject: Sequence[object],
         read: Callable[[str, Surroundings, World], OtherCode | None],
         known: Mapping[str, Raised],
+        beside: PackagesBeside | None = None,
     ) -> None:
         self._session, self._subject, self._read, self._known = session, subject, read, known
+        self._beside = beside
         self._codes: dict[str, OtherCode | None] = {}
         self._answers: dict[str, AnswersAboutOne[Raised | None]] = {}
         self._importing: list[str] = []
@@ -51,6 +57,12 @@ class OtherImports:
         if top not in self._answers:
             self._answers[top] = AnswersAboutOne(self._session.folder, ["imports of", top, *self._subject])
         return self._answers[top].answer(f"{module} {name or ''}", lambda: self._find(top, module, name))
+
+    def around(self, surroundings: Surroundings) -> Surroundings:
+        """Return the surroundings of a package, with what imports of others raise there."""
+        if self._beside is None:
+            return replace(surroundings, import_error=self.error)
+        return self._beside.around(surroundings, self.error)
 
     @contextmanager
     def importing(self, modules: Iterable[str], surroundings: Surroundings, world: World) -> Iterator[None]:

@@ -211,13 +211,15 @@ class PackageReading:
         self,
         judge: Judge,
         target: ExaminedTarget,
-        beside: Callable[[], OtherImports],
+        others: Callable[[], OtherImports],
         *,
+        with_others: bool,
         planned: tuple[tuple[str, str | None], ...],
     ) -> ReadPackage | None:
         """Read it for one torch; None if it has nothing to do with its libraries.
 
-        :param beside: gives what imports of the packages raise that are installed alongside that torch
+        :param others: gives what imports of the packages raise that are installed alongside that torch
+        :param with_others: whether other packages are to be installed with it
         :param planned: see ``Surroundings``
         """
         if not self._has_code:
@@ -226,10 +228,10 @@ class PackageReading:
         surroundings = surroundings_of(judge.torch, self._package)
         if planned and not surroundings.is_final:
             surroundings = replace(surroundings, planned=planned, installed=planned_in(planned))
-        if surroundings.is_final or planned:
-            others = beside()
-            surroundings = replace(surroundings, import_error=others.error)
-            with others.importing((*self._modules, *self._further), surroundings, world):
+        if surroundings.is_final or planned or with_others:
+            imports = others()
+            surroundings = imports.around(surroundings)
+            with imports.importing((*self._modules, *self._further), surroundings, world):
                 reading = self._reader.read(world.fresh, surroundings)
         else:  # torches with the same surroundings share a reading
             reading = self._reader.read(world.fresh, surroundings)
@@ -278,7 +280,7 @@ class PackageReading:
         """Return its code as that of a package which others import, by one of its modules."""
         from abiscan.python.other_code import OtherCode
 
-        surroundings = replace(surroundings_of(judge.torch, self._package), import_error=others.error)
+        surroundings = others.around(surroundings_of(judge.torch, self._package))
         return OtherCode(self._sources, module, self._make_world(judge, target).fresh, surroundings)
 
     def misses_names(self, judge: Judge, target: ExaminedTarget) -> bool:

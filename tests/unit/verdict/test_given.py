@@ -1,0 +1,72 @@
+"""What a target imports of the other packages that a command names: Python imports the same with both installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import abiscan
+from tests.fakes import package_wheel
+
+NEEDS = "import torch.no_such_module\n"
+CASES = {
+    "fails on torch": ("import torch\nimport other\n", NEEDS, True),
+    "fails where it is guarded": (
+        "import torch\ntry:\n    import other\nexcept ImportError:\n    pass\n",
+        NEEDS,
+        False,
+    ),
+    "lacks a name": ("import torch\nfrom other import gone\n", "there = 1\n", True),
+    "has the name": ("import torch\nfrom other import there\n", "there = 1\n", False),
+    "makes the name": ("import torch\nfrom other import gone\n", "def __getattr__(name):\n    return name\n", False),
+    "has a version": (
+        "import torch\nfrom importlib.metadata import version\nif version('other-part') == '1.0':\n    " + NEEDS,
+        "",
+        True,
+    ),
+}
+
+
+def make_wheel(folder: Path, name: str, module: str, code: str, version: str = "1.0") -> Path:
+    files = {f"{module}/__init__.py": code}
+    return package_wheel(
+        folder, name, {}, version=version, files=files, metadata={"Requires-Dist": "torch"}, tag="py3-none-any"
+    )
+
+
+def really(site: Path) -> list[str]:
+    code = "try:\n import pkg\nexcept ImportError as error:\n print(type(error).__name__)\n print(error)"
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=site, check=True, capture_output=True, text=True)
+    return done.stdout.replace(f"{site}/", "").splitlines()
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_packages_that_are_named_together_import_each_other(tmp_path: Path, kind: str) -> None:
+    code, other, fails = CASES[kind]
+    wheels = [make_wheel(tmp_path, "pkg", "pkg", code), make_wheel(tmp_path, "other_part", "other", other)]
+    site = tmp_path / "site"
+    for path in wheels:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(site)
+    (site / "torch").mkdir()
+    (site / "torch" / "__init__.py").touch()
+    real = really(site)
+    assert bool(real) is fails
+    package = abiscan.check([str(path) for path in wheels], torch="2.13.0").packages[0]
+    error = package.error
+    assert ([error.exception, error.message] if error else []) == real
+    if kind != "has a version" and error:
+        assert error.of_package == "other"
+
+
+def test_of_two_versions_neither_is_what_is_imported(tmp_path: Path) -> None:
+    wheels = [
+        make_wheel(tmp_path, "pkg", "pkg", "import torch\nimport other\n"),
+        make_wheel(tmp_path, "other", "other", NEEDS, "1.0"),
+        make_wheel(tmp_path, "other", "other", "import torch\n", "2.0"),
+    ]
+    assert abiscan.check([str(path) for path in wheels], torch="2.13.0").packages[0].error is None
