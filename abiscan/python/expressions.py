@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Iterator, Sequence, Sized
+from itertools import chain
 from typing import Any, Final
 
 from msgspec import Struct
@@ -247,8 +248,13 @@ class Expressions(PythonMachine):
         names = ", ".join(
             operand.name if isinstance(operand, TargetExpression) else repr(operand) for operand in values
         )
+        questions = [operand for operand in values if isinstance(operand, TargetExpression)]
+        required = {operand.required for operand in questions if operand.required is not None}
+        if len(required) > 1:
+            return None
+        bounds = tuple(chain(constants, *(operand.bounds for operand in questions))) if required else ()
         return (
-            TargetExpression(f"({names}){description}", of, size)
+            TargetExpression(f"({names}){description}", of, size, next(iter(required), None), bounds)
             if isinstance(value, (*_PLAIN, list)) and is_concrete(value) and not _is_long(value)
             else None
         )
@@ -286,7 +292,9 @@ class Expressions(PythonMachine):
         if kind is MethodOfTarget or TargetExpression in map(type, args):
             if _only_computes(function) and not kwargs:
                 return self._evaluate_computed(function, args)
-            args = list(map(self.settle, args))
+            # A version of which no more is known than what is required says something only once it is compared.
+            waits = isinstance(function, PythonFunction) and not kwargs and _takes_each(function, args)
+            args = [value if waits and _is_required(value) else self.settle(value) for value in args]
         result = (self.call_function if kind is PythonFunction else self.call)(function, args, kwargs)
         return self.of_target(node, result, args) if isinstance(result, NotKnown) else result
 
@@ -571,6 +579,17 @@ def _text_of(node: ast.AST) -> str:
 
 
 _CONVERTERS = (str, int, float)
+
+
+def _takes_each(function: PythonFunction, args: Sequence[object]) -> bool:
+    """Whether each argument is bound to a parameter of its own, and all are."""
+    parameters = function.node.args
+    further = parameters.vararg or parameters.kwarg or parameters.kwonlyargs
+    return not further and len(args) == len(parameters.posonlyargs) + len(parameters.args)
+
+
+def _is_required(value: object) -> bool:
+    return isinstance(value, TargetExpression) and value.required is not None
 
 
 def _only_computes(function: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import logging
 import posixpath
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, companions, torch_module
 from abiscan.python.models.builtin import BUILTINS
-from abiscan.python.questions import AskedWorld
+from abiscan.python.questions import Ask, AskedWorld
 from abiscan.python.torch_imports import comes_with_torch, is_of_torch
 from abiscan.python.values import (
     Deferred,
@@ -319,7 +320,7 @@ class PythonInterpreter(Calls):
         if kind is not Deferred and kind is not TargetExpression:
             return value
         if isinstance(value, TargetExpression):
-            told = self.world.tells(value.name, value.of)
+            told = self.world.tells(value.name, value.of if value.required is None else _agreed_for(value))
             return list(told) if isinstance(told, list) else told
         assert isinstance(value, Deferred)
         self.catch_up(value.module)
@@ -563,6 +564,12 @@ class PythonInterpreter(Calls):
                 self.bind(name, self._take_listed(module, name), scope)
         if module.open_ or isinstance(listed, NotKnown) or not all(isinstance(name, str) for name in module.names):
             scope.module.open_ = True
+
+
+def _agreed_for(expression: TargetExpression) -> Ask:
+    from abiscan.python.required_versions import agreed  # few packages ask
+
+    return functools.partial(agreed, expression)
 
 
 def _absent_module(name: str) -> Thrown:

@@ -265,9 +265,14 @@ def requirements(files: PackageFiles) -> frozenset[str]:
     return frozenset(names)
 
 
-def specifier_of(files: PackageFiles, name: str) -> str | None:
-    """Return what the package requires of the version of a distribution under all conditions; None for nothing."""
-    required = re.compile(rb"(?mi)^Requires-Dist:[ \t]*%b[ \t]*\(?([<>=~!][^;)\n]*?)\)?[ \t]*\r?$" % name.encode())
+def specifier_of(files: PackageFiles, name: str, *, with_extras: bool = False) -> str | None:
+    """Return what the package requires of the version of a distribution under all conditions; None for nothing.
+
+    :param with_extras: whether the requirements of extras count, too
+    """
+    spelled = b"[-_.]+".join(map(re.escape, normalized(name).encode().split(b"_")))
+    end = rb"(?:;[ \t]*extra[^\n]*)?$" if with_extras else rb"\r?$"
+    required = re.compile(rb"(?mi)^Requires-Dist:[ \t]*%b[ \t]*\(?([<>=~!][^;)\n]*?)\)?[ \t]*%b" % (spelled, end))
     metadata = (files.read(path) for path in files.members if path.endswith(".dist-info/METADATA"))
     specifiers = [match.decode("utf-8", "replace") for text in metadata for match in required.findall(text)]
     return ",".join(specifiers) or None

@@ -161,11 +161,16 @@ class TargetExpression(Opaque, Struct, frozen=True, eq=False):
     :ivar name: what it is, and how it is computed
     :ivar of: computes it for a target
     :ivar size: how many operations that takes
+    :ivar required: the distribution whose version it follows from, and what is required of that; see
+        ``required_versions``
+    :ivar bounds: the constants that it is made with: what that version is compared with is among them
     """
 
     name: str
     of: Callable[[World], object]
     size: int = 1
+    required: tuple[str, str] | None = None
+    bounds: tuple[object, ...] = ()
 
 
 class TextOfError(Struct, frozen=True):

@@ -20,6 +20,7 @@ from abiscan.python.models import companions
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, has_version, native_functions, take_argument
 from abiscan.python.models.torch_module import has_module
 from abiscan.python.operations import describe_value
+from abiscan.python.sources import specifier_of
 from abiscan.python.torch_imports import comes_with_torch
 from abiscan.python.values import (
     ABSENT,
@@ -338,7 +339,10 @@ def _of_distribution(subject: str) -> Model:
             return NotKnown(f"the {subject} of {name}", Why.ELSEWHERE)
         if isinstance(installed, str):
             return installed
-        return TextWithHoles(f"the version of {name}", Why.ELSEWHERE, truth=True, parts=("", ""))
+        from abiscan.python.required_versions import required_version  # few packages ask
+
+        required = required_version(name, specifier_of(machine.files, name, with_extras=True) or "")
+        return required or TextWithHoles(f"the version of {name}", Why.ELSEWHERE, truth=True, parts=("", ""))
 
     return call
 
