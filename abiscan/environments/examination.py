@@ -175,14 +175,17 @@ def examine(
     distributions: Sequence[Distribution],
     session: Session,
     judge: JudgeDistribution | None = None,
+    *,
+    users: Sequence[Distribution] | None = None,
 ) -> list[ExaminedDistribution]:
     """Return what becomes of each distribution in an environment; one that cannot be checked costs no other.
 
     :param distributions: those of ``list_users``, or some of them
     :param judge: checks one that is not installed
+    :param users: all of ``list_users``, whose code is followed where others import it; by default ``distributions``
     """
     judge_one = judge or functools.partial(_judge, environment, session=session)
-    look = None if judge else _Look(environment, distributions, session)
+    look = None if judge else _Look(environment, users or distributions, session)
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     waiting = [item for item in distributions if look is None or not look.may_settle(item)]
     # What imports a package that fails, fails with it, also where its own reading could not follow that package. So
@@ -309,6 +312,8 @@ def _judge(
         known,
     ]
     find = functools.partial(judge_package, distribution, environment.choice, session, import_errors=errors)
+    if environment.over is not None:  # a folder that is gone tomorrow
+        return find()
     return answer(session.folder, question, find, ())
 
 

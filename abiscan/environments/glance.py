@@ -278,7 +278,10 @@ class _Walk:
                 self._waiting.append((name, perhaps))
                 continue
             else:
-                is_doubtful = name == top and self._glance.is_there(top) is not True
+                # What a folder without a body has, or a compiled module, cannot be told.
+                is_doubtful = (name == top or self._glance.source_of(name.rpartition(".")[0]) is not None) and (
+                    self._glance.is_there(name) is not True
+                )
             if is_doubtful and not perhaps:
                 raise _Doubt(name)
 

@@ -132,7 +132,6 @@ def judge_package(
     session: Session,
     beside: Sequence[Source] = (),
     *,
-    compared: bool = False,
     import_errors: Mapping[str, Raised] | None = None,
     hardware: Hardware | None = None,
     planned: tuple[tuple[str, str | None], ...] = (),
@@ -140,7 +139,6 @@ def judge_package(
     """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
 
     :param beside: packages that will be installed with it
-    :param compared: whether the result is compared with another one, which has the same mistakes of the reading
     :param import_errors: what the imports of other packages are known to raise, by their modules
     :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
     :param planned: the versions of distributions that are to be installed alongside it: see ``Surroundings``
@@ -155,10 +153,6 @@ def judge_package(
         hardware=hardware or Hardware(),
         planned=planned,
     )
-    if compared and is_python_alone(source):
-        torches = TorchSet(request, session)
-        package = torches.package(source, torches.names[0], (), compared=True)
-        return Judgement(results=(), package=package) if package else None
     report = check_targets(request, session)
     if not report.results and not report.packages:
         return None

@@ -11,26 +11,30 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.examination import list_users
+from abiscan.environments.examination import ExaminedDistribution, examine, list_users
 from abiscan.environments.judgement import Fitness, Judgement, Problem, judge_package, may_fail
-from abiscan.environments.model import WholeEnvironment, wheel_uses_torch
+from abiscan.environments.model import wheel_uses_torch
 from abiscan.errors import InputError
-from abiscan.hooks.neighbours import Neighbourhood, requirements_in
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned
+from abiscan.hooks.planned_environment import PlannedEnvironment
 from abiscan.inputs import interpreter, packages
+from abiscan.inputs.files import Wheel
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution, FetchedWheel
-from abiscan.inputs.requirement import parse_applying
+from abiscan.inputs.requirement import parse_applying, required_by
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, name_of
+from abiscan.inputs.spreading import find_metadata
 from abiscan.inputs.version import TorchVersion
+from abiscan.python.model import Raised
 from abiscan.regex import regex
 from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
+from abiscan.words import listed
 
 _OF_CUDA: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
@@ -118,8 +122,6 @@ class Inspector:
         self._options = options
         self._session = session
         self._wheels: dict[tuple[str, str | None], FetchedWheel | InputError] = {}
-        self._judgements: dict[object, Judgement | InputError | None] = {}
-        self._installed: dict[str | None, tuple[Distribution, ...]] = {}
         self.downloaded = 0
         """The bytes that were downloaded so far."""
 
@@ -144,8 +146,9 @@ class Inspector:
         wheels = self._download_wheels(plan, suspects, notes)
         files = {planned: wheel.path for planned, wheel in wheels.items()}
         wheels = {planned: wheel for planned, wheel in wheels.items() if _may_concern_torch(planned, wheel, notes)}
-        around = Neighbourhood(plan, files, Path(tempfile.mkdtemp(dir=self._folder)), self._session)
-        if not wheels and torch is None and not requested and not around.is_touched:
+        planned_environment = PlannedEnvironment(plan, files, Path(tempfile.mkdtemp(dir=self._folder)), self._session)
+        touched = planned_environment.staying if torch else planned_environment.list_touched(requested)
+        if not wheels and torch is None and not touched:
             return Inspection(torch=None, problems=(), notes=tuple(notes), files=files)
         choice = self._find_torch(plan, torch)
         if choice is None:
@@ -153,23 +156,9 @@ class Inspector:
         if torch is not None and isinstance(choice, TorchAt):
             files[torch] = choice.path
         build = choice.open(self._session.files(), self._session).build
-        problems = [
-            *self._of_wheels(wheels, choice, notes),
-            *self._of_installed(plan, choice, build, requested, around, notes),
-        ]
-        if isinstance(choice, TorchOf):  # of another torch, it is not known what would be found with it
-            broken = {canonicalize_name(problem.name) for problem in problems}
-            others = (*around.find_lacking(notes), *around.find_broken(notes))
-            problems += [problem for problem in others if canonicalize_name(problem.name) not in broken]
-            problems += self._of_requested(wheels, requested, around, notes) if not problems else ()
-        return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes), files=files)
-
-    def list_installed(self, python: str | None) -> tuple[Distribution, ...]:
-        """Return the installed packages with extensions of torch, and those of Python code that requires it."""
-        if python not in self._installed:
-            users = list_users(WholeEnvironment.installed(python), self._session.files())
-            self._installed[python] = tuple(users)
-        return self._installed[python]
+        comparison = _Comparison(planned_environment, choice, build, wheels, touched, requested, self._session)
+        problems = tuple(comparison.list_problems(notes, has_torch=self.torch_now(plan) is not None))
+        return Inspection(torch=build, problems=problems, notes=tuple(notes), files=files)
 
     def _find_torch(self, plan: Plan, planned: Planned | None) -> TorchChoice | None:
         """Return the torch that will be installed afterwards."""
@@ -245,103 +234,134 @@ class Inspector:
             path = by_name.get(canonicalize_name(planned.name))
             self._wheels[_key_of(planned)] = FetchedWheel(path=path) if path else _misnamed(planned)
 
-    def _judge_source(
-        self, source: Source, choice: TorchChoice, beside: Sequence[FetchedWheel] = ()
-    ) -> Judgement | None:
-        """Return the verdict on a package, None if it has no extension of torch, unless it is code that fails.
 
-        :raises InputError: it cannot be read
-        """
-        key = (str(source), choice, *(wheel.path for wheel in beside))
-        if key not in self._judgements:
-            try:
-                with turn_of(name_of(source)):
-                    may = may_fail(source, choice, self._session)
-                    self._judgements[key] = judge_package(source, choice, self._session, beside) if may else None
-            except InputError as error:
-                self._judgements[key] = error
-        judgement = self._judgements[key]
-        if isinstance(judgement, InputError):
-            raise judgement
-        return judgement
+class _Comparison:
+    """What becomes of an environment, before and after.
 
-    def _of_wheels(
-        self, wheels: Mapping[Planned, FetchedWheel], choice: TorchChoice, notes: list[str]
-    ) -> Iterator[Problem]:
-        for planned, wheel in wheels.items():
-            self._session.progress(f"checking {planned}")
-            # They are installed together, so one may need libraries of another.
-            beside = [item for item in wheels.values() if item is not wheel]
-            try:
-                judgement = self._judge_source(wheel, choice, beside)
-            except InputError as error:
-                notes.append(f"{planned} is not checked: {error.problem}")
-                continue
-            if judgement is not None and judgement.fitness is Fitness.FAILS:
-                yield Problem(name=planned.name, version=planned.version, source=wheel, judgement=judgement)
-            elif judgement is not None and judgement.fitness is Fitness.UNKNOWN:
-                notes.append(f"{planned} could not be checked completely: {judgement.error}")
+    :param choice: the torch that will be there, and its build
+    :param wheels: what would be installed and concerns torch
+    :param touched: what stays, and may work no longer
+    :param requested: canonical names of packages that must work in the end
+    """
 
-    def _of_requested(
+    def __init__(
         self,
-        wheels: Mapping[Planned, FetchedWheel],
-        requested: Collection[str],
-        around: Neighbourhood,
-        notes: list[str],
-    ) -> Iterator[Problem]:
-        """Yield what is to be mended, would be replaced, and cannot be imported with what is there."""
-        for planned, wheel in wheels.items():
-            name = canonicalize_name(planned.name)
-            judgement = around.judge_requested(name, notes) if name in requested else None
-            # It fails now: that nothing is known of it then is no reason to install it.
-            if judgement is not None and judgement.fitness is not Fitness.WORKS:
-                yield Problem(name=planned.name, version=planned.version, source=wheel, judgement=judgement)
-
-    def _of_installed(
-        self,
-        plan: Plan,
+        planned: PlannedEnvironment,
         choice: TorchChoice,
         build: str | None,
+        wheels: Mapping[Planned, FetchedWheel],
+        touched: Sequence[Distribution],
         requested: Collection[str],
-        around: Neighbourhood,
-        notes: list[str],
-    ) -> Iterator[Problem]:
-        """Yield packages that stay installed, but would run with a different torch; and those that are to be mended."""
-        # If torch stays, so does what works with it.
-        changes = plan.find_planned("torch") is not None
-        for distribution in self.list_installed(plan.python) if changes or requested else ():
-            name = canonicalize_name(distribution.name)
-            if plan.find_planned(name) is not None or not (changes or name in requested):
-                continue
-            self._session.progress(f"checking {distribution}")
-            # What is to be mended is looked at as it will be, with everything of the plan installed.
-            mended = name in requested and not changes
-            try:
-                judgement = around.judge_requested(name, notes) if mended else self._judge_source(distribution, choice)
-            except InputError as error:
-                notes.append(f"the installed {distribution} is not checked: {error.problem}")
-                continue
-            doubtful = mended and judgement is not None and judgement.fitness is Fitness.UNKNOWN
-            if judgement is None or (judgement.fitness is not Fitness.FAILS and not doubtful):
-                continue
-            problem = Problem(
-                name=distribution.name, version=distribution.version, source=distribution, judgement=judgement
-            )
-            # An installation is to blame only for what it breaks.
-            if name in requested or self._works_now(plan, distribution):
-                yield problem
-            else:
-                notes.append(f"{problem} does not work now, and will not work with torch {build}: see abiscan doctor")
+        session: Session,
+    ) -> None:
+        self._planned = planned
+        self._choice = choice
+        self._build = build
+        self._wheels = {str(canonicalize_name(item.name)): (item, wheel) for item, wheel in wheels.items()}
+        self._touched = touched
+        self._requested = requested
+        self._session = session
 
-    def _works_now(self, plan: Plan, distribution: Distribution) -> bool:
-        now = self.torch_now(plan)
-        if now is None:
+    def list_problems(self, notes: list[str], *, has_torch: bool) -> Iterator[Problem]:
+        """Yield what fails afterwards: of what stays, only what works now, or is requested.
+
+        :param has_torch: whether there is a torch now
+        """
+        rows = self._examine_after()
+        failing = [row for row in rows if self._is_failing(row)]
+        blamed = self._list_broken_now(failing) if has_torch else {row.name for row in failing}
+        for row in rows:
+            planned, wheel = self._find_wheel(row.name)
+            source = wheel or row.distribution
+            name = str(planned) if planned else f"the installed {row.distribution.name} {row.distribution.version}"
+            beside = self._explain_beside(row, is_coming=planned is not None)
+            if row.judgement is None:
+                notes.append(f"{name} is not checked: {row.problem}")
+            elif row in failing:
+                judgement = self._as_installed(row.judgement)
+                version = row.distribution.version
+                problem = Problem(
+                    name=row.distribution.name, version=version, source=source, judgement=judgement, beside=beside
+                )
+                if planned or row.name in self._requested or row.name not in blamed:
+                    yield problem
+                else:
+                    cause = beside or f"torch {self._build}"
+                    notes.append(f"{problem} does not work now, and will not work with {cause}: see abiscan doctor")
+            elif planned and row.fitness is Fitness.UNKNOWN:
+                notes.append(f"{name} could not be checked completely: {row.judgement.error}")
+            elif planned and (missing := self._list_missing(row)):
+                notes.append(f"{name} requires {listed(missing)}, which will not be there")
+
+    @property
+    def _keeps_torch(self) -> bool:
+        return isinstance(self._choice, TorchOf)
+
+    def _examine_after(self) -> list[ExaminedDistribution]:
+        after = self._planned.after
+        coming = list(filter(None, map(after.find, self._wheels)))
+        if not self._keeps_torch:  # of another torch, it is not known what would be found beside it
+            return examine(after, [*coming, *self._touched], self._session, self._judge)
+        users = list_users(after, self._session.files())
+        return examine(after, [*coming, *self._touched], self._session, users=users)
+
+    def _judge(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> Judgement | None:
+        """Judge a distribution with a torch that is not installed yet."""
+        _, wheel = self._find_wheel(canonicalize_name(distribution.name))
+        source = wheel or distribution
+        # They are installed together, so one may need libraries of another.
+        beside = [item for _, item in self._wheels.values() if wheel is not None and item is not wheel]
+        if not may_fail(source, self._choice, self._session):
+            return None
+        return judge_package(source, self._choice, self._session, beside, import_errors=errors)
+
+    def _find_wheel(self, name: str) -> tuple[Planned, FetchedWheel] | tuple[None, None]:
+        return self._wheels.get(name) or (None, None)
+
+    def _is_failing(self, row: ExaminedDistribution) -> bool:
+        if row.judgement is None:
             return False
-        try:
-            judgement = self._judge_source(distribution, now)
-        except InputError:  # nothing says that it was broken before
-            return True
-        return judgement is None or judgement.fitness is not Fitness.FAILS
+        # What is requested does not work now: that nothing is known of it then is no reason to install anything.
+        doubtful = row.name in self._requested and self._keeps_torch and row.fitness is Fitness.UNKNOWN
+        return row.fitness is Fitness.FAILS or doubtful
+
+    def _list_broken_now(self, failing: Sequence[ExaminedDistribution]) -> set[str]:
+        """Return the names of those that stay and do not work now, which no installation is to blame for."""
+        before = self._planned.before
+        asked = [row.distribution for row in failing if row.name not in {*self._wheels, *self._requested}]
+        return {row.name for row in examine(before, asked, self._session) if row.fitness is Fitness.FAILS}
+
+    def _list_missing(self, row: ExaminedDistribution) -> list[str]:
+        # Which torch there will be is known, and what is built has no version yet.
+        known = (item for item in row.unmet if item.name != "torch" and not self._planned.is_built(item.name))
+        return [item.requirement for item in known] if self._keeps_torch else []
+
+    def _explain_beside(self, row: ExaminedDistribution, *, is_coming: bool) -> str | None:
+        """Return what a package fails with, if that is not the torch."""
+        if not self._keeps_torch:
+            return None
+        if is_coming:
+            missing = self._list_missing(row) if row.judgement and not row.judgement.failing else ()
+            return f"what would be installed, without {listed(missing)}" if missing else None
+        return listed(map(str, self._planned.changes)) or None if row.name not in self._requested else None
+
+    def _as_installed(self, judgement: Judgement) -> Judgement:
+        """Return a judgement whose error has the paths that files have once they are installed."""
+        package = judgement.package
+        if package is None or package.error is None or package.error.message is None:
+            return judgement
+        error = msgspec.structs.replace(package.error, message=self._planned.as_installed(package.error.message))
+        return msgspec.structs.replace(judgement, package=msgspec.structs.replace(package, error=error))
+
+
+def requirements_in(wheel: FetchedWheel) -> tuple[str, ...]:
+    """Return what the metadata in a wheel require.
+
+    :raises InputError: it cannot be read
+    """
+    archive = Wheel(wheel.path)
+    name = find_metadata(archive.list_members())
+    return required_by(archive.read_text(name), wheel.path.name) if name is not None else ()
 
 
 def _key_of(planned: Planned) -> tuple[str, str | None]:

@@ -222,20 +222,18 @@ class TorchSet:
         results: Sequence[Result],
         *,
         with_findings: bool = False,
-        compared: bool = False,
     ) -> PackageResult | None:
         """Return the verdict on a target that is a package, on the named torch; None if it is none.
 
         :param results: those of ``judge`` for the target
         :param with_findings: whether rules on the package as a whole are asked, too
-        :param compared: whether the result is compared with another one, which has the same mistakes of the reading
         """
         if self._is_model(source, name):
             return self._model(source, name, results)
         package = self._read_package(source, name)
         if package is None:
             return None
-        facts = package.facts(compared=compared)
+        facts = package.facts()
         result = package_result(facts, results)
         own: list[Finding] = []
         if with_findings and not LATER_RULES.isdisjoint(self.rules):

@@ -137,14 +137,11 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             if registration.what is Registers.DEFINITION
         }
 
-    def facts(self, *, compared: bool) -> PackageFacts:
-        """Return what the verdict is made of.
-
-        :param compared: whether it is compared with another verdict, which has the same mistakes of the reading
-        """
+    def facts(self) -> PackageFacts:
+        """Return what the verdict is made of."""
         main = main_import(self.package.name, self.reading.imports)
         outcome = main
-        if outcome is not None and self.target.target.is_python and not compared:
+        if outcome is not None and self.target.target.is_python:
             outcome = _sure(outcome, self.surroundings)
         others = [item for item in (*self.reading.imports, *self.reading.further) if item is not main]
         apart = [item for item in others if not self._counts(item)]

@@ -1,0 +1,108 @@
+"""The environment that a plan leads to: what stays of the one that is there, with the wheels that would be installed.
+
+The wheels are unpacked into a folder that lies over the environment, so that everything in it is examined as it would
+be once they are installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from abiscan.environments.examination import list_users
+from abiscan.environments.model import WholeEnvironment, modules_of
+from abiscan.errors import InputError
+from abiscan.hooks.plan import Plan, Planned
+from abiscan.inputs import package_files
+from abiscan.inputs.files import Wheel
+from abiscan.inputs.packages import Distribution, is_library
+from abiscan.inputs.session import Session
+from abiscan.regex import regex
+
+_CODE: Final = regex(r"\.py$|\.dist-info/[^/]+$")
+
+
+class PlannedEnvironment:
+    """An environment, as it is and as it would be.
+
+    :param files: the wheels that would be installed
+    :param folder: where they are unpacked
+    """
+
+    def __init__(self, plan: Plan, files: Mapping[Planned, Path], folder: Path, session: Session) -> None:
+        self._plan = plan
+        self._files = files
+        self._folder = folder
+        self._session = session
+
+    @functools.cached_property
+    def before(self) -> WholeEnvironment:
+        """The environment as it is."""
+        return WholeEnvironment.installed(self._plan.python)
+
+    @functools.cached_property
+    def after(self) -> WholeEnvironment:
+        """The environment as it would be, with the torch that is there."""
+        for path in self._files.values():
+            with contextlib.suppress(InputError):  # it cannot be read, which is said where it is checked
+                _unpack_wheel(Wheel(path), self._folder)
+        return self.before.planned(str(self._folder), self._plan.removed)
+
+    @functools.cached_property
+    def changes(self) -> dict[Planned, Distribution]:
+        """What would be replaced by another version, and what it is now."""
+        there = {planned: self.before.find(planned.name) for planned in self._files}
+        return {planned: item for planned, item in there.items() if item and item.version != planned.version}
+
+    @functools.cached_property
+    def staying(self) -> tuple[Distribution, ...]:
+        """The distributions that use torch and stay."""
+        gone = {*self._plan.removed, *(canonicalize_name(planned.name) for planned in self._plan.packages)}
+        users = list_users(self.before, self._session.files())
+        return tuple(item for item in users if canonicalize_name(item.name) not in gone)
+
+    def list_touched(self, requested: Collection[str]) -> list[Distribution]:
+        """Return those that stay and import something that changes, or are requested."""
+        modules = [module for item in self._list_gone() for module in modules_of(item)]
+        if not modules and not requested:
+            return []
+        words = "|".join(map(re.escape, modules)) or r"(?!)"
+        imports = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:[\w., \t]+,[ \t]*)?(?:{words})\b".encode(), re.MULTILINE)
+        return [item for item in self.staying if canonicalize_name(item.name) in requested or _mentions(item, imports)]
+
+    def _list_gone(self) -> list[Distribution]:
+        removed = map(self.before.find, sorted(self._plan.removed))
+        return [*self.changes.values(), *filter(None, removed)]
+
+    def is_built(self, name: str) -> bool:
+        """Whether a package would be built from source."""
+        planned = self._plan.find_planned(canonicalize_name(name))
+        return planned is not None and not planned.wheel
+
+    def as_installed(self, text: str) -> str:
+        """Return a text with the paths that files have once they are installed."""
+        torch = self.before.find("torch")
+        return text.replace(self._folder.as_posix(), torch.site) if torch is not None else text
+
+
+def _unpack_wheel(wheel: Wheel, folder: Path) -> None:
+    """Write the code, the metadata and the libraries of a wheel, at the paths that they have once installed."""
+    inside = f"{folder.as_posix()}/"
+    for path, name in wheel.list_places(folder.as_posix()):
+        if path.startswith(inside) and (is_library(name) or _CODE.search(name)):
+            try:
+                wheel.extract_member(name, Path(path))
+            except (InputError, OSError):  # two members for one place, or one that is damaged: it is not there
+                continue
+
+
+def _mentions(distribution: Distribution, imports: re.Pattern[bytes]) -> bool:
+    """Whether code of a package imports something, wherever it does."""
+    package = package_files.of_distribution(distribution)
+    return any(imports.search(package.read(path)) for path in package.members if path.endswith(".py"))
