@@ -66,7 +66,7 @@ from abiscan.words import first_line
 _COPY: Final = regex(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
-_SECONDS_KEPT: Final = 900
+_SECONDS_KEPT: Final = 3600
 _NO_TORCH: Final = "torch itself cannot be imported"
 
 
@@ -229,17 +229,19 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         if session.index.no_index and not settings_of_pip(python, session.index).find_links:
             return WayOut()  # pip would look for nothing, nine times
         from abiscan.hooks.install import Inspector
-        from abiscan.hooks.remedies import find_remedies
+        from abiscan.hooks.remedies import SECONDS, find_remedies, limit_time
 
-        pip = Pip(python, named=named)
+        pip, limited = Pip(python, named=named), limit_time(session)
         known = {str(item): Known(name=item.name, version=item.version) for item in suspects}
         reasons = explain_strangers(known.values(), python, session.index.words, session)
         stays = {name: reasons[package] for name, package in known.items() if package in reasons}
         broken = [item.problem for item in asked]
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-            inspector = Inspector(Path(folder), session.index.words, session)
-            remedies = tuple(find_remedies(broken, stays.keys(), torch, pip, inspector, session))
-        return WayOut(remedies=remedies, stays=stays)
+            inspector = Inspector(Path(folder), session.index.words, limited)
+            result = find_remedies(broken, stays.keys(), torch, pip, inspector, limited)
+        stopped = f"the search was stopped after {SECONDS} s; abiscan fit {{}} searches to the end"
+        unfinished = {str(item.source): stopped.format(item.name) for item in result.unfinished}
+        return WayOut(remedies=result.remedies, stays=stays | unfinished)
 
     observed_fs.look_once()  # another day, the index has other versions
     content = hashlib.sha256(result_codec.encode_result(examination).encode("utf-8", "surrogateescape")).hexdigest()
@@ -253,7 +255,7 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
 
 def _index_state(session: Session) -> Iterator[object]:
     """Yield what tells whether an index is still what it was: its settings, what is in folders of wheels, and the time,
-    for what a server has may have changed after a quarter of an hour.
+    for what a server has may have changed after an hour.
     """
     variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     yield from (session.index.words, sorted(variables.items()), time.time() // _SECONDS_KEPT)

@@ -1,31 +1,69 @@
 """The way out of a broken environment: for each cause, the smallest change after which it is gone.
 
-What a distribution requires and lacks is installed first, then another version of one distribution, and only then
-another torch. Each proposal is planned by pip, and the environment that it leads to is examined before it is shown.
+What a distribution requires and lacks is installed first, then the build for the torch that is there, then another
+version of it, and only then another torch. Each proposal is planned by pip, and the environment that it leads to is
+examined before it is shown. Users wait for all of that, so it ends after some seconds; what is left then is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
+import msgspec.structs
+from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.environments.judgement import Problem
-from abiscan.errors import InputError
+from abiscan.errors import AbiscanError, InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.changes import list_changes
 from abiscan.hooks.install import Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.solution import PYTORCH_INDEX, Solution, Task, solve
-from abiscan.inputs.session import Session
+from abiscan.inputs.session import Progress, Session
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
 
+SECONDS: Final = 18
+"""How long a way out is looked for; a step that has begun by then may take a little longer."""
+_LARGE: Final = 1 << 30
+"""A download of this many bytes is proposed only where nothing smaller helps."""
 _WITH_BUILDS: Final = frozenset({"torchaudio", "torchcodec", "torchtext", "torchvision"})
 """The packages that have a build for CPUs of each version, where PyTorch itself publishes them."""
+
+
+class OutOfTimeError(AbiscanError):
+    """The search has taken as long as it may."""
+
+
+class Remedies(Struct, frozen=True, kw_only=True):
+    """The commands that were found, and what the time was too short for."""
+
+    remedies: tuple[Remedy, ...]
+    unfinished: tuple[Problem, ...] = ()
+
+
+def limit_time(session: Session) -> Session:
+    """Return a session in which no step begins once the time is over.
+
+    Its steps raise ``OutOfTimeError`` then.
+    """
+    return msgspec.structs.replace(session, progress=_limit(session.progress))
+
+
+def _limit(progress: Progress) -> Progress:
+    end = time.monotonic() + SECONDS
+
+    def announce(step: str) -> None:
+        if time.monotonic() > end:
+            raise OutOfTimeError
+        progress(step)
+
+    return announce
 
 
 def find_remedies(
@@ -35,84 +73,148 @@ def find_remedies(
     pip: Pip,
     inspector: Inspector,
     session: Session,
-) -> Iterator[Remedy]:
-    """Yield a command for each cause, or one for several that have to change together.
+) -> Remedies:
+    """Find a command for each cause, or one for several that have to change together.
 
     :param broken: what fails for itself
     :param stays: the distributions that no index is to replace, as ``NAME==VERSION``; what they lack may be installed
     :param torch: the full version of the torch that is there
+    :param session: one of ``limit_time``, as that of the inspector is
     """
-    rest = []
-    for problem in broken:
-        remedy = next(_by_requirements(problem, pip, inspector, session), None)
-        if remedy is not None:
-            yield remedy
-        elif f"{problem.name}=={problem.version}" not in stays:
-            rest.append(problem)
-    # Versions that work together, with the torch that is there; what has none of its own takes nothing from the others.
-    for same_torch in (True, False):
-        if not same_torch:
-            builds = {problem.name: _build_elsewhere(problem, torch, pip) for problem in rest}
-            yield from filter(None, builds.values())
-            rest = [problem for problem in rest if builds[problem.name] is None]
-        for group in [rest] if len(rest) == 1 else [rest, *([problem] for problem in rest)]:
-            if not group or any(problem not in rest for problem in group):
-                continue
-            task = Task(
-                words=session.index.words,
-                plan=Plan(python=pip.python, packages=()),
-                broken=group,
-                torch=torch,
-                same_torch=same_torch,
-            )
-            if (solution := solve(task, pip, inspector, session)) is not None:
-                yield _of_solution(solution, task.names, pip)
-                rest = [problem for problem in rest if problem not in group]
+    search = _Search(broken, stays, torch, pip, inspector, session)
+    is_over = False
+    try:
+        search.run()
+    except OutOfTimeError:
+        is_over = True
+    remedies = sorted(search.list_remedies(), key=lambda remedy: (remedy.bytes or 0) >= _LARGE)
+    solved = {name for remedy in remedies for name in remedy.remedies}
+    left = (problem for problem in search.replaceable if is_over and canonicalize_name(problem.name) not in solved)
+    return Remedies(remedies=tuple(remedies), unfinished=tuple(left))
 
 
-def _by_requirements(problem: Problem, pip: Pip, inspector: Inspector, session: Session) -> Iterator[Remedy]:
-    """Yield the installation of what a distribution requires and lacks, if it works then."""
-    missing = [item.requirement for item in problem.unmet if item.there is None]
-    other = [item.requirement for item in problem.unmet if item.name != "torch"]
-    for requirements in (missing, other) if other != missing else (missing,):
-        if not requirements:
-            continue
-        words = [*requirements, *session.index.words]
-        session.progress(f"trying {pip.format_command(['install', *words])}")
+class _Search:
+    """A search: what it has come to counts even if it does not end.
+
+    :ivar replaceable: what an index may have another version of
+    """
+
+    def __init__(
+        self,
+        broken: Sequence[Problem],
+        stays: Collection[str],
+        torch: str,
+        pip: Pip,
+        inspector: Inspector,
+        session: Session,
+    ) -> None:
+        self._broken = broken
+        self._torch = torch
+        self._pip = pip
+        self._inspector = inspector
+        self._session = session
+        self._small: list[Remedy] = []
+        self._large: list[Remedy] = []
+        self.replaceable = [problem for problem in broken if f"{problem.name}=={problem.version}" not in stays]
+
+    def list_remedies(self) -> list[Remedy]:
+        """Return what was found: a large download for what nothing smaller helps."""
+        helped = {name for remedy in self._small for name in remedy.remedies}
+        return [*self._small, *(remedy for remedy in self._large if helped.isdisjoint(remedy.remedies))]
+
+    def run(self) -> None:
+        """Look for everything, what is quick to find first.
+
+        :raises OutOfTimeError: before the end
+        """
+        for problem in self._broken:
+            self._try(problem, self._list_of_same_kind)
+        for problem in self._broken:
+            self._try(problem, self._list_by_requirements)
+        # Versions that work together, with the torch that is there; what has none takes nothing from the others.
+        for same_torch in (True, False):
+            rest = self._list_unsolved()
+            for group in [rest] if len(rest) == 1 else [rest, *([problem] for problem in rest)]:
+                if group and all(problem in self._list_unsolved() for problem in group):
+                    self._solve(group, same_torch=same_torch)
+
+    def _list_unsolved(self) -> list[Problem]:
+        helped = {name for remedy in self._small for name in remedy.remedies}
+        return [problem for problem in self.replaceable if canonicalize_name(problem.name) not in helped]
+
+    def _try(self, problem: Problem, find: Callable[[Problem], Iterator[Remedy]]) -> None:
+        """Look for a remedy until one is no large download."""
+        name = canonicalize_name(problem.name)
+        if any(name in remedy.remedies for remedy in self._small):
+            return
+        for remedy in find(problem):
+            self._keep(remedy)
+            if remedy in self._small:
+                return
+
+    def _keep(self, remedy: Remedy) -> None:
+        (self._large if (remedy.bytes or 0) >= _LARGE else self._small).append(remedy)
+
+    def _solve(self, group: Sequence[Problem], *, same_torch: bool) -> None:
+        task = Task(
+            words=self._session.index.words,
+            plan=Plan(python=self._pip.python, packages=()),
+            broken=group,
+            torch=self._torch,
+            same_torch=same_torch,
+        )
+        if (solution := solve(task, self._pip, self._inspector, self._session)) is not None:
+            self._keep(_of_solution(solution, task.names, self._pip))
+
+    def _list_by_requirements(self, problem: Problem) -> Iterator[Remedy]:
+        """Yield the installation of what a distribution requires and lacks, if it works then."""
+        missing = [item.requirement for item in problem.unmet if item.there is None]
+        other = [item.requirement for item in problem.unmet if item.name != "torch"]
+        for requirements in (missing, other) if other != missing else (missing,):
+            if requirements:
+                yield from self._installed(problem, requirements, self._session.index.words)
+
+    def _list_of_same_kind(self, problem: Problem) -> Iterator[Remedy]:
+        """Yield the same version, built for the kind of torch that is there, if that is known to be on an index of
+        PyTorch's own: the public index has only the build with CUDA. It need not be one that can be read here.
+        """
+        name, kind = canonicalize_name(problem.name), self._torch.partition("+")[2]
+        fits = problem.judgement.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
+        if name not in _WITH_BUILDS or kind != "cpu" or not fits or problem not in self.replaceable:
+            return
+        version = f"{number_of(problem.version)}+{kind}"
+        pin, index = f"{name}=={version}", ["--index-url", f"{PYTORCH_INDEX}/{kind}"]
+        self._session.progress(f"looking for {pin}")
+        # Files of folders are listed as well, so only a build of that kind shows that the index can be read.
+        versions = self._pip.list_versions(name, index)
+        if any(item.endswith(f"+{kind}") for item in versions):
+            yield from self._installed(problem, ["--no-deps", pin], index) if version in versions else ()
+            return
+        yield Remedy(
+            remedies=(name,),
+            command=self._pip.format_command(["install", "--no-deps", pin, *index]),
+            advice=f"{pin} is on PyTorch's own index, which could not be read here",
+            changes=(PackageChange(name=name, before=problem.version, after=version, requested=True),),
+            examined=False,
+        )
+
+    def _installed(self, problem: Problem, wanted: Sequence[str], index: Sequence[str]) -> Iterator[Remedy]:
+        """Yield an installation, if a distribution works after it."""
+        words = [*wanted, *index]
+        name = canonicalize_name(problem.name)
+        self._session.progress(f"trying {self._pip.format_command(['install', *words])}")
         try:
-            plan = pip.plan_install(words, silent=True)
+            plan = self._pip.plan_install(words, silent=True)
             # Another torch is the last resort, and not what somebody expects who installs what is missing.
             if plan.find_planned("torch") is not None:
-                continue
-            inspection = inspector.inspect_plan(plan, requested={canonicalize_name(problem.name)})
+                return
+            inspection = self._inspector.inspect_plan(plan, requested={name})
         except (InstallerError, InputError):
-            continue
+            return
         if not inspection.problems:
-            changes = list_changes(plan, inspection.torch, arguments.index_options(words), session)
-            yield Remedy(
-                remedies=(canonicalize_name(problem.name),),
-                command=pip.format_command(["install", *words]),
-                changes=changes,
-                bytes=_sum_sizes(changes),
-            )
-
-
-def _build_elsewhere(problem: Problem, torch: str, pip: Pip) -> Remedy | None:
-    """Return the installation of the same version, built for the kind of torch that is there, if that is known to be on
-    an index of PyTorch's own: the public index has only the build with CUDA. It need not be one that can be read here.
-    """
-    name, kind = canonicalize_name(problem.name), torch.partition("+")[2]
-    fits = problem.judgement.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
-    if name not in _WITH_BUILDS or kind != "cpu" or not fits:
-        return None
-    pin = f"{name}=={number_of(problem.version)}+{kind}"
-    return Remedy(
-        remedies=(name,),
-        command=pip.format_command(["install", "--no-deps", pin, "--index-url", f"{PYTORCH_INDEX}/{kind}"]),
-        advice=f"{pin} is on PyTorch's own index, which could not be read here",
-        changes=(PackageChange(name=name, before=problem.version, after=pin.partition("==")[2], requested=True),),
-        examined=False,
-    )
+            changes = list_changes(plan, inspection.torch, arguments.index_options(words), self._session)
+            command = self._pip.format_command(["install", *words])
+            yield Remedy(remedies=(name,), command=command, changes=changes, bytes=_sum_sizes(changes))
 
 
 def _of_solution(solution: Solution, names: Sequence[str], pip: Pip) -> Remedy:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from abiscan.hooks import remedies
 from abiscan.inputs import packages
 from tests.fakes import install, site_of, torch_package
 from tests.warm_python import WarmPython
@@ -36,6 +37,12 @@ agent = session.user_agent()
 session.user_agent = lambda: agent
 """
 RUN_PIP: Final = "import runpy; runpy.run_module('pip', run_name='__main__', alter_sys=True)"
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy with tests takes its time."""
+    monkeypatch.setattr(remedies, "SECONDS", 600)
 
 
 @pytest.fixture(scope="module")
