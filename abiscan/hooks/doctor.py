@@ -239,7 +239,7 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), session.index.words, limited)
             result = find_remedies(broken, stays.keys(), torch, pip, inspector, limited)
-        stopped = f"the search was stopped after {SECONDS} s; abiscan fit {{}} searches to the end"
+        stopped = f"the search was stopped after {SECONDS} s of work; abiscan fit {{}} searches to the end"
         unfinished = {str(item.source): stopped.format(item.name) for item in result.unfinished}
         return WayOut(remedies=result.remedies, stays=stays | unfinished)
 

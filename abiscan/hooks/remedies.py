@@ -7,6 +7,7 @@ examined before it is shown. Users wait for all of that, so it ends after some s
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
@@ -29,7 +30,9 @@ from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
 
 SECONDS: Final = 18
-"""How long a way out is looked for; a step that has begun by then may take a little longer."""
+"""How much time of the processor a search may take; a step that has begun by then may take a little more."""
+_WAITING: Final = 3
+"""How many times as long it may take, where a machine is busy or an index slow."""
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
 _WITH_BUILDS: Final = frozenset({"torchaudio", "torchcodec", "torchtext", "torchvision"})
@@ -56,14 +59,20 @@ def limit_time(session: Session) -> Session:
 
 
 def _limit(progress: Progress) -> Progress:
-    end = time.monotonic() + SECONDS
+    begin = _time_taken()
 
     def announce(step: str) -> None:
-        if time.monotonic() > end:
+        if any(now - then > most for then, now, most in zip(begin, _time_taken(), (SECONDS, SECONDS * _WAITING))):
             raise OutOfTimeError
         progress(step)
 
     return announce
+
+
+def _time_taken() -> tuple[float, float]:
+    """Return the time of the processor that this process and those it has started have taken, and that of the clock."""
+    now = os.times()
+    return now.user + now.system + now.children_user + now.children_system, time.monotonic()
 
 
 def find_remedies(
