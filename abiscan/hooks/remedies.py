@@ -31,7 +31,7 @@ from abiscan.results.doctor import Remedy
 
 SECONDS: Final = 18
 """How much time of the processor a search may take; a step that has begun by then may take a little more."""
-_WAITING: Final = 3
+_WAITING: Final = 5
 """How many times as long it may take, where a machine is busy or an index slow."""
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
@@ -62,7 +62,8 @@ def _limit(progress: Progress) -> Progress:
     begin = _time_taken()
 
     def announce(step: str) -> None:
-        if any(now - then > most for then, now, most in zip(begin, _time_taken(), (SECONDS, SECONDS * _WAITING))):
+        taken = [now - then for then, now in zip(begin, _time_taken(), strict=True)]
+        if taken[0] > SECONDS or taken[1] > SECONDS * _WAITING:
             raise OutOfTimeError
         progress(step)
 

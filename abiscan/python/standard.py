@@ -34,7 +34,7 @@ def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:
     Sources: ``sys.stdlib_module_names`` of Python 3.10 to 3.14, and "Removed" in "What's New in Python 3.X".
     """
     if not is_of_some(module):
-        return module in sys.stdlib_module_names
+        return module in sys.stdlib_module_names or module == "__main__"  # what runs, whatever that is
     if isinstance(python, Answer):
         return None
     first, removed = FIRST.get(module), REMOVED.get(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -63,3 +64,11 @@ def test_this_python_has_what_the_table_says() -> None:
     python = sys.version_info[:2]
     listed = standard.REMOVED | standard.FIRST
     assert {name for name in listed if standard.has_module(name, python)} == listed.keys() & sys.stdlib_module_names
+
+
+def test_python_has_what_it_starts_with() -> None:
+    program = "import sys; print(*(name for name in sys.modules if '.' not in name))"
+    done = subprocess.run([sys.executable, "-IS", "-c", program], capture_output=True, text=True, check=True)
+    names = done.stdout.split()
+    assert "__main__" in names
+    assert all(standard.has_module(name, sys.version_info[:2]) for name in names)
