@@ -231,11 +231,12 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         from abiscan.hooks.install import Inspector
         from abiscan.hooks.remedies import SECONDS, find_remedies, limit_time
 
-        pip, limited = Pip(python, named=named), limit_time(session)
+        pip = Pip(python, named=named)
         known = {str(item): Known(name=item.name, version=item.version) for item in suspects}
         reasons = explain_strangers(known.values(), python, session.index.words, session)
         stays = {name: reasons[package] for name, package in known.items() if package in reasons}
         broken = [item.problem for item in asked]
+        limited = limit_time(session)
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), session.index.words, limited)
             result = find_remedies(broken, stays.keys(), torch, pip, inspector, limited)

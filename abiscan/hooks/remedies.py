@@ -7,7 +7,10 @@ examined before it is shown. Users wait for all of that, so it ends after some s
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
@@ -24,13 +27,13 @@ from abiscan.hooks.install import Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.solution import PYTORCH_INDEX, Solution, Task, solve
-from abiscan.inputs.session import Progress, Session
+from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
 
 SECONDS: Final = 18
-"""How much time of the processor a search may take; a step that has begun by then may take a little more."""
+"""How much time of the processor a search may take."""
 _WAITING: Final = 5
 """How many times as long it may take, where a machine is busy or an index slow."""
 _LARGE: Final = 1 << 30
@@ -51,23 +54,37 @@ class Remedies(Struct, frozen=True, kw_only=True):
 
 
 def limit_time(session: Session) -> Session:
-    """Return a session in which no step begins once the time is over.
-
-    Its steps raise ``OutOfTimeError`` then.
-    """
-    return msgspec.structs.replace(session, progress=_limit(session.progress))
-
-
-def _limit(progress: Progress) -> Progress:
+    """Return a session for a search: no step of it begins once the time is over, but ``OutOfTimeError`` is raised."""
     begin = _time_taken()
 
     def announce(step: str) -> None:
         taken = [now - then for then, now in zip(begin, _time_taken(), strict=True)]
         if taken[0] > SECONDS or taken[1] > SECONDS * _WAITING:
             raise OutOfTimeError
-        progress(step)
+        session.progress(step)
 
-    return announce
+    return msgspec.structs.replace(session, progress=announce)
+
+
+@contextlib.contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise ``OutOfTimeError`` in what takes more time of the processor, even if it is one step; not on Windows, which
+    has no such timer, nor in a thread.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_: int, __: object) -> None:
+        raise OutOfTimeError
+
+    before = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _time_taken() -> tuple[float, float]:
@@ -94,7 +111,8 @@ def find_remedies(
     search = _Search(broken, stays, torch, pip, inspector, session)
     is_over = False
     try:
-        search.run()
+        with _interrupted_after(SECONDS):
+            search.run()
     except OutOfTimeError:
         is_over = True
     remedies = sorted(search.list_remedies(), key=lambda remedy: (remedy.bytes or 0) >= _LARGE)
