@@ -269,7 +269,10 @@ class _Comparison:
         """
         rows = self._examine_after()
         failing = [row for row in rows if self._is_failing(row)]
-        blamed = self._list_broken_now(failing) if has_torch else {row.name for row in failing}
+        broken_now = self._list_broken_now(failing) if has_torch else {row.name for row in failing}
+        for planned, _ in self._wheels.values():
+            if self._planned.after.find(planned.name) is None:
+                notes.append(f"{planned} is not checked: its metadata cannot be read")
         for row in rows:
             planned, wheel = self._find_wheel(row.name)
             source = wheel or row.distribution
@@ -283,7 +286,7 @@ class _Comparison:
                 problem = Problem(
                     name=row.distribution.name, version=version, source=source, judgement=judgement, beside=beside
                 )
-                if planned or row.name in self._requested or row.name not in blamed:
+                if planned or row.name in self._requested or row.name not in broken_now:
                     yield problem
                 else:
                     cause = beside or f"torch {self._build}"
