@@ -270,9 +270,8 @@ class _Comparison:
         rows = self._examine_after()
         failing = [row for row in rows if self._is_failing(row)]
         broken_now = self._list_broken_now(failing) if has_torch else {row.name for row in failing}
-        for planned, _ in self._wheels.values():
-            if self._planned.after.find(planned.name) is None:
-                notes.append(f"{planned} is not checked: its metadata cannot be read")
+        unread = (item for item, _ in self._wheels.values() if self._planned.after.find(item.name) is None)
+        notes += [f"{item} is not checked: its metadata cannot be read" for item in unread]
         for row in rows:
             planned, wheel = self._find_wheel(row.name)
             source = wheel or row.distribution
