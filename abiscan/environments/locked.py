@@ -336,9 +336,7 @@ def examine_locked(environment: LockedEnvironment, session: Session, hardware: H
         rows = [ExaminedDistribution(distribution=item, judgement=None, problem=problem) for item in users]
     else:
         judge = functools.partial(_judge, environment, session=session, hardware=hardware)
-        rows = examine(
-            environment, [item for item in users if canonicalize_name(item.name) in environment.sources], session, judge
-        )
+        rows = examine(environment, _in_order_of_work(users, environment), session, judge)
         rows = [
             row for row in rows if row.fitness is not Fitness.UNKNOWN or environment.may_need_torch(row.distribution)
         ]
@@ -356,6 +354,17 @@ def examine_locked(environment: LockedEnvironment, session: Session, hardware: H
         hardware=tuple(_examine_hardware(rows, environment, session, hardware)) if hardware else (),
         counts=count_verdicts(states),
     )
+
+
+def _in_order_of_work(users: Sequence[Distribution], environment: LockedEnvironment) -> list[Distribution]:
+    """Return those that there are files of: the largest first, so that no process is left alone with it at the end.
+
+    Before it comes the smallest: what all of them need, such as torch, is read while it is alone.
+    """
+    sizes = {item: len(environment.members.get(canonicalize_name(item.name), ())) for item in users}
+    found = [item for item in users if canonicalize_name(item.name) in environment.sources]
+    ordered = sorted(found, key=sizes.__getitem__, reverse=True)
+    return [*ordered[-1:], *ordered[:-1]]
 
 
 def _examine_torch(torch: LockedPackage | None, environment: LockedEnvironment) -> TorchHealth:

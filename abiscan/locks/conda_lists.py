@@ -10,10 +10,9 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from abiscan.errors import InputError
-from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import parse_applying
 from abiscan.locks.listed import ListedLock, ListEntry
-from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few
+from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, stated_hash
 from abiscan.locks.toml_file import AGAIN, read_text
 from abiscan.regex import regex
 
@@ -115,7 +114,9 @@ def _of_conda(address: str, stated: str, path: Path, more: Mapping[str, Any] | N
     if match is None:
         raise InputError(str(path), f"names no conda package: {address[:200]}", AGAIN)
     subfolder = parts.path.split("/")[-2] if "/" in parts.path else ""
-    sha256 = sound_hash((more or {}).get("sha256")) or sound_hash(stated.removeprefix("sha256:"))
+    sha256 = stated_hash((more or {}).get("sha256"), str(path))
+    if stated.startswith("sha256:"):  # conda's own are MD5
+        sha256 = stated_hash(stated, str(path))
     is_local = parts.scheme in ("", "file")
     locked = LockedFile(
         name=file,
@@ -160,7 +161,7 @@ def _of_index(address: str, item: Mapping[str, Any], path: Path) -> ListEntry:
         name=name,
         url=None if is_local else address,
         path=str(path.absolute().parent / unquote(parts.path)) if is_local else None,
-        sha256=sound_hash(item.get("sha256")),
+        sha256=stated_hash(item.get("sha256"), str(path)),
     )
     return ListEntry(
         package=LockedPackage(name=project, version=str(version_of_wheel), files=(file,), requires=requires)

@@ -16,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.errors import InputError
 from abiscan.index.client import System
+from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import unreadable_requirement
 from abiscan.inputs.variants import variant_label
 from abiscan.regex import regex
@@ -241,6 +242,20 @@ def sound_name(text: object, subject: str) -> str:
     if not isinstance(text, str) or not text:
         raise InputError(subject, f"has an entry without a name: {str(text)[:80]!r}", "lock the project again")
     return canonicalize_name(text)
+
+
+def stated_hash(text: object, subject: str) -> str | None:
+    """Return the SHA-256 that a lock states for a file; None if it states none, or a hash of another kind.
+
+    :raises InputError: it is one that no file has
+    """
+    kind, _, digits = str(text or "").rpartition(":")
+    if not digits or kind not in ("", "sha256"):
+        return None
+    found = sound_hash(digits)
+    if found is None:
+        raise InputError(subject, f"has a SHA-256 that no file has: {digits[:80]!r}", "lock the project again")
+    return found
 
 
 def require_few(packages: Sequence[object], subject: str) -> None:

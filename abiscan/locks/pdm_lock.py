@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import parse_applying
 from abiscan.locks.listed import ListedLock, ListEntry
-from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
+from abiscan.locks.model import (
+    FromWhere,
+    LockedFile,
+    LockedPackage,
+    require_few,
+    sound_name,
+    sound_version,
+    stated_hash,
+)
 from abiscan.locks.toml_file import read_project, read_versioned, table, tables
 
 _VERSION: Final = "4"
@@ -49,7 +56,7 @@ def _development_groups(path: Path) -> frozenset[str]:
 
 def _entry_of(path: Path, item: Mapping[str, Any]) -> ListEntry:
     subject = str(path)
-    files = tuple(_file_of(file) for file in tables(item.get("files"), subject, "files"))
+    files = tuple(_file_of(file, subject) for file in tables(item.get("files"), subject, "files"))
     wheels = tuple(file for file in files if file.name.endswith(".whl"))
     origin = FromWhere.INDEX
     if item.keys() & {"git", "path"}:
@@ -75,7 +82,7 @@ def _entry_of(path: Path, item: Mapping[str, Any]) -> ListEntry:
     )
 
 
-def _file_of(file: Mapping[str, Any]) -> LockedFile:
+def _file_of(file: Mapping[str, Any], subject: str) -> LockedFile:
     url = str(file["url"]) if isinstance(file.get("url"), str) else None
     name = unquote(urlsplit(url).path).rpartition("/")[2] if url else str(file.get("file"))
-    return LockedFile(name=name, url=url, sha256=sound_hash(str(file.get("hash") or "").removeprefix("sha256:")))
+    return LockedFile(name=name, url=url, sha256=stated_hash(file.get("hash"), subject))

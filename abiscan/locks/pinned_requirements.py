@@ -12,10 +12,9 @@ from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from abiscan.errors import InputError
-from abiscan.index.remote import sound_hash
 from abiscan.inputs.requirement import unreadable_requirement
 from abiscan.locks.listed import ListedLock, ListEntry
-from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few
+from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, stated_hash
 from abiscan.locks.toml_file import read_text
 from abiscan.regex import regex
 
@@ -56,7 +55,7 @@ def _list_entries(path: Path, above: tuple[Path, ...], index: str | None) -> Ite
 
 
 def _entry_of(content: str, path: Path, subject: str, index: str | None) -> ListEntry:
-    hashes = frozenset(filter(None, (sound_hash(match["digits"]) for match in _HASH.finditer(content))))
+    hashes = frozenset(filter(None, (stated_hash(match["digits"], subject) for match in _HASH.finditer(content))))
     words = _OPTIONS.sub("", content).strip()
     if words.partition(";")[0].strip().endswith(".whl") and "@" not in words:
         return ListEntry(package=_of_file(words, path, subject, hashes))
@@ -77,7 +76,8 @@ def _entry_of(content: str, path: Path, subject: str, index: str | None) -> List
 def _of_file(address: str, path: Path, subject: str, hashes: frozenset[str], asked: str | None = None) -> LockedPackage:
     parts = urlsplit(address)
     name = unquote(parts.path).rpartition("/")[2]
-    sha256 = sound_hash(parts.fragment.removeprefix("sha256=")) or next(iter(sorted(hashes)), None)
+    of_address = parts.fragment.removeprefix("sha256=") if parts.fragment.startswith("sha256=") else None
+    sha256 = stated_hash(of_address, subject) or next(iter(sorted(hashes)), None)
     if not name.endswith(".whl"):
         return LockedPackage(name=asked or canonicalize_name(name), version=None, origin=FromWhere.SOURCE_TREE)
     try:

@@ -8,9 +8,16 @@ from typing import Any, Final
 
 from packaging.utils import canonicalize_name
 
-from abiscan.index.remote import sound_hash
 from abiscan.locks.listed import ListedLock, ListEntry
-from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, sound_name, sound_version
+from abiscan.locks.model import (
+    FromWhere,
+    LockedFile,
+    LockedPackage,
+    require_few,
+    sound_name,
+    sound_version,
+    stated_hash,
+)
 from abiscan.locks.toml_file import read_project, read_versioned, table, tables
 
 _VERSION: Final = "2"
@@ -51,7 +58,7 @@ def _optional_groups(path: Path) -> frozenset[str]:
 def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[ListEntry]:
     subject, source = str(path), table(item.get("source"), str(path), "source")
     files = [
-        LockedFile(name=str(file.get("file")), sha256=sound_hash(str(file.get("hash") or "").removeprefix("sha256:")))
+        LockedFile(name=str(file.get("file")), sha256=stated_hash(file.get("hash"), subject))
         for file in tables(item.get("files"), subject, "files")
     ]
     url = str(source.get("url") or "")

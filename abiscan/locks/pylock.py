@@ -8,9 +8,8 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.index.remote import sound_hash
 from abiscan.locks.listed import ListedLock, ListEntry
-from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few
+from abiscan.locks.model import FromWhere, LockedFile, LockedPackage, require_few, stated_hash
 from abiscan.locks.toml_file import AGAIN, read_toml, tables
 
 
@@ -78,7 +77,7 @@ def _entry_of(path: Path, package: object) -> ListEntry:
 def _file_of(
     lock: Path, name: str | None, url: str | None, path: str | None, hashes: object, size: int | None
 ) -> LockedFile:
-    sha256 = sound_hash(hashes.get("sha256")) if isinstance(hashes, dict) else None
+    sha256 = stated_hash(hashes.get("sha256"), str(lock)) if isinstance(hashes, dict) else None
     if url is not None and url.startswith("file:"):
         url, path = None, unquote(urlsplit(url).path)
     if path is not None:

@@ -20,7 +20,6 @@ from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
 from abiscan.index.client import System
-from abiscan.index.remote import sound_hash
 from abiscan.locks.model import (
     FromWhere,
     LockedFile,
@@ -32,6 +31,7 @@ from abiscan.locks.model import (
     require_names,
     sound_name,
     sound_version,
+    stated_hash,
 )
 from abiscan.locks.toml_file import AGAIN, read_project, read_toml, table, tables
 from abiscan.regex import regex
@@ -205,7 +205,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
     def file_of(self, item: Mapping[str, Any], source: Mapping[str, Any]) -> LockedFile | None:
         """Return a wheel or an archive of source code."""
         url, path = item.get("url"), item.get("path")
-        sha256 = sound_hash(str(item.get("hash") or "").removeprefix("sha256:"))
+        sha256 = stated_hash(item.get("hash"), str(self.path))
         size = item.get("size") if isinstance(item.get("size"), int) else None
         if isinstance(url, str) and not url.startswith("file:"):
             return LockedFile(name=unquote(urlsplit(url).path).rpartition("/")[2], url=url, sha256=sha256, size=size)

@@ -305,6 +305,8 @@ def test_pinned_requirements(tmp_path: Path) -> None:
         ("pixi.lock", PIXI.replace("version: 6", "version: 9"), "is a lock of version 9"),
         ("pixi.lock", PIXI[: PIXI.rindex("- pypi")], "has no entry for https://files.example"),
         ("pixi.lock", "a: [1", "is not valid YAML, or is truncated"),
+        ("poetry.lock", POETRY.replace(A, "0" * 64), "has a SHA-256 that no file has"),
+        ("pylock.toml", PYLOCK.replace(A, "f" * 63), "has a SHA-256 that no file has"),
         ("pdm.lock", PDM.replace('["default", "dev", "train"]', "3"), "is not what its tool writes: TypeError"),
         ("some.lock", "a = 1", "is not a lock file of a known kind"),
         ("some.lock", "\x00\xff", "is not valid TOML, or is truncated"),
