@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Final, TypeAlias, TypeVar, cast
 
+import msgspec.json
 import msgspec.structs
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -95,6 +96,21 @@ class LockStore:
         return {item: file for item, file in located.items() if not isinstance(file, InputError)}
 
     def _ask_index(self, package: LockedPackage, system: System) -> LockedFile | InputError | None:
+        """Return the file that an index has for a package, as an earlier run found it if the lock has its hash: of what
+        has another one, there cannot be more.
+        """
+        question = package.name, package.version, sorted(package.hashes), package.index, system.python, system.platforms
+        path = self._folder / f"{hashlib.sha256(repr(question).encode()).hexdigest()}.page"
+        if package.hashes:
+            with contextlib.suppress(OSError, ValueError):
+                return msgspec.json.decode(cache_folder.read_checked(path), type=LockedFile | None)
+        found = self._find_on_index(package, system)
+        if package.hashes and not isinstance(found, InputError):
+            with contextlib.suppress(OSError):
+                cache_folder.write_checked(path, msgspec.json.encode(found))
+        return found
+
+    def _find_on_index(self, package: LockedPackage, system: System) -> LockedFile | InputError | None:
         try:
             index = self._index_for(package.index, system)
             (candidate, *_) = index.candidates(Requirement(f"{package.name}=={package.version}"))

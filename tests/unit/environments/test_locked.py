@@ -185,8 +185,7 @@ def test_modules_and_gpus_are_those_of_an_installed_environment(index: LocalInde
     assert state.exit_code == 1
 
 
-@pytest.mark.usefixtures("index")
-def test_pins_are_looked_up_on_the_index(tmp_path: Path) -> None:
+def test_pins_are_looked_up_on_the_index(index: LocalIndex, tmp_path: Path) -> None:
     path = tmp_path / "requirements.txt"
     path.write_text("torch==2.13.0\nvision==2.0\n")
     (state,) = check(path, tmp_path).environments
@@ -195,6 +194,12 @@ def test_pins_are_looked_up_on_the_index(tmp_path: Path) -> None:
     path.write_text("torch==2.13.0\nvision==1.0\noptional==1.0\n")
     (state,) = check(path, tmp_path).environments
     assert [(item.name, item.cause) for item in state.distributions] == [("optional", "vision"), ("vision", None)]
+    # Of what has the hash in the lock, there is only one: it is not asked for again.
+    (file,) = index.folder.glob("vision-2.0-*.whl")
+    path.write_text(f"vision==2.0 --hash=sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}\n")
+    report = check(path, tmp_path)
+    index.asked.clear()
+    assert (check(path, tmp_path), index.asked) == (report, [])
     path.write_text(f"torch==2.13.0\nvision==2.0 --hash=sha256:{'1' * 64}\n")
     with pytest.raises(InputError, match=r"the index has another vision-2.0-.* than the lock"):
         check(path, tmp_path)
