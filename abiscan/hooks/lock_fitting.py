@@ -128,48 +128,47 @@ def list_proposals(
     if torch is not None and asked is not None:
         torch = msgspec.structs.replace(torch, version=asked)
     build = find_build(torch, locked, system) if torch else None
-    if torch is None or build is None or not names:
+    of_index = {name for name, item in locked.items() if item.origin is FromWhere.INDEX}
+    # What comes from elsewhere is not what an index has by that name.
+    if torch is None or build is None or not names or not of_index.issuperset(names):
         yield from _torch_before(before, locked, system)
         return
     session.progress(f"looking for versions of {listed(names)} that work with torch {build}")
     settings = settings_of(None, [*_index_options(lock), *options])
     with contextlib.closing(Index(settings, system, session.folder / FOLDER)) as index:
-        yield from _find_versions(names, [ReleaseNumber(build)], index, session)
+        if chosen := _find_versions(names, [ReleaseNumber(build)], index, session):
+            yield Proposal(versions=chosen[1])
         yield from _torch_before(before, locked, system)
         if asked is not None:
             return
         # What works stays: only a torch counts that all of it works with, too.
-        of_index = (item for item in locked.values() if item.origin is FromWhere.INDEX)
-        users = [item for item in of_index if "torch" in (item.requires or ())]
-        kept = [str(item) for item in users if item.name not in names]
+        users = [name for name in of_index if "torch" in (locked[name].requires or ()) and name not in names]
+        kept = [str(locked[name]) for name in sorted(users)]
         others = other_releases([], build, index)
-        yield from _find_versions([*kept, *(str(locked[name]) for name in names)], others, index, session)
-        yield from _find_versions([*kept, *names], others, index, session)
+        for lines in ([str(locked[name]) for name in names], names):
+            if chosen := _find_versions([*lines, *kept], others, index, session):
+                changed = {name: version for name, version in chosen[1].items() if name in lines}
+                yield Proposal(versions={"torch": chosen[0], **changed})
 
 
 def _find_versions(
     lines: Sequence[str], choices: Sequence[TorchChoice], index: Index, session: Session
-) -> Iterator[Proposal]:
-    """Yield the newest versions that satisfy some lines and work with one of the torches, the first possible."""
+) -> tuple[str, dict[str, str]] | None:
+    """Return the first possible of several torches, and the newest versions that satisfy some lines and work with it;
+    None if there are none.
+
+    :raises UnreachableError: an index cannot be read
+    """
+    requirements = list(map(Requirement, lines))
     try:
-        found = fit_packages(
-            list(map(Requirement, lines)), choices, index, session, installed=len(choices) == 1, variants=False
-        )
+        found = fit_packages(requirements, choices, index, session, installed=True, variants=False)
     # It is an InputError as well, but one about the index, and not about what it lacks.
     except UnreachableError:
         raise
     except InputError:  # an index does not have one of them
-        return
-    torch = {"torch": number_of(found.torch)} if len(choices) > 1 and found.torch else {}
-    if found.packages:
-        yield Proposal(
-            versions=torch
-            | {
-                canonicalize_name(item.name): item.version
-                for item in found.packages
-                if f"{item.name}=={item.version}" not in lines
-            }
-        )
+        return None
+    versions: dict[str, str] = {canonicalize_name(item.name): item.version for item in found.packages}
+    return (number_of(found.torch), versions) if versions and found.torch else None
 
 
 def _torch_before(before: Lock | None, locked: Mapping[str, LockedPackage], system: System) -> Iterator[Proposal]:

@@ -15,6 +15,7 @@ from abiscan.errors import InputError, UnclearPlanError, UnreachableError
 from abiscan.hooks.lock_fitting import list_proposals
 from abiscan.hooks.project_copy import ProjectCopy
 from abiscan.hooks.project_tool import ProjectCommand, ProjectTool, find_root
+from abiscan.hooks.project_tools import UV
 from abiscan.hooks.uv import Uv
 from abiscan.index.client import System
 from abiscan.inputs import interpreter, observed_fs, packages
@@ -148,7 +149,7 @@ def _way_out(worse: Sequence[OutcomeChange], plan: _Plan, session: Session) -> s
     """Return the smallest change after which nothing is worse, in the words of the tool: it was locked and examined."""
     names = [item.name for item in worse if item.cause is None and item.after is not None]
     resolving = plan.command.resolving
-    options = Uv().index_options(list(resolving)) if plan.tool.program == "uv" else []
+    options = Uv().index_options(list(resolving)) if plan.tool is UV else []
     for proposal in list_proposals(names, plan.new, plan.systems[0], plan.part, options, session, before=plan.old):
         pins, of_index = proposal.pins, proposal.of_index
         session.progress(f"trying {plan.tool.format_addition(pins, of_index=of_index)}")

@@ -92,6 +92,7 @@ class ProjectTool(Struct, frozen=True, kw_only=True):
     :ivar knows_folder: whether it knows the environment of a project by the project's folder
     :ivar environment: the folder in a project that it installs into; None for that of its Python
     :ivar leading: the variables that lead it to another project or lock
+    :ivar freezing: the variable that keeps the lock
     :ivar variables: those that keep it in a copy of a project
     """
 
@@ -108,6 +109,7 @@ class ProjectTool(Struct, frozen=True, kw_only=True):
     knows_folder: bool = False
     environment: str | None = None
     leading: tuple[str, ...] = ()
+    freezing: str | None = None
     variables: dict[str, str] = {}
 
     @property
@@ -199,7 +201,7 @@ def read_command(tool: ProjectTool, words: Sequence[str]) -> ProjectCommand | No
     elif line.rest:
         raise UnclearPlanError(tool.program, f"what it would do with {line.rest[0]} is not understood")
     changing = line.words(Meaning.CHANGING, Meaning.TO_GROUP, Meaning.TO_EXTRA)
-    frozen = line.has(Meaning.FROZEN) or (tool.program == "uv" and bool(os.environ.get("UV_FROZEN")))
+    frozen = line.has(Meaning.FROZEN) or bool(tool.freezing and os.environ.get(tool.freezing))
     installs_nothing = line.has(Meaning.NO_INSTALL) and kind.installs
     all_named = any(value == _ALL for _, meaning, value in line.pairs if meaning is Meaning.GROUP)
     return ProjectCommand(
@@ -290,7 +292,7 @@ def _require_project_program(tool: ProjectTool, word: str) -> None:
 def find_root(tool: ProjectTool, folder: Path) -> Path | None:
     """Return the folder of the project that a folder is in, or of its workspace: where the lock is; None without."""
     start = folder.absolute()
-    above = [path for path in (start, *start.parents) if any(_describes(path, tool))]
+    above = [path for path in (start, *start.parents) if _describes(path, tool)]
     if tool.workspace is not None:
         locked = next((path for path in above if observed_fs.is_file(path / tool.lock)), None)
         shared = next((path for path in above if any(tool.workspace in text for text in _describes(path, tool))), None)
@@ -298,8 +300,7 @@ def find_root(tool: ProjectTool, folder: Path) -> Path | None:
     return next(iter(above), None)
 
 
-def _describes(folder: Path, tool: ProjectTool) -> Iterator[bytes]:
-    """Yield the manifests of a project in a folder."""
-    for name, mark in tool.manifests.items():
-        if observed_fs.is_file(folder / name) and mark in (text := observed_fs.read_file(folder / name)):
-            yield text or b"\n"
+def _describes(folder: Path, tool: ProjectTool) -> list[bytes]:
+    """Return the manifests of a project in a folder, by their texts."""
+    there = [(folder / name, mark) for name, mark in tool.manifests.items() if observed_fs.is_file(folder / name)]
+    return [text for path, mark in there if mark in (text := observed_fs.read_file(path))]

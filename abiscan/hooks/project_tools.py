@@ -71,6 +71,7 @@ UV: Final = ProjectTool(
     python=("python", "find"),
     environment=".venv",
     leading=("UV_PROJECT", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY"),
+    freezing="UV_FROZEN",
     variables={"VIRTUAL_ENV": ""},
 )
 
@@ -240,7 +241,8 @@ PIXI: Final = ProjectTool(
     add=("add", "--no-install"),
     of_index=("--pypi",),
     environment=".pixi/envs/default",
-    leading=("PIXI_PROJECT_MANIFEST", "PIXI_FROZEN"),
+    leading=("PIXI_PROJECT_MANIFEST",),
+    freezing="PIXI_FROZEN",
 )
 
 TOOLS: Final = {tool.program: tool for tool in (UV, POETRY, PDM, PIXI)}
