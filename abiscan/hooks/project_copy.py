@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LARGEST_COPIED: Final = 4 << 20
 _MOST_FILES: Final = 50_000
 _NOT_COPIED: Final = frozenset(
-    {".venv", ".pixi", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+    {".venv", ".pixi", "__pypackages__", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 )
 _LEFT_OUT: Final = ("RUST_LOG", "UV_FROZEN", "UV_LOCKED", "UV_NO_SYNC")
 
