@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.environments.locked import TORCHES, check_lock, find_build
 from abiscan.errors import InputError, UnreachableError
+from abiscan.findings import Effect
 from abiscan.hooks.fitting import FOLDER, settings_of
 from abiscan.hooks.project_tools import TOOLS
 from abiscan.index.client import Index, System
@@ -59,21 +60,27 @@ def fit_lock(lock: Lock, systems: Sequence[System], part: ProjectPart, torch: st
     broken = _list_broken(report)
     names = [name for name, cause in broken.items() if cause is not None]
     if not broken:
-        return _make_fit(lock, systems[0], part, asked, broken)
+        return _make_fit(lock, systems[0], part, asked, broken, report)
     for proposal in list_proposals(names, lock, systems[0], part, (), session, asked=torch):
         versions = {**asked, **proposal.versions}
         session.progress(f"trying {' '.join(proposal.pins)}")
         with contextlib.suppress(InputError):  # the index has no file of it for one of the systems
-            if not _list_broken(check_lock(lock, systems, part, session, versions=versions)):
-                return _make_fit(lock, systems[0], part, versions, broken)
+            after = check_lock(lock, systems, part, session, versions=versions)
+            if not _list_broken(after):
+                return _make_fit(lock, systems[0], part, versions, broken, after)
     obstacle = f"found no versions on the index that work together: looked for {listed(names)}"
-    return msgspec.structs.replace(_make_fit(lock, systems[0], part, {}, broken), obstacle=obstacle)
+    return msgspec.structs.replace(_make_fit(lock, systems[0], part, {}, broken, report), obstacle=obstacle)
 
 
 def _list_broken(report: LockReport) -> dict[str, str | None]:
     """Return what does not work, and why; None for what fails for another one of them."""
     broken: dict[str, str | None] = {}
     for state in report.environments:
+        if state.torch.error is not None:
+            broken["torch"] = f"torch itself cannot be imported: {state.torch.error}"
+        for finding in state.process:  # torch and numpy together
+            if finding.effect is not Effect.NOTE:
+                broken["numpy"] = finding.message
         for item in state.distributions:
             unmet = next((line for line in item.unmet if "which is not installed" not in line), None)
             if item.verdict in _FAILING or unmet is not None:
@@ -82,8 +89,20 @@ def _list_broken(report: LockReport) -> dict[str, str | None]:
     return broken
 
 
+def _list_unknown(report: LockReport) -> Iterator[str]:
+    for state in report.environments:
+        for item in state.distributions:
+            if item.verdict is PackageVerdict.UNKNOWN:
+                yield f"{item.name} {item.version}: {first_line(item.error or '')}"
+
+
 def _make_fit(
-    lock: Lock, system: System, part: ProjectPart, versions: Mapping[str, str], broken: Mapping[str, str | None]
+    lock: Lock,
+    system: System,
+    part: ProjectPart,
+    versions: Mapping[str, str],
+    broken: Mapping[str, str | None],
+    report: LockReport,
 ) -> LockFit:
     packages = {item.name: item for item in lock.select(system, part)}
     there = {name: item.version for name, item in packages.items()}
@@ -99,6 +118,7 @@ def _make_fit(
         torch=versions.get("torch") or next((there[name] for name in TORCHES if name in there), None),
         broken=tuple(filter(None, broken.values())),
         changes=changed,
+        unknown=tuple(dict.fromkeys(_list_unknown(report))),
         command=command if changed else None,
     )
 
@@ -136,7 +156,9 @@ def list_proposals(
     session.progress(f"looking for versions of {listed(names)} that work with torch {build}")
     settings = settings_of(None, [*_index_options(lock), *options])
     with contextlib.closing(Index(settings, system, session.folder / FOLDER)) as index:
-        if chosen := _find_versions(names, [ReleaseNumber(build)], index, session):
+        # A numpy that is broken is too new for the torch: see ``_examine_process`` of locked environments.
+        wanted = ["numpy<2" if name == "numpy" else name for name in names]
+        if chosen := _find_versions(wanted, [ReleaseNumber(build)], index, session):
             yield Proposal(versions=chosen[1])
         yield from _torch_before(before, locked, system)
         if asked is not None:

@@ -78,7 +78,10 @@ def render_fit(fit: LockFit, console: Console) -> None:
         console.print()
         console.print(Text(clean(fit.command), style="bold"), soft_wrap=True, no_wrap=True)
     elif fit.obstacle is None:
-        console.print(Text(f"everything works {torch}: nothing has to change"), soft_wrap=True)
+        what = "nothing is known to fail" if fit.unknown else "everything works"
+        console.print(Text(f"{what} {torch}: nothing has to change"), soft_wrap=True)
+    for line in fit.unknown:
+        console.print(Text(f"not known: {clean(line)}", style="yellow"), soft_wrap=True)
 
 
 def change_sentence(change: OutcomeChange, comparison: LockComparison) -> str:

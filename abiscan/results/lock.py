@@ -122,6 +122,7 @@ class LockFit(Document, frozen=True, kw_only=True):
     :ivar torch: the torch that it works with then
     :ivar broken: what does not work as it is, and why
     :ivar changes: the packages that have to have another version
+    :ivar unknown: what could not be checked, in these versions
     :ivar command: what to type, in the words of the tool that writes such locks; None if nothing has to change
     :ivar obstacle: what stands in the way if nothing is found
     """
@@ -130,6 +131,7 @@ class LockFit(Document, frozen=True, kw_only=True):
     torch: str | None
     broken: tuple[Text, ...]
     changes: tuple[VersionChange, ...]
+    unknown: tuple[Text, ...]
     command: str | None
     obstacle: str | None = None
 

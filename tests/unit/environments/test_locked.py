@@ -266,6 +266,12 @@ def test_the_smallest_change_of_a_lock(index: LocalIndex, tmp_path: Path) -> Non
     none = fit(path, tmp_path, "2.9.1")
     assert (none.command, none.exit_code) == (None, 1)
     assert none.obstacle == "found no versions on the index that work together: looked for vision"
+    # torch 2.2.2 was compiled for numpy 1: Tensor.numpy() fails with numpy 2.
+    for version in ("1.26.4", "2.0.0"):
+        package_wheel(index.folder, "numpy", {}, files={"numpy.py": ""}, version=version, tag="py3-none-any")
+    path = tmp_path / "requirements.txt"
+    path.write_text("torch==2.2.2\nnumpy==2.0.0\n")
+    assert fit(path, tmp_path).command == "pip install 'numpy==1.26.4'"
 
 
 def test_markdown_fits_into_a_comment() -> None:
