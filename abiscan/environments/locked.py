@@ -271,7 +271,7 @@ def make_environment(
         ),
         system=system,
         packages=packages,
-        build=find_build(torch, packages, system) if torch else None,
+        build=find_build(torch, packages, system, complete=lock.is_complete) if torch else None,
         sources={item.name: sources[file] for item, file in fetched.items()},
         keys={item.name: _key_of(file) for item, file in fetched.items()},
         complete=lock.is_complete and not versions,  # what they require is not in it
@@ -308,9 +308,11 @@ def _below(torch: LockedPackage | None, packages: Mapping[str, LockedPackage]) -
     return frozenset(names)
 
 
-def find_build(torch: LockedPackage, packages: Collection[str], system: System) -> str | None:
+def find_build(torch: LockedPackage, packages: Collection[str], system: System, *, complete: bool) -> str | None:
     """Return the embedded build that a torch in a lock is, or the one that is most like it; None if its release is not
     embedded.
+
+    :param complete: whether nothing is installed but the packages: those of CUDA, if that is what it is for
     """
     version = TorchVersion.parse(torch.version or "")
     if version is None:
@@ -318,7 +320,12 @@ def find_build(torch: LockedPackage, packages: Collection[str], system: System) 
     platform = platform_of(system)
     if version.of_release not in platform.releases():
         return None
-    cuda = any(_OF_CUDA.match(name) for name in packages) if not version.local else version.local.startswith("cu")
+    if version.local:
+        cuda = version.local.startswith("cu")
+    elif complete or (torch.index or "").rstrip("/").endswith("/cpu"):  # the last is an index of PyTorch's own
+        cuda = any(_OF_CUDA.match(name) for name in packages)
+    else:  # what pip gets by that name
+        return platform.build_of(str(version.of_release)).number
     return (
         platform.find_build(version, cuda=cuda)
         or platform.find_build(version.of_release, cuda=cuda)

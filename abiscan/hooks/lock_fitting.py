@@ -147,7 +147,7 @@ def list_proposals(
     torch = locked.get("torch")
     if torch is not None and asked is not None:
         torch = msgspec.structs.replace(torch, version=asked)
-    build = find_build(torch, locked, system) if torch else None
+    build = find_build(torch, locked, system, complete=lock.is_complete) if torch else None
     of_index = {name for name, item in locked.items() if item.origin is FromWhere.INDEX}
     # What comes from elsewhere is not what an index has by that name.
     if torch is None or build is None or not names or not of_index.issuperset(names):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
 
 from abiscan.errors import InputError
 from abiscan.index.client import System
@@ -30,6 +31,7 @@ class ListEntry(Struct, frozen=True, kw_only=True):
     :ivar groups: the groups that it is in; empty for one that is always installed
     :ivar pythons: the Pythons that it is for, as a specifier
     :ivar platform: the platform that it is for, as ``System.of`` takes it; None for any
+    :ivar demands: which versions of others it requires, as specifiers, by name
     """
 
     package: LockedPackage
@@ -37,6 +39,7 @@ class ListEntry(Struct, frozen=True, kw_only=True):
     groups: frozenset[str] = frozenset()
     pythons: str = ""
     platform: str | None = None
+    demands: Mapping[str, str] = {}
 
 
 class ListedLock(Struct, frozen=True, kw_only=True):
@@ -89,13 +92,19 @@ class ListedLock(Struct, frozen=True, kw_only=True):
         require_names(selection.extras, self.extras, "extra", subject)
         require_names(selection.groups, self.groups, "group", subject)
         chosen: dict[str, LockedPackage] = {}
-        for package in self._list_chosen(system, selection):
+        entries = list(self._list_chosen(system, selection))
+        for package in (entry.package for entry in entries):
             there = chosen.setdefault(package.name, package)
             if there.version != package.version:
-                raise InputError(subject, f"has both {there} and {package} for {system}", _AGAIN)
+                # Of poetry, markers may overlap, since its installer solves again with what is in the lock.
+                demands = SpecifierSet(",".join(filter(None, (entry.demands.get(package.name) for entry in entries))))
+                fitting = [item for item in (there, package) if demands and demands.contains(item.version or "0")]
+                if not fitting:
+                    raise InputError(subject, f"has both {there} and {package} for {system}", _AGAIN)
+                chosen[package.name] = max(fitting, key=lambda item: Version(item.version or "0"))
         return tuple(chosen[name] for name in sorted(chosen))
 
-    def _list_chosen(self, system: System, selection: ProjectPart) -> Iterator[LockedPackage]:
+    def _list_chosen(self, system: System, selection: ProjectPart) -> Iterator[ListEntry]:
         if self.apart:
             by_default = () if selection.groups else self.defaults
         else:
@@ -110,7 +119,7 @@ class ListedLock(Struct, frozen=True, kw_only=True):
             if not self._admits_python(entry.pythons, system):
                 continue
             if applies_in_lock(entry.marker, environment, str(self.path), selection.extras, sorted(groups)):
-                yield entry.package
+                yield entry
 
     def _admits_python(self, specifier: str, system: System) -> bool:
         try:

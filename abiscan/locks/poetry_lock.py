@@ -79,6 +79,7 @@ def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[ListEntry]:
         requires=tuple(_required(table(item.get("dependencies"), subject, "dependencies"))),
         origin=_ORIGINS.get(kind, FromWhere.DIRECT if kind == "url" else FromWhere.INDEX),
     )
+    demands = dict(_list_demands(table(item.get("dependencies"), subject, "dependencies")))
     markers, groups = item.get("markers"), frozenset(map(str, item.get("groups") or ()))
     pythons = _as_specifier(str(item.get("python-versions") or "*"))
     if isinstance(markers, dict):  # one for each group
@@ -89,12 +90,14 @@ def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[ListEntry]:
                 marker=None if marker is None else str(marker),
                 groups=frozenset({group}),
                 pythons=pythons,
+                demands=demands,
             )
         return
     # Before groups were written, what is optional is for an extra, and it is not said for which.
     if item.get("optional") and not markers:
         return
-    yield ListEntry(package=package, marker=None if markers is None else str(markers), groups=groups, pythons=pythons)
+    marker = None if markers is None else str(markers)
+    yield ListEntry(package=package, marker=marker, groups=groups, pythons=pythons, demands=demands)
 
 
 def _has_wheel(files: list[LockedFile]) -> bool:
@@ -106,6 +109,14 @@ def _required(dependencies: Mapping[str, Any]) -> Iterator[str]:
         several = value if isinstance(value, list) else [value]
         if any(not isinstance(item, dict) or not item.get("optional") for item in several):
             yield canonicalize_name(name)
+
+
+def _list_demands(dependencies: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield which versions a package requires of others, where it is one for all markers."""
+    for name, value in dependencies.items():
+        version = value.get("version") if isinstance(value, dict) else value
+        if isinstance(version, str):
+            yield canonicalize_name(name), _as_specifier(f"=={version}" if version[:1].isdigit() else version)
 
 
 def _as_specifier(text: str) -> str:

@@ -261,6 +261,18 @@ def test_lists_with_groups_and_extras(tmp_path: Path, name: str, text: str) -> N
         names(lock, extras=("other",))
 
 
+def test_markers_of_poetry_that_overlap(tmp_path: Path) -> None:
+    """As poetry 2.5 locks nvidia-cublas for torch 2.15: the installer takes what the others require."""
+    cublas = '[[package]]\nname = "cublas"\nversion = "{}"\noptional = false\ngroups = ["main"]\nfiles = []\n'
+    both = cublas.format("13.4.1.3") + cublas.format("13.10.0.20")
+    toolkit = 'cublas = {version = "==13.4.1.3.*", optional = true, markers = "extra == \'c\'"}\n'
+    requires = 'torch = "2.9.1"\n'
+    text = POETRY.replace(requires, f"{requires}{toolkit}{both}")
+    assert "cublas==13.4.1.3" in names(lock_of(tmp_path, "poetry.lock", text))
+    with pytest.raises(InputError, match=r"has both cublas==13\.4\.1\.3 and cublas==13\.10\.0\.20"):
+        names(lock_of(tmp_path, "poetry.lock", text.replace("13.4.1.3.*", "14.*")))
+
+
 def test_conda_and_what_is_beside_it(tmp_path: Path) -> None:
     lock = lock_of(tmp_path, "pixi.lock", PIXI)
     assert names(lock) == ["python==3.12.4", "pytorch==2.9.1", "vision==1.0"]
