@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from abiscan.inputs.session import Session
 
 if TYPE_CHECKING:
     from abiscan.hooks.project_gate import ProjectCheck
-    from abiscan.hooks.project_tool import ProjectTool
+    from abiscan.hooks.project_tool import ProjectCommand, ProjectTool
 
 _WITH_OPTIONS_OF_THEIR_OWN = ("run", "tool", "shell")
 """Commands behind which every word is theirs: uv tool install has an option --force, too."""
@@ -34,27 +35,27 @@ def gate_project(tool: ProjectTool, words: Sequence[str], cpus: tuple[str, ...])
     with errors_reported():
         try:
             command = read_command(tool, command_words)
+            if command is None:
+                return
+            passed = is_passed(functools.partial(_check, tool, command), cpus)
         except UnclearPlanError as error:
             if not own:
                 raise
             print_notice(f"abiscan: {error.subject}: {error.problem}; it runs without a check")
-            replace_by(tool, command_words)
-        if command is None:
-            return
-        project = command
-
-        def check(session: Session) -> ProjectCheck:
-            from abiscan.hooks.project_gate import check_project
-
-            return check_project(tool, project, session)
-
-        if not is_passed(check, cpus) and not own:
+            passed = True
+        if not passed and not own:
             print_notice(
                 f"abiscan: the project is as before, and nothing was installed; write {FORCE} before the command to go"
                 " on anyway"
             )
             sys.exit(1)
         replace_by(tool, command_words)
+
+
+def _check(tool: ProjectTool, command: ProjectCommand, session: Session) -> ProjectCheck:
+    from abiscan.hooks.project_gate import check_project
+
+    return check_project(tool, command, session)
 
 
 def split_own(words: Sequence[str]) -> tuple[bool, list[str]]:

@@ -130,7 +130,7 @@ POETRY: Final = ProjectTool(
     variables={"POETRY_VIRTUALENVS_IN_PROJECT": "true"},
 )
 
-# pdm 2.20 to 2.29
+# pdm 2.22 to 2.29
 _HOW_TO_UPDATE: Final = (
     "--pre --prerelease --stable -u --unconstrained --save-compatible --save-safe-compatible --save-wildcard "
     "--save-exact --save-minimum --update-reuse --update-eager --update-all --update-reuse-installed"
