@@ -17,6 +17,8 @@ from abiscan.python.nodes import walk
 from abiscan.python.rejections import Newer, invalid_syntax, is_same_word
 from abiscan.regex import regex
 
+ANNOTATED_LAZILY: Final = (3, 14)
+"""The Python that evaluates annotations only where somebody asks for them (PEP 649)."""
 NEWEST: Final = (3, 14)
 """The newest Python whose grammar is known here."""
 OLDEST: Final = (3, 10)

@@ -19,8 +19,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.python.changed_defaults import LOAD, leaves_out, may_need_default, used_as_modules
+from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
+from abiscan.python.model import Answer
 from abiscan.python.nodes import TryStar, child_nodes, walk
 from abiscan.python.operator_calls import FAKES, OPERATORS, KnownOperators, Overload, as_passed, operator_named
 from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters, refusal
@@ -36,10 +38,15 @@ _KNOWN: Final = frozenset({"torch", *COMPANIONS})
 """The packages whose names are known."""
 _GUARDING: Final = regex(
     r"version|has_|hasattr|getattr|avail|support|compat|check|require|ensure|verify|assert|skip|torch_|legacy"
-    r"|xpu|mps|mtia|hpu|npu|mlu|musa|xla|rocm|hip|TYPE_CHECKING|pytest|unittest|raise_|deprecat|greater",
+    r"|(?<![a-z])(?:xpu|mps|mtia|hpu|npu|mlu|musa|xla|rocm|hip)(?![a-z])"
+    r"|TYPE_CHECKING|pytest|unittest|raise_|deprecat|greater",
     re.IGNORECASE,
 )
 """What is in the words of conditions, of functions and of decorators that may ask which torch it is."""
+_IS_TORCH_THERE: Final = regex(
+    r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
+)
+"""Words for whether there is a torch, of whatever release."""
 _OF_VERSION: Final = regex(r"torch|\W*\d+\.\d+.*")
 """A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
 _LOOKS_UP: Final = regex(rb"(?:has|get|set)attr\(\s*(?:torch|F|nn|\w*module\w*)\b")
@@ -352,6 +359,8 @@ class _Mentions:
         self._operators = operators
         self._bases = _list_bases(self._tree)
         self._statements = _list_statements(self._tree)
+        is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
+        self._evaluates_annotations = not (is_lazy or code.postpones_annotations(file))
         self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
 
     def all(self) -> Iterator[_Mention]:
@@ -399,8 +408,11 @@ class _Mentions:
             yield from self._body(node.body, _with_origins(inside, _make_origins(node), is_class=True))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._import(node, scope)
-        elif isinstance(node, ast.AnnAssign):  # an annotation inside of a function is not evaluated
-            yield from self._node(node.value, scope) if node.value else ()
+        elif isinstance(node, ast.AnnAssign):
+            # The annotation of a variable inside of a function is not evaluated.
+            evaluated = self._evaluates_annotations and not scope.in_function
+            for part in (node.annotation if evaluated else None, node.value):
+                yield from self._node(part, scope) if part else ()
         elif isinstance(node, ast.Attribute):
             yield from self._attribute(node, scope)
         else:
@@ -497,12 +509,14 @@ class _Mentions:
             yield from self._node(part, scope)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: _Scope) -> Iterator[_Mention]:
-        # Decorators and defaults belong to the scope around.
+        # Decorators, defaults and annotations belong to the scope around.
         decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
-        for expression in (*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)):
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        annotations = [argument.annotation for argument in arguments if argument] + [getattr(node, "returns", None)]
+        around = (*decorators, *node.args.defaults, *node.args.kw_defaults)
+        for expression in filter(None, (*around, *(annotations if self._evaluates_annotations else ()))):
             yield from self._node(expression, scope)
-        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        parameters = {argument.arg for argument in (*arguments, node.args.vararg, node.args.kwarg) if argument}
+        parameters = {argument.arg for argument in arguments if argument}
         # A parameter that the body binds again no longer stands for an argument.
         own = _make_origins(node)
         is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1
@@ -740,7 +754,8 @@ def _guarded(scope: _Scope) -> _Scope:
 
 def _are_guarding(nodes: Iterable[ast.AST]) -> bool:
     """Whether the words of decorators or contexts are those of something that asks for a version."""
-    return any(_GUARDING.search(word) or word in {"suppress", "raises"} for node in nodes for word in _list_words(node))
+    words = (word for node in nodes for word in _list_words(node) if not _IS_TORCH_THERE.fullmatch(word))
+    return any(_GUARDING.search(word) or word in {"suppress", "raises"} for word in words)
 
 
 def _list_words(node: ast.AST) -> Iterator[str]:
@@ -779,10 +794,18 @@ def _is_about_values(test: ast.expr, parameters: Collection[str]) -> bool:
     if isinstance(test, ast.Compare):
         sides = [test.left, *test.comparators]
         return all(
-            isinstance(side, ast.Constant) or _is_argument(side, parameters) or _is_setting(side) for side in sides
+            isinstance(side, ast.Constant)
+            or _is_argument(side, parameters)
+            or _is_setting(side)
+            or (isinstance(side, ast.Name) and side.id == "__name__")  # whether it is run as a script
+            for side in sides
         )
+    if isinstance(test, ast.Name) and _IS_TORCH_THERE.fullmatch(test.id):
+        return True
     if isinstance(test, ast.Call) and isinstance(test.func, ast.Name):
-        return test.func.id == "isinstance" and _is_argument(test.args[0], parameters)
+        return bool(_IS_TORCH_THERE.fullmatch(test.func.id)) or (
+            test.func.id == "isinstance" and _is_argument(test.args[0], parameters)
+        )
     return not isinstance(test, ast.Name) and _is_argument(test, parameters)
 
 
@@ -820,6 +843,8 @@ class _Callers:
     def __init__(self, code: PythonCode, mentions: Sequence[_Mention]) -> None:
         self._code = code
         self._guarded: set[str] = set()
+        self._asked: set[str] = set()
+        """Those that are used where the words of a condition ask for a version."""
         self._users: dict[str, set[str]] = {}
         self._parsed: dict[str, int] = {}
         self._modules = _open_modules(code)
@@ -847,24 +872,26 @@ class _Callers:
             for statement in getattr(self._code.tree(file), "body", ()):
                 user = getattr(statement, "name", None)
                 for part, inside in _functions_of(statement, user):
-                    for word, guarded in _guarded_words(part):
+                    for word, guarded, asked in _guarded_words(part):
                         self._users.setdefault(word, set()).update(inside)
                         self._guarded.update([word] if guarded else ())
+                        self._asked.update([word] if asked else ())
 
     def guard(self, mention: _Mention) -> bool:
         """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
         if self._is_too_much or mention.use.file not in self._modules[not mention.public]:
             return True
         # By bare names, as far back as the users were noted: a single use under a condition, of whatever has the name,
-        # is enough.
-        names = set(_sought(mention))
+        # is enough. Of those that only use the users, it takes a condition that asks for a version.
+        names, guarded = set(_sought(mention)), self._guarded
         for _ in range(_MOST_CALLS):
-            if not self._guarded.isdisjoint(names):
+            if not guarded.isdisjoint(names):
                 return True
             names = {user for name in names for user in self._users.get(name, ())}
+            guarded = self._asked
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
-        return any(word in mention.nested and guarded for node in own for word, guarded in _guarded_words(node))
+        return any(word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node))
 
 
 def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
@@ -874,7 +901,7 @@ def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.A
         return
     for part in child_nodes(statement):
         name = getattr(part, "name", "__")
-        yield part, (statement.name,) if name.startswith("__") or name in _COMMON else (statement.name, name)
+        yield part, (statement.name,) if name.startswith("__") or name in _COMMON else (name,)
 
 
 def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
@@ -931,27 +958,53 @@ def _sought(mention: _Mention) -> list[str]:
     return [name for name in mention.public if not name.startswith("__") and name not in _COMMON]
 
 
-def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool]]:
-    """Yield the names in a part of a source, each with whether it stands where a condition decides."""
+def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool, bool]]:
+    """Yield the names in a part of a source, each with whether it stands where a condition decides, and where one asks
+    for a version.
+    """
     # Each entry carries its own state, so the order in which they are taken does not matter.
-    waiting: list[tuple[ast.AST, bool, frozenset[str]]] = [(body, False, frozenset())]
+    nothing = frozenset[str]()
+    waiting: list[tuple[ast.AST, bool, bool, frozenset[str], frozenset[str]]] = [(body, False, False, nothing, nothing)]
     while waiting:
-        node, guarded, parameters = waiting.pop()
+        node, guarded, asked, parameters, local = waiting.pop()
         word = _word(node)
         if word is not None:
-            yield word, guarded
+            yield word, guarded, asked
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             parameters |= {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+            local |= parameters | {name for name, origin in _make_origins(node).items() if origin is None}
         if isinstance(node, ast.If) and _is_type_checking(node.test):
-            waiting += [(part, guarded, parameters) for part in node.orelse]
+            waiting += [(part, guarded, asked, parameters, local) for part in node.orelse]
             continue
-        guarded |= _decides(node, parameters)
+        if _decides(node, parameters):
+            guarded, asked = True, asked or _asks(node, local)
         for part in child_nodes(node):
-            waiting.append((part, guarded, parameters))
+            waiting.append((part, guarded, asked, parameters, local))
             # The statements after it in the same block, and after them those of other blocks of this node, which errs
             # towards a guard.
-            if isinstance(part, ast.stmt):
-                guarded |= _guards_what_follows(part, parameters)
+            if isinstance(part, ast.stmt) and _guards_what_follows(part, parameters):
+                guarded, asked = True, asked or _asks(part, local)
+
+
+def _asks(node: ast.AST, local: Collection[str]) -> bool:
+    """Whether what decides asks for a version, by its words or for a name of the module, or catches what the lack of a
+    name raises.
+    """
+    if isinstance(node, (*_TESTS, ast.Assert)):
+        return _asks_for_version([node.test], local)
+    if isinstance(node, ast.BoolOp):
+        return _asks_for_version(node.values[:-1], local)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return True
+    if isinstance(node, (ast.Try, TryStar)):
+        caught = {name for handler in node.handlers for name in _caught_by(handler)}
+        return not caught.isdisjoint({"AttributeError", *_CATCHING_IMPORTS, *_CATCHING_CALLS})
+    return isinstance(node, ast.Expr)
+
+
+def _asks_for_version(tests: Sequence[ast.expr], local: Collection[str]) -> bool:
+    names = {node.id for test in tests for node in walk(test) if isinstance(node, ast.Name)}
+    return _are_guarding(tests) or any(name not in local and not hasattr(builtins, name) for name in names)
 
 
 def _word(node: ast.AST) -> str | None:

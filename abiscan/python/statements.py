@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from abiscan.python import attributes, special
 from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, body_of, statement_of
 from abiscan.python.expression_forms import compile_defaults
+from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.handling import Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.library import annotations_of
@@ -36,9 +37,6 @@ from abiscan.python.values import (
     is_concrete,
     thrown,
 )
-
-_ANNOTATED_LAZILY = (3, 14)
-"""The Python that evaluates annotations only where somebody asks for them (PEP 649)."""
 
 _log = logging.getLogger("abiscan.python")
 
@@ -170,7 +168,7 @@ class Statements(Handling):
         annotations = self.library.acting_annotations(node) or (
             self.library.attributes_in_annotations(node) if missing else ()
         )
-        if not annotations or self.since(*_ANNOTATED_LAZILY) or self.library.postpones_annotations(file):
+        if not annotations or self.since(*ANNOTATED_LAZILY) or self.library.postpones_annotations(file):
             return
         # Where only a missing name acts, it takes a Python that evaluates them.
         if missing and not self._annotates_at_once(node.lineno):
@@ -180,7 +178,7 @@ class Statements(Handling):
 
     def _annotates_at_once(self, line: int) -> bool:
         """Whether the Python evaluates annotations as it meets them, or is taken to do so if it is not known."""
-        if self.before(*_ANNOTATED_LAZILY):
+        if self.before(*ANNOTATED_LAZILY):
             return True
         question = NotKnown("sys.version_info < (3, 14)", Why.ENVIRONMENT)
         return self.decide("Python is older than 3.14", Why.ENVIRONMENT, (line, -2), default=True, about=question)

@@ -13,6 +13,7 @@ from abiscan.python.module_names import ModuleNames
 from abiscan.python.operator_calls import OperatorsOfTorch
 from abiscan.python.refusals import ParameterList, parse_parameters
 from abiscan.python.torch_classes import CLASSES
+from abiscan.python.torch_dtypes import SINCE
 from abiscan.regex import regex
 
 CLASS: Final = "class "
@@ -278,7 +279,10 @@ class TorchNames(Struct):
         if owner_names is not None and name in owner_names.there:
             return True
         # Names with underscores on both sides are Python's own.
-        if (name.startswith("__") and name.endswith("__")) or COMPUTED.fullmatch(name):
+        if name.startswith("__") and name.endswith("__"):
+            return None
+        is_written = self.is_written(f"{owner}.{name}")
+        if COMPUTED.fullmatch(name) and not is_written:
             return None
         if owner.startswith(CLASS) and _MANGLED.match(name):
             return None
@@ -297,7 +301,6 @@ class TorchNames(Struct):
         if owner_names.is_config and not self.was_there(f"{owner}.{name}"):
             return None
         # What the body does not bind, a star may bring; nothing compiled has the name of a module in Python.
-        is_written = self.is_written(f"{owner}.{name}")
         answers = {self._of_star(star, name) for star in owner_names.stars if not (is_written and is_core(star))}
         if True in answers:
             return True
@@ -332,7 +335,7 @@ def is_core(module: str) -> bool:
 
 def may_bring(star: str, name: str) -> bool:
     """Whether a star may bring a name of a module: one with an underscore only if ``__all__`` lists it."""
-    if star == _FUNCTIONAL and name in OF_TYPING:  # its __all__ lists functions
+    if star == _FUNCTIONAL and (name in OF_TYPING or name in SINCE):  # its __all__ lists functions
         return False
     return not name.startswith("_") or is_core(star) or _LISTING_PRIVATE.fullmatch(star) is not None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import ast
+import fnmatch
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,12 +14,15 @@ from abiscan.python.handling import loudest_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt
-from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Raised, Said, Skipped
+from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, PythonLine, Raised, Said, Skipped
+from abiscan.python.nodes import walk
 from abiscan.python.runs import Run, Runs
 from abiscan.python.uses import ALL_LOAD, beside_torch
 from abiscan.regex import regex
 
 _MOST_TORCHES = 4
+_IMPORT = "import"
+_LOADERS = {_IMPORT, "load_library", "CDLL", "LoadLibrary"}
 _OPEN = (HowLoaded.NEVER, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 _ASKS = regex(rb"torch\.__version__|torch\.version|torch_version|from torch import|version\(\s*.(?:py)?torch\b")
 
@@ -86,11 +92,47 @@ def unreached_uses(
                 uses_found[path] = _use_there(path, here, there)
             if uses_found.keys() == left.keys():
                 break
+        if not here.stop:
+            unloaded = [path for path, use in left.items() if use.how is HowLoaded.NEVER and path not in uses_found]
+            uses_found.update(_skipped_aloud(library, here, unloaded))
         library.surroundings = installed
     if here.stop:
         skipped = Skipped.IMPORT_STOPS if here.surely_stop else None
         uses_found |= {path: _after_the_stop(use, skipped) for path, use in left.items() if path not in uses_found}
     return uses_found
+
+
+def _skipped_aloud(library: PythonCode, here: _Imports, paths: Sequence[str]) -> Iterator[tuple[str, LibraryUse]]:
+    """Yield how those are used that a condition skips beside any torch, if its other branch says so: where a version of
+    the package itself decides, no torch leads to the load.
+    """
+    for notice in here.said if paths else ():
+        tree = library.tree(notice.at.file) if notice.at.file else None
+        for branch in _branches_beside(tree, notice.at.line) if tree else ():
+            words = {word for statement in branch for part in walk(statement) for word in _words_of(part)}
+            at = PythonLine(file=notice.at.file, line=branch[0].lineno)
+            for path in paths if words & _LOADERS else ():
+                name = posixpath.basename(path)
+                if any(fnmatch.fnmatchcase(name, word) or name.partition(".")[0] == word for word in words):
+                    use = LibraryUse(path=path, how=HowLoaded.IMPORT, at=at, skipped=Skipped.GUARD, said=notice)
+                    yield path, use
+
+
+def _branches_beside(tree: ast.Module, line: int) -> Iterator[Sequence[ast.stmt]]:
+    """Yield the other branch of each condition that has a line in one."""
+    for node in walk(tree):
+        if isinstance(node, ast.If) and node.orelse and node.body[0].lineno <= line <= (node.end_lineno or 0):
+            yield node.body if line >= node.orelse[0].lineno else node.orelse
+
+
+def _words_of(node: ast.AST) -> Iterator[str]:
+    """Yield what stands for a library, or for what loads one."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (_IMPORT, *(alias.name.rpartition(".")[2] for alias in node.names if alias.name != "*"))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield posixpath.basename(node.value)
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
 
 
 def _use_there(path: str, here: _Imports, there: _Imports) -> LibraryUse:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from abiscan.python.module_names import ModuleNames
+from abiscan.python.torch_dtypes import SINCE
 from abiscan.python.torch_names import of_marks
 from abiscan.torches.marks import SEPARATOR, MarkTable
 from abiscan.torches.release_sets import UNLOADED, ReleaseSets
@@ -22,7 +25,11 @@ class ReleaseNames:
     def module(self, name: str) -> ModuleNames | None:
         """Return what is known of a module."""
         if name not in self._modules:
-            self._modules[name] = _find_module(self._table.lines_in(name, self._column))
+            found = _find_module(self._table.lines_in(name, self._column))
+            if name == "torch" and found is not None:
+                dtypes = {dtype for dtype in SINCE if self._sets.with_dtype(dtype) & self._bit}
+                found = replace(found, there=found.there | dtypes)
+            self._modules[name] = found
         return self._modules[name]
 
     def is_module(self, name: str) -> bool:

@@ -12,7 +12,9 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
+from abiscan.inputs.version import TorchVersion
 from abiscan.python.torch_classes import CLASSES
+from abiscan.python.torch_dtypes import SINCE
 from abiscan.python.torch_names import CLASS, FUNCTIONS, OF_TYPING, OPEN, is_core, list_prefixes, may_bring
 from abiscan.torches.marks import MarkTable
 
@@ -74,6 +76,8 @@ class ReleaseSets:
             return self.with_compiled(name) | self.patching(name)
         entry = f"{CLASS}{owner}" if owner in CLASSES else owner
         bits = self.with_module(f"{owner}.{name}")
+        if owner == "torch" and name in SINCE:
+            return bits | self.with_dtype(name)
         for mark in (name, f"{name}?", OPEN):
             bits |= self._table.columns_with(entry, mark)
         is_written = self.is_written(f"{owner}.{name}")
@@ -82,14 +86,23 @@ class ReleaseSets:
                 bits |= with_star & self.mentioning(star, name, depth - 1)
         return bits
 
+    def with_dtype(self, name: str) -> int:
+        """Return the releases that have an element type which came later."""
+        since = TorchVersion(SINCE[name])
+        return sum(1 << column for column, release in enumerate(self._table.columns) if TorchVersion(release) >= since)
+
     def is_written(self, name: str) -> bool:
         """Whether a name is that of a module in Python of some release, and of no function that is compiled.
 
         A release without that module has nothing else of the name. Nor is anything compiled called like those of
-        ``typing``, which modules of torch import, although TorchScript has them as texts.
+        ``typing``, which modules of torch import, although TorchScript has them as texts; nor like an element type,
+        before there is that.
         """
-        return name.rpartition(".")[2] in OF_TYPING or (
-            bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, name.rpartition(".")[2])
+        owner, _, last = name.rpartition(".")
+        if owner == "torch" and last in SINCE:
+            return True
+        return last in OF_TYPING or (
+            bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, last)
         )
 
     def _list_stars(self, entry: str) -> Sequence[tuple[str, int]]:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from abiscan.binary.elf import ElfFile
 from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.errors import InputError
@@ -23,6 +25,7 @@ from abiscan.python.installed import is_in, list_stems
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
+from abiscan.python.torch_dtypes import SINCE
 from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.regex import regex
 from abiscan.torches.embedded_names import (
@@ -206,7 +209,9 @@ class _Folder:
             return self._read_stub(name)
         for path in _source_paths(base):
             if observed_fs.is_file(path):
-                return names_of(observed_fs.read_file(path), name, is_package=path.name == "__init__.py")
+                names = names_of(observed_fs.read_file(path), name, is_package=path.name == "__init__.py")
+                # Which element types it has is not looked up.
+                return names if name != "torch" else replace(names, perhaps=names.perhaps | SINCE.keys())
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
 
     def _read_stub(self, name: str) -> ModuleNames:

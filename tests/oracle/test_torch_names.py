@@ -16,6 +16,7 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised
 from abiscan.python.reading import PackageReader
 from abiscan.python.torch_classes import CLASSES
+from abiscan.python.torch_dtypes import SINCE
 from abiscan.python.torch_names import TorchNames
 from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded_names, release_sets, unlisted_torch_names
@@ -267,6 +268,16 @@ def test_what_import_torch_does_not_import(names: TorchNames) -> None:
 
     assert len(unloaded) > 100
     assert json.loads(live_torch.run(_HAS_ATTRIBUTES, *unloaded, check=True).stdout) == []
+
+
+def test_which_element_types_there_are(names: TorchNames) -> None:
+    code = (
+        "import json, torch\nprint(json.dumps([a for a in dir(torch) if isinstance(getattr(torch, a), torch.dtype)]))"
+    )
+    there = set(json.loads(live_torch.run(code, check=True).stdout))
+
+    assert {name for name in SINCE if names.has("torch", name)} == there & SINCE.keys()
+    assert all(names.has("torch", name) is not False for name in there)
 
 
 KEYWORDS: Final = {

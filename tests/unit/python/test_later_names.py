@@ -31,6 +31,9 @@ WORD = "torch.autograd.function.traceable"
 """Another one, whose name is a word: ``hasattr`` of torch 2.13.0 says no."""
 
 
+CALL = f"    return {GONE}(x)"
+
+
 @pytest.mark.parametrize(
     ("body", "name", "how"),
     [
@@ -63,6 +66,21 @@ WORD = "torch.autograd.function.traceable"
             "attribute",
         ),
         (f"import torch\nfrom typing import TYPE_CHECKING\nif not TYPE_CHECKING:\n  x = {GONE}", GONE, "attribute"),
+        # Whether there is a torch, and whether a module is a script, say nothing of its release.
+        (f"import torch\nif is_torch_available():\n  x = {GONE}", GONE, "attribute"),
+        (f"import torch\ndef f(x):\n{CALL}\nif __name__ == '__main__':\n  f(1)", GONE, "attribute"),
+        # In these inputs is no device.
+        (f"import torch\ndef f(x):\n    see_inputs(x)\n{CALL}", GONE, "attribute"),
+        # Before Python 3.14, annotations are evaluated with the ``def`` that has them, those of variables in modules.
+        (f"import torch\ndef f():\n  def g(x: {GONE}): ...", GONE, "attribute"),
+        (f"import torch\nclass A:\n  def f(self) -> {GONE}: ...", GONE, "attribute"),
+        (f"import torch\nx: {GONE} = 1", GONE, "attribute"),
+        # Far away, what the package holds ready decides nothing.
+        (
+            f"import torch\ndef f(x): return {GONE}(x)\ndef g(x): return f(x)\ndef h(self): self.y = self.y or g(1)",
+            GONE,
+            "attribute",
+        ),
         # A plain word may be a text for any reason.
         (f"import torch\nkind = 'traceable'\ndef f(x): return {WORD}(x)\n", WORD, "attribute"),
     ],
@@ -72,9 +90,6 @@ def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> No
 
     assert (found, kind) == (name, how)
     assert line in (2, 3, 4)
-
-
-CALL = f"    return {GONE}(x)"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +130,9 @@ CALL = f"    return {GONE}(x)"
         f"import torch\ndef f(x):\n    torch = x\n{CALL}",
         f"import torch\ntorch = wrapped(torch)\ndef f(x):\n{CALL}",
         f"def f(x):\n{CALL}",
-        f"import torch\ndef f(x: {GONE}) -> {GONE}:\n    y: {GONE} = x",
+        f"import torch\ndef f(x: '{GONE}'):\n    y: {GONE} = x",
+        f"from __future__ import annotations\nimport torch\ndef f(x: {GONE}) -> {GONE}: ...",
+        f"import torch\nif is_torch_npu_available():\n  x = {GONE}",
         "import torch\ndef f(x):\n    return torch.nope_that_never_was(x)",
         "import torch\ndef f(x):\n    return torch.npu.synchronize()",
         "import torch\ndef f(x):\n    return torch.mps.Stream()",
@@ -135,6 +152,15 @@ def test_the_release_decides() -> None:
 
     assert names_in(body, "2.3.1") == [("torch.amp.custom_bwd", 3, "attribute")]
     assert not names_in(body, "2.4.0")
+
+
+def test_element_types_came_with_releases() -> None:
+    """As ``dir(torch)`` of the releases says (huggingface/diffusers#10368, for one)."""
+    body = "import torch\ndef f(): return torch.uint1, torch.int1, torch.float8_e4m3fn, torch.int8"
+
+    assert [name for name, _, _ in names_in(body, "2.0.1")] == ["torch.float8_e4m3fn", "torch.int1", "torch.uint1"]
+    assert [name for name, _, _ in names_in(body, "2.5.1")] == ["torch.int1"]
+    assert not names_in(body, "2.6.0")
 
 
 def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_imports() -> None:

@@ -253,6 +253,26 @@ def test_what_a_condition_on_torch_leaves_out() -> None:
     assert (use.how, use.skipped, use.said) == (HowLoaded.NEVER, None, None)
 
 
+@pytest.mark.parametrize(
+    ("load", "skipped"),
+    [
+        ("for file in Path(__file__).parent.glob('a*.so'): torch.ops.load_library(file)", Skipped.GUARD),
+        ("from . import a", Skipped.GUARD),
+        ("torch.ops.load_library('b.so')", None),
+        ("a = 1", None),
+    ],
+)
+def test_what_a_version_of_its_own_leaves_out(load: str, skipped: Skipped | None) -> None:
+    """As in torchao 0.14.0 (Comfy-Org/ComfyUI#10371), which lists pairs of versions of torch and of itself."""
+    code = (
+        f"{LOAD}from pathlib import Path\nimport logging\n"
+        "if (torch.__version__, '1.4') == ('2.9.0', '1.3'):\n    new = True\nelse:\n    new = False\n"
+        f"if not new:\n    logging.warning('no a')\nelse:\n    {load}\n"
+    )
+    use = reading_of({"p/__init__.py": code, "p/a.so": ""}, built_for=(OLD,)).uses["p/a.so"]
+    assert (use.skipped, use.said and use.said.text) == (skipped, "no a" if skipped else None)
+
+
 def test_what_is_left_out_without_a_word() -> None:
     code = LOAD + "print('hello')\nif torch.version.cuda:\n    load('a.so')\n"
     built_for = (OtherTorch(version="2.13.0+cu130", cuda="13.0"),)
