@@ -221,9 +221,9 @@ class PythonMachine:
         if not self.perhaps and where not in self.trace.gaps and len(self.trace.gaps) < 50:
             self.trace.gaps.append(where)
 
-    def need(self, kind: str, name: str, why: str) -> None:
+    def need(self, kind: str, name: str, why: str, *, is_there: bool | None = None) -> None:
         """Note what is taken to be there, and why it is needed."""
-        need = Need(kind=kind, name=name, why=why, at=self.place())
+        need = Need(kind=kind, name=name, why=why, at=self.place(), is_there=is_there)
         if not self.perhaps and need not in self.trace.needs:
             self.trace.needs.append(need)
 

@@ -246,12 +246,14 @@ class Need(Struct, frozen=True, kw_only=True):
     :ivar kind: ``backend`` or ``compiler``
     :ivar name: what is needed: ``torch-npu``
     :ivar why: what it is needed for, as a sentence
+    :ivar is_there: whether it is; None if that is not known
     """
 
     kind: str
     name: str
     why: str
     at: PythonLine
+    is_there: bool | None = None
 
 
 class UsualEnd(Struct, frozen=True, kw_only=True):

@@ -174,9 +174,10 @@ def _find_anchor(column: Column, anchors: dict[str, str]) -> str | None:
 
 def _format_cell(row: Row | PackageRow, column: Column, anchor: str | None, releases: str) -> str:
     text = format_cell(row, column)
-    # A cell is a sign, and after a space the builds that it is for.
-    sign, builds = text[0], text[2:]
-    label = f"{_WORDS[sign]} on torch {releases}{f', {builds} build' if builds else ''}"
+    # A cell is a sign, perhaps with a star, and after a space the builds that it is for.
+    sign, (marked, _, builds) = text[0], text.partition(" ")
+    condition = ", on a condition" if marked != sign else ""
+    label = f"{_WORDS[sign]} on torch {releases}{f', {builds} build' if builds else ''}{condition}"
     shown = f'<span role="img" aria-label="{escaped(label)}" title="{escaped(label)}">{escaped(text)}</span>'
     if anchor:
         shown = f'<a href="#{anchor}">{shown}</a>'

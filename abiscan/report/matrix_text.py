@@ -22,6 +22,7 @@ from abiscan.results.matrix import (
     Matrix,
     PackageRow,
     Row,
+    best_of,
     cuda_versions,
     describe_trouble,
     format_advice,
@@ -75,6 +76,7 @@ def _list_target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> I
     yield from _list_tables(shown, matrix.columns, width)
     yield Text(f"  {clean(format_advice(matrix, target, shown[0].declared))}")
     yield from (
+        *(_list_conditions(package, matrix.columns) if package else ()),
         *(_list_notes(package) if package else ()),
         *_list_stable(matrix, target),
         *_list_cuda(matrix, target),
@@ -222,6 +224,18 @@ def _list_tables(
             cells = [format_cell(row, run[0]) for run in part]
             table.add_row(Text(name), *(Text(text, style=STYLES[text[0]]) for text in cells))
         yield table
+
+
+def _list_conditions(row: PackageRow, columns: Sequence[Column]) -> Iterator[Text]:
+    """Yield what the verdicts in the cells depend on, once for all releases that have it in common."""
+    by_condition: dict[str, list[str]] = {}
+    for column in columns:
+        best = best_of([row.results[name] for name in column.builds if name in row.results])
+        if best and best.unmet:
+            by_condition.setdefault(best.condition.removeprefix(", "), []).append(column.release)
+    for condition, releases in by_condition.items():
+        spans = ranges(releases, [column.release for column in columns])
+        yield Text(f"  * {spans}: {clean(condition)}")
 
 
 _NOTES: Final = frozenset({missing_torch_name.RULE.name, rejected_torch_call.RULE.name})

@@ -15,7 +15,7 @@ from abiscan.results.check import Result
 from abiscan.results.document import Document, JsonObject
 from abiscan.results.fields import RuleName, Text
 from abiscan.results.gpus import GpuRow, GpuRowJson, gpu_row_json
-from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
+from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, VerdictCondition
 from abiscan.results.stable import StableSummary, StableSummaryJson, summary_json
 from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import PredictedError, Verdict
@@ -63,6 +63,7 @@ class ImportJson(JsonObject, frozen=True, kw_only=True):
 
     verdict: PackageVerdict
     error: ImportFailure | None
+    conditions: Sequence[VerdictCondition]
 
 
 class PackageCellJson(ImportJson, frozen=True, kw_only=True):
@@ -255,7 +256,7 @@ class Matrix(Document, frozen=True, kw_only=True):
         return exit_code_of(
             failed=any(result.is_failure(fail_on, strict=strict) for result in results)
             or any(best.effect and best.effect.severity >= fail_on.severity for best in bests)
-            or (strict and unknown),
+            or (strict and (unknown or any(map(has_condition, bests)))),
             unknown=unknown or any(result.verdict is Verdict.UNKNOWN for result in results),
             unchecked=self.unchecked,
         )
@@ -299,7 +300,8 @@ def is_importable(package: PackageResult) -> bool:
 
 def best_of(packages: Sequence[PackageResult]) -> PackageResult | None:
     """Return the best of the results on the builds of a release; None if there is none."""
-    return min(packages, key=lambda package: list(MARKS).index(package.verdict), default=None)
+    marks = list(MARKS)
+    return min(packages, key=lambda package: (marks.index(package.verdict), bool(package.unmet)), default=None)
 
 
 MARKS: Final = {
@@ -328,14 +330,26 @@ def verdict_mark(result: Result | PackageResult | None) -> str:
 
 def format_cell(row: Row | PackageRow, column: Column) -> str:
     """Return the symbol for the best of the builds of a release, and which of them it is for if they differ: ``✓
-    CUDA``.
+    CUDA``. A ``*`` follows it if all of these have a condition.
     """
-    marks = {name: verdict_mark(row.results[name]) for name in column.builds if name in row.results}
+    marks = {
+        name: f"{verdict_mark(result)}{'*' if has_condition(result) else ''}"
+        for name in column.builds
+        if (result := row.results.get(name))
+    }
     # The best build counts, since users can choose it; unknown is better than a certain failure.
-    best = next((sign for sign in "✓◐?✗" if sign in marks.values()), "·")
+    best = next((sign for sign in _SIGNS if sign in marks.values()), "·")
     # Named only if another build has another answer.
     kinds = [kind_of(name) for name, sign in marks.items() if sign == best]
     return best if len(kinds) == len(marks) else f"{best} {', '.join(kinds)}"
+
+
+_SIGNS: Final = ("✓", "✓*", "◐", "◐*", "?", "?*", "✗")
+
+
+def has_condition(result: Result | PackageResult) -> bool:
+    """Whether a verdict holds on a condition that is not known to be met."""
+    return isinstance(result, PackageResult) and bool(result.unmet)
 
 
 def kind_of(build: str) -> str:
@@ -365,6 +379,8 @@ def format_legend(matrix: Matrix) -> str:
     good = "✓ works  ◐ works without a part" if matrix.packages else "✓ loads"
     if any(result.call_error for row in matrix.rows for result in row.results.values()):
         good += "  ◐ starts, until a call fails"
+    if any(has_condition(result) for row in matrix.packages for result in row.results.values()):
+        good += "  * on a condition"
     return f"{good}  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
 
 

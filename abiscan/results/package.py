@@ -318,9 +318,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
             return self._of_model(self.model)
         match self.verdict:
             case PackageVerdict.WORKS:
-                return f"works{'' if self.libraries else self._apart}{self._condition}"
+                return f"works{'' if self.libraries else self._apart}{self.condition}"
             case PackageVerdict.WORKS_WITHOUT:
-                return f"works without {self._without}{self._condition}"
+                return f"works without {self._without}{self.condition}"
             case PackageVerdict.CORRUPTS:
                 harmful = (
                     item for item in self.libraries if item.used is not False and item.verdict is Verdict.CORRUPTS
@@ -353,17 +353,20 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         return f": none of its libraries uses torch{lacking}"
 
     @property
-    def _condition(self) -> str:
+    def condition(self) -> str:
         """What the verdict depends on, as the end of its line."""
         if not self.unmet:
             return ""
-        places = [condition.name for condition in self.unmet if condition.kind is ConditionKind.LIBRARY]
+        unseen = [condition for condition in self.unmet if condition.met is None]
+        absent = [condition.name for condition in self.unmet if condition.met is False]
+        places = [condition.name for condition in unseen if condition.kind is ConditionKind.LIBRARY]
         files, software = [name for name in places if ".so" in name], [name for name in places if ".so" not in name]
-        others = [condition for condition in self.unmet if condition.kind is not ConditionKind.LIBRARY]
+        others = [condition for condition in unseen if condition.kind is not ConditionKind.LIBRARY]
         parts = [
             *([f"if {_are_there(files)}"] if files else []),
             *([f"where {listed(software)} {'is' if len(software) == 1 else 'are'} installed"] if software else []),
             *(f"if {_phrase(condition)}" for condition in others),
+            *([f"once {_are_there(absent)}"] if absent else []),
         ]
         return f", {', and '.join(parts)}"
 

@@ -43,7 +43,16 @@ def _yet_to_be_built(facts: PackageFacts) -> Iterator[VerdictCondition]:
     if file := facts.package.built_by:
         torch = f"torch {facts.process.release_number}" if facts.process.release_number else "this torch"
         name, why = f"what {file} builds", f"{file} compiles an extension of torch: it will be built here, for {torch}"
-        yield VerdictCondition(kind=ConditionKind.COMPILER, name=name, why=why)
+        yield VerdictCondition(kind=ConditionKind.COMPILER, name=name, why=why, met=_is_there(facts, "c++"))
+
+
+def _is_there(facts: PackageFacts, tool: str) -> bool | None:
+    """Whether a tool is there, if this is the machine; None if it is not known, or not all that is needed."""
+    if not facts.here:
+        return None
+    from abiscan.inputs import build_tools  # few packages compile something
+
+    return None if build_tools.has_tool(tool) else False
 
 
 def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> Iterator[VerdictCondition]:
@@ -62,6 +71,7 @@ def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -
                 kind=ConditionKind.LIBRARY,
                 name=_software(name),
                 why=_why(library, name, facts.process.missing_requirements),
+                met=False if facts.here else None,
             )
 
 
@@ -69,7 +79,8 @@ def _needs(facts: PackageFacts) -> Iterator[VerdictCondition]:
     """Yield what the Python code takes to be there."""
     for outcome in (facts.outcome, *facts.others):
         for need in outcome.needs if outcome else ():
-            yield VerdictCondition(kind=ConditionKind(need.kind), name=need.name, why=f"{need.why} ({need.at})")
+            why = f"{need.why} ({need.at})"
+            yield VerdictCondition(kind=ConditionKind(need.kind), name=need.name, why=why, met=need.is_there)
 
 
 def _why(library: UsedLibrary, name: str, requirements: Iterable[str]) -> str:

@@ -206,10 +206,12 @@ def _is_brought(machine: PythonMachine, owner: str, name: str) -> bool:
     if required is None or not machine.world.tells("it loads backends", loads_backends):
         return False
     around = machine.library.surroundings
-    if (around.is_final and around.installed(required) is False) or _is_of_torch(machine, owner, name):
+    is_absent = around.installed(required) is False
+    if (around.is_final and is_absent) or _is_of_torch(machine, owner, name):
         return False
     package = required.replace("_", "-")
-    machine.need("backend", package, f"{package}, which is required, brings {owner}.{name}")
+    why = f"{package}, which is required, brings {owner}.{name}"
+    machine.need("backend", package, why, is_there=False if is_absent else None)
     return True
 
 

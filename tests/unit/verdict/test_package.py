@@ -254,9 +254,9 @@ def test_a_library_of_a_package_that_is_yet_to_be_installed_is_not_lacking(torch
         (folder / name).write_text(text, encoding="utf-8")
     needy.write(folder / "pkg" / "_C.so")
     (found,) = abiscan.check(folder, torch).packages
-    assert found.summary == "works, if libvendor.so.1 is there"
+    assert found.summary == "works, once libvendor.so.1 is there"
     (condition,) = found.conditions
-    assert (condition.kind.value, condition.name, condition.met) == ("library", "libvendor.so.1", None)
+    assert (condition.kind.value, condition.name, condition.met) == ("library", "libvendor.so.1", False)
     assert condition.why == "pkg/_C.so needs libvendor.so.1; vendor, which the package requires, is not installed here"
 
 
@@ -627,6 +627,36 @@ def test_what_a_required_package_sets_on_torch(
         assert tuple(condition.why for condition in found.conditions) == conditions
 
 
+@pytest.mark.parametrize(("installed", "met"), [(False, False), (Answer.UNKNOWN, None)])
+def test_a_required_package_that_is_looked_for(
+    installed: bool | Answer, met: bool | None, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the environment is known, it is known what is not there yet."""
+    around = Surroundings(installed=lambda _name: installed)
+    monkeypatch.setattr(package_reading, "surroundings_of", lambda *_: around)
+    files, metadata = {"pkg/__init__.py": "import torch\ntorch.npu\n"}, {"Requires-Dist": "torch-npu"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, metadata=metadata, tag="py3-none-any")
+    (found,) = abiscan.check(wheel, "2.5.1").packages
+    assert [condition.met for condition in found.conditions] == [met]
+
+
+@pytest.mark.parametrize(("compiler", "met"), [("", False), ("g++", None)])
+def test_what_is_built_here_takes_a_compiler(
+    compiler: str, met: bool | None, torch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", compiler)
+    source = tmp_path / "source"
+    (source / "pkg").mkdir(parents=True)
+    (source / "pkg" / "__init__.py").write_text("import torch\n", encoding="utf-8")
+    (source / "setup.py").write_text(
+        "from torch.utils.cpp_extension import CppExtension\nfrom setuptools import setup\nsetup(name='pkg')\n",
+        encoding="utf-8",
+    )
+    (found,) = abiscan.check(source, torch).packages
+    assert [(condition.name, condition.met) for condition in found.conditions] == [("what setup.py builds", met)]
+
+
 def test_a_second_module_of_a_wheel_counts(torch: Path, wheels: Path) -> None:
     """As in nixl-cu13 1.2.0, whose nixl_ep alone uses torch (ai-dynamo/nixl#1798)."""
     files = {"pkg/__init__.py": "from . import _plain\n", "pkg_ep/__init__.py": "import torch\nfrom . import _C\n"}
@@ -798,6 +828,21 @@ def test_the_matrix_judges_what_a_check_judges(wheels: Path) -> None:
     checked = [abiscan.check(wheel, torch).packages[0].verdict for torch in releases]
     assert [verdict.value for verdict in checked] == ["import-fails", "works"]
     assert [found.verdict for found in matrix.packages[0].results.values()] == checked
+
+
+def test_a_matrix_has_the_conditions_of_its_cells(wheels: Path) -> None:
+    needy = extension(needed=("libtorch_cpu.so", "libvendor.so.1"))
+    code = LOAD.replace("torch.ops", "if torch.__version__ > '2.9':\n    torch.ops")
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": needy}, files={"pkg/__init__.py": code})
+    text = run("matrix", wheel, "--torch", "2.8.0", "--torch", "2.9.1").stdout
+    assert "  * 2.9.1: if libvendor.so.1 is there\n" in text
+    assert "  * on a condition  " in text
+    document = json.loads(run("matrix", wheel, "--torch", "2.8.0", "--torch", "2.9.1", "--format", "json").stdout)
+    cells = document["packages"][0]["releases"]
+    assert {release: [item["name"] for item in cell["conditions"]] for release, cell in cells.items()} == {
+        "2.8.0": [],
+        "2.9.1": ["libvendor.so.1"],
+    }
 
 
 def test_python_code_alone_is_called_so(wheels: Path) -> None:
