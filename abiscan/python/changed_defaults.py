@@ -65,6 +65,17 @@ def leaves_out(node: ast.Call, changed: ChangedDefault) -> bool:
     return is_plain and len(node.args) <= changed.position and not keywords & {None, changed.parameter, *changed.others}
 
 
+def kept_as_modules(cls: ast.ClassDef) -> Iterator[ast.Call]:
+    """Yield the calls in a class whose results are kept in an attribute that its methods use as a module."""
+    used, kept = set[str](), list[tuple[str, ast.Call]]()
+    for node in walk(cls):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_MODULES:
+            used.add(write_expression(node.func.value))
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
+            kept.append((write_expression(node.targets[0]), node.value))
+    yield from (call for owner, call in kept if owner.startswith("self.") and owner in used)
+
+
 def used_as_modules(body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
     """Yield the calls among some statements whose results are used as modules there."""
     # By the expression that each is bound to: ``model``, ``self.model``.

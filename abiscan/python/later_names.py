@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from abiscan.python.changed_defaults import LOAD, leaves_out, may_need_default, used_as_modules
+from abiscan.python.changed_defaults import LOAD, kept_as_modules, leaves_out, may_need_default, used_as_modules
 from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
@@ -56,7 +56,7 @@ _MOST_PARSED: Final = 2_000_000
 _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
-_COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset"})
+_COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save"})
 _CATCHING_ALL: Final = frozenset({"AttributeError", "Exception", "BaseException"})
 _VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
 _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
@@ -403,8 +403,13 @@ class _Mentions:
             for expression in (*node.bases, *node.keywords, *node.decorator_list):
                 yield from self._node(expression, scope)
             base = self._full_name(node.bases[0], scope)[1] if len(node.bases) == 1 and not node.keywords else None
-            guarded = scope.guarded or _are_guarding(node.decorator_list)
-            inside = replace(_named(scope, node.name), guarded=guarded, base=base)
+            kept = {id(call) for call in kept_as_modules(node)} if self._loads_weights else set[int]()
+            inside = replace(
+                _named(scope, node.name),
+                guarded=scope.guarded or _are_guarding(node.decorator_list),
+                base=base,
+                loads=scope.loads | kept,
+            )
             yield from self._body(node.body, _with_origins(inside, _make_origins(node), is_class=True))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._import(node, scope)
@@ -881,14 +886,15 @@ class _Callers:
         """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
         if self._is_too_much or mention.use.file not in self._modules[not mention.public]:
             return True
-        # By bare names, as far back as the users were noted: a single use under a condition, of whatever has the name,
-        # is enough. Of those that only use the users, it takes a condition that asks for a version.
-        names, guarded = set(_sought(mention)), self._guarded
+        # By bare names, as far back as the users were noted: a single use of the function under a condition, whoever has
+        # the name, is enough. Of its class, and of those that use its users, it takes one that asks for a version.
+        names = set(_sought(mention))
+        if not self._guarded.isdisjoint(names.intersection(mention.public[-1:])):
+            return True
         for _ in range(_MOST_CALLS):
-            if not guarded.isdisjoint(names):
+            if not self._asked.isdisjoint(names):
                 return True
             names = {user for name in names for user in self._users.get(name, ())}
-            guarded = self._asked
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
         return any(word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node))

@@ -250,6 +250,9 @@ def test_a_call_that_another_torch_takes(body: str, release: str, error: str | N
         ("def f(p): return torch.load(p).eval()", "2.5.1", False),
         ("def f(p):\n  m = torch.load(p, map_location='cpu')\n  m.eval()", "2.13.0", True),
         ("class A:\n  def f(self, p):\n    self.m = torch.load(p)\n    self.m.train(False)", "2.13.0", True),
+        # Another method uses it as a module (LienM/recpack#12).
+        ("class A:\n  def f(self, p): self.m = torch.load(p)\n  def g(self): self.m.eval()", "2.6.0", True),
+        ("class A:\n  def f(self, p): self.m = torch.load(p)\n  def g(self): self.n.eval()", "2.6.0", False),
         ("def f(p): return torch.load(p)", "2.13.0", False),
         ("def f(p): return torch.load(p).to('cpu')", "2.13.0", False),
         ("def f(p): return torch.load(p, weights_only=False).eval()", "2.13.0", False),
