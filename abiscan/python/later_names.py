@@ -886,8 +886,8 @@ class _Callers:
         """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
         if self._is_too_much or mention.use.file not in self._modules[not mention.public]:
             return True
-        # By bare names, as far back as the users were noted: a single use of the function under a condition, whoever has
-        # the name, is enough. Of its class, and of those that use its users, it takes one that asks for a version.
+        # By bare names, as far back as the users were noted: one use of the function under a condition, of whatever has
+        # the name, is enough. For its class, and for users of its users, the condition has to ask for a version.
         names = set(_sought(mention))
         if not self._guarded.isdisjoint(names.intersection(mention.public[-1:])):
             return True
