@@ -880,7 +880,7 @@ class _Callers:
                     for word, guarded, asked in _guarded_words(part):
                         self._users.setdefault(word, set()).update(inside)
                         self._guarded.update([word] if guarded else ())
-                        self._asked.update([word] if asked else ())
+                        self._asked.update([word] if asked and is_for_users(file) else ())
 
     def guard(self, mention: _Mention) -> bool:
         """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
@@ -982,9 +982,14 @@ def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool, bool]]:
         if isinstance(node, ast.If) and _is_type_checking(node.test):
             waiting += [(part, guarded, asked, parameters, local) for part in node.orelse]
             continue
+        test = node.test if isinstance(node, _TESTS) else None  # which is evaluated in any case
+        if test is not None:
+            waiting.append((test, guarded, asked, parameters, local))
         if _decides(node, parameters):
             guarded, asked = True, asked or _asks(node, local)
         for part in child_nodes(node):
+            if part is test:
+                continue
             waiting.append((part, guarded, asked, parameters, local))
             # The statements after it in the same block, and after them those of other blocks of this node, which errs
             # towards a guard.
@@ -1009,7 +1014,12 @@ def _asks(node: ast.AST, local: Collection[str]) -> bool:
 
 
 def _asks_for_version(tests: Sequence[ast.expr], local: Collection[str]) -> bool:
-    names = {node.id for test in tests for node in walk(test) if isinstance(node, ast.Name)}
+    names, waiting = set[str](), list[ast.AST](tests)
+    while waiting:
+        node = waiting.pop()
+        names.update([node.id] if isinstance(node, ast.Name) else ())
+        is_of_class = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+        waiting += () if is_of_class else child_nodes(node)  # of what class something is says nothing of torch
     return _are_guarding(tests) or any(name not in local and not hasattr(builtins, name) for name in names)
 
 

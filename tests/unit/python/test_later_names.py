@@ -81,6 +81,12 @@ CALL = f"    return {GONE}(x)"
             GONE,
             "attribute",
         ),
+        # Nor does of what class something is.
+        (
+            f"import torch\nclass A:\n  def f(self): {GONE}\ndef g(x):\n  if isinstance(x, A): return A()",
+            GONE,
+            "attribute",
+        ),
         # A plain word may be a text for any reason.
         (f"import torch\nkind = 'traceable'\ndef f(x): return {WORD}(x)\n", WORD, "attribute"),
     ],
