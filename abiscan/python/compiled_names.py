@@ -13,6 +13,21 @@ _MANGLED: Final = regex(r"_Z|N[KVRO]*\d+\w+E$|[A-Z][A-Za-z]?\d+\w+E$")
 COMPUTED: Final = regex(r"\w*(Tensor|Storage)(Base)?|u?int\d|bits\d\w*|q?u?int\dx\d")
 """The names that compiled code puts together, or that are too short to be a text: of types of tensors and elements."""
 
+DTYPES_SINCE: Final = {
+    "quint4x2": "1.8.0",
+    "quint2x4": "1.11.0",
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), "2.1.0"),
+    **dict.fromkeys(("bits1x8", "bits2x4", "bits4x2", "bits8", "bits16"), "2.1.0"),
+    **dict.fromkeys(("float8_e4m3fnuz", "float8_e5m2fnuz"), "2.2.0"),
+    **dict.fromkeys(("uint16", "uint32", "uint64"), "2.3.0"),
+    **dict.fromkeys((f"uint{bits}" for bits in range(1, 8)), "2.3.0"),
+    **dict.fromkeys((f"int{bits}" for bits in range(1, 8)), "2.6.0"),
+    "float8_e8m0fnu": "2.7.0",
+    "float4_e2m1fn_x2": "2.8.0",
+}
+"""The element types that came with a later release, which makes them attributes of ``torch``, by the list in
+``c10/core/ScalarType.h``: every wheel has it."""
+
 
 def texts_in(library: ElfFile) -> frozenset[str]:
     """Return the identifiers among the texts in a library, without the names of C++."""

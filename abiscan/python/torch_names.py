@@ -8,12 +8,11 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from abiscan.python.compiled_names import COMPUTED
+from abiscan.python.compiled_names import COMPUTED, DTYPES_SINCE
 from abiscan.python.module_names import ModuleNames
 from abiscan.python.operator_calls import OperatorsOfTorch
 from abiscan.python.refusals import ParameterList, parse_parameters
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_dtypes import SINCE
 from abiscan.regex import regex
 
 CLASS: Final = "class "
@@ -335,7 +334,7 @@ def is_core(module: str) -> bool:
 
 def may_bring(star: str, name: str) -> bool:
     """Whether a star may bring a name of a module: one with an underscore only if ``__all__`` lists it."""
-    if star == _FUNCTIONAL and (name in OF_TYPING or name in SINCE):  # its __all__ lists functions
+    if star == _FUNCTIONAL and (name in OF_TYPING or name in DTYPES_SINCE):  # its __all__ lists functions
         return False
     return not name.startswith("_") or is_core(star) or _LISTING_PRIVATE.fullmatch(star) is not None
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from abiscan.python.compiled_names import DTYPES_SINCE
 from abiscan.python.module_names import ModuleNames
-from abiscan.python.torch_dtypes import SINCE
 from abiscan.python.torch_names import of_marks
 from abiscan.torches.marks import SEPARATOR, MarkTable
 from abiscan.torches.release_sets import UNLOADED, ReleaseSets
@@ -27,7 +27,7 @@ class ReleaseNames:
         if name not in self._modules:
             found = _find_module(self._table.lines_in(name, self._column))
             if name == "torch" and found is not None:
-                dtypes = {dtype for dtype in SINCE if self._sets.with_dtype(dtype) & self._bit}
+                dtypes = {dtype for dtype in DTYPES_SINCE if self._sets.with_dtype(dtype) & self._bit}
                 found = replace(found, there=found.there | dtypes)
             self._modules[name] = found
         return self._modules[name]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
+from abiscan.python.compiled_names import DTYPES_SINCE
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_dtypes import SINCE
 from abiscan.python.torch_names import CLASS, FUNCTIONS, OF_TYPING, OPEN, is_core, list_prefixes, may_bring
 from abiscan.torches.marks import MarkTable
 
@@ -45,6 +45,7 @@ class ReleaseSets:
         """Returns the releases that have a module."""
         self.with_compiled = functools.lru_cache(maxsize=4096)(self._find_compiled)
         """Returns the releases in which a text of the library, or a name in a stub, ends in a name."""
+        self._since = functools.lru_cache(maxsize=16)(self._list_since)
         self._stars = functools.lru_cache(maxsize=1024)(self._list_stars)
 
     def patching(self, name: str) -> int:
@@ -76,7 +77,7 @@ class ReleaseSets:
             return self.with_compiled(name) | self.patching(name)
         entry = f"{CLASS}{owner}" if owner in CLASSES else owner
         bits = self.with_module(f"{owner}.{name}")
-        if owner == "torch" and name in SINCE:
+        if owner == "torch" and name in DTYPES_SINCE:
             return bits | self.with_dtype(name)
         for mark in (name, f"{name}?", OPEN):
             bits |= self._table.columns_with(entry, mark)
@@ -88,8 +89,11 @@ class ReleaseSets:
 
     def with_dtype(self, name: str) -> int:
         """Return the releases that have an element type which came later."""
-        since = TorchVersion(SINCE[name])
-        return sum(1 << column for column, release in enumerate(self._table.columns) if TorchVersion(release) >= since)
+        return self._since(DTYPES_SINCE[name])
+
+    def _list_since(self, first: str) -> int:
+        releases = enumerate(self._table.columns)
+        return sum(1 << column for column, release in releases if TorchVersion(release) >= TorchVersion(first))
 
     def is_written(self, name: str) -> bool:
         """Whether a name is that of a module in Python of some release, and of no function that is compiled.
@@ -99,7 +103,7 @@ class ReleaseSets:
         before there is that.
         """
         owner, _, last = name.rpartition(".")
-        if owner == "torch" and last in SINCE:
+        if owner == "torch" and last in DTYPES_SINCE:
             return True
         return last in OF_TYPING or (
             bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, last)

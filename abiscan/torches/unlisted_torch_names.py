@@ -20,12 +20,12 @@ from abiscan.binary.elf import ElfFile
 from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
+from abiscan.python.compiled_names import DTYPES_SINCE
 from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.installed import is_in, list_stems
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
-from abiscan.python.torch_dtypes import SINCE
 from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.regex import regex
 from abiscan.torches.embedded_names import (
@@ -211,7 +211,7 @@ class _Folder:
             if observed_fs.is_file(path):
                 names = names_of(observed_fs.read_file(path), name, is_package=path.name == "__init__.py")
                 # Which element types it has is not looked up.
-                return names if name != "torch" else replace(names, perhaps=names.perhaps | SINCE.keys())
+                return names if name != "torch" else replace(names, perhaps=names.perhaps | DTYPES_SINCE.keys())
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
 
     def _read_stub(self, name: str) -> ModuleNames:

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 
 from abiscan.inputs import interpreter
+from abiscan.python.compiled_names import DTYPES_SINCE
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised
 from abiscan.python.reading import PackageReader
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_dtypes import SINCE
 from abiscan.python.torch_names import TorchNames
 from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded_names, release_sets, unlisted_torch_names
@@ -276,7 +276,7 @@ def test_which_element_types_there_are(names: TorchNames) -> None:
     )
     there = set(json.loads(live_torch.run(code, check=True).stdout))
 
-    assert {name for name in SINCE if names.has("torch", name)} == there & SINCE.keys()
+    assert {name for name in DTYPES_SINCE if names.has("torch", name)} == there & DTYPES_SINCE.keys()
     assert all(names.has("torch", name) is not False for name in there)
 
 
