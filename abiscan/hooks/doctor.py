@@ -232,7 +232,10 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         from abiscan.hooks.remedies import SECONDS, find_remedies, limit_time
 
         pip = Pip(python, named=named)
-        known = {str(item): Known(name=item.name, version=item.version) for item in suspects}
+        known = {
+            str(item): Known(name=item.name, version=item.version, origin=item.origin or item.source)
+            for item in suspects
+        }
         reasons = explain_strangers(known.values(), python, session.index.words, session)
         stays = {name: reasons[package] for name, package in known.items() if package in reasons}
         broken = [item.problem for item in asked]
@@ -319,7 +322,9 @@ class Broken(Struct, frozen=True, kw_only=True):
     @property
     def own_command(self) -> bool:
         """Whether what to type is known without an index: to build or to install the same again."""
-        return bool(self.row.distribution.origin or self.row.distribution.source) or self.for_another_python
+        own = self.row.distribution.origin or self.row.distribution.source
+        # Python code is the same however often it is built.
+        return bool(own and self.judgement.failing) or self.for_another_python
 
     @property
     def problem(self) -> Problem:
@@ -341,9 +346,9 @@ def _make_ailment(broken: Broken, remedies: Mapping[str, str], pip: Pip) -> Ailm
     # then look for other versions. What fails for another package is mended with that.
     if broken.row.cause is not None:
         commands = [remedies[broken.row.cause]] if broken.row.cause in remedies else []
-    elif distribution.source:
+    elif distribution.source and broken.own_command:
         commands = [pip.format_command(["install", "--no-build-isolation", "-e", distribution.source])]
-    elif distribution.origin:
+    elif distribution.origin and broken.own_command:
         # Built again, it is for the torch that is here; a wheel would be the same as before.
         words = ["install", "--no-build-isolation", "--force-reinstall", "--no-deps", distribution.origin]
         commands = [] if is_wheel_name(distribution.origin) else [pip.format_command(words)]

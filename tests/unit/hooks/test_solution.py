@@ -320,6 +320,26 @@ def test_what_is_required_and_missing_is_installed_first(python: str, index: Pat
     assert [item["subject"] for item in after["ailments"]] == ["bad==1.0"]
 
 
+def test_editable_python_code_is_not_built_again(python: str, index: Path, environment: Path, tmp_path: Path) -> None:
+    """It fails as before then. What it requires and lacks may come from an index, and no other version of it."""
+    for name, code, requires in (
+        ("lacks", "import helper", "torch\nRequires-Dist: helper"),
+        ("old", "torch.nope", "torch"),
+    ):
+        package = tmp_path / name / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(f"import torch\n{code}\n", "utf-8")
+        info = install(site_of(environment), name, {}, requires=requires)
+        origin = {"url": (tmp_path / name).as_uri(), "dir_info": {"editable": True}}
+        (info / "direct_url.json").write_text(json.dumps(origin), "utf-8")
+    package_wheel(index, "helper", {}, files={"helper/__init__.py": ""}, tag="py3-none-any")
+    diagnosis = json.loads(abiscan("doctor", "--python", python, "--format", "json").stdout)
+    found = {item["subject"]: item for item in diagnosis["ailments"]}
+    assert [command(line)[3:] for line in found["lacks==1.0"]["commands"]] == [["install", "helper"]]
+    assert found["old==1.0"]["commands"] == []
+    assert "it was installed from file:///" in found["old==1.0"]["stays"]
+
+
 def test_a_build_for_cpus_on_an_index_that_cannot_be_read(python: str, index: Path, environment: Path) -> None:
     vision = extension(needed=("libtorch_cpu.so", "libtorch_cuda.so"))
     install(site_of(environment), "torchvision", {"torchvision/_C.so": vision}, version="0.9", requires="torch")
