@@ -253,7 +253,8 @@ def make_environment(
     with contextlib.suppress(InputError):  # torch itself is not fetched: only what it requires is of interest
         files |= store.locate([torch] if torch else [], system)
     lines = _list_requirements(files, store)
-    users = [item for item in suspects if _uses_torch(item, lines.get(item.name))]
+    above = _above(packages)
+    users = [item for item in suspects if item.name in above or _uses_torch(item, lines.get(item.name))]
     fetched = {item: file for item in users if (file := files[item]) is not None and torch is not None}
     sources = store.fetch(fetched.values()) if fetched else {}
     return LockedEnvironment(
@@ -305,6 +306,17 @@ def _below(torch: LockedPackage | None, packages: Mapping[str, LockedPackage]) -
             if name not in names and name in packages:
                 names.add(name)
                 waiting.append(packages[name])
+    return frozenset(names)
+
+
+def _above(packages: Mapping[str, LockedPackage]) -> frozenset[str]:
+    """Return what requires torch, directly or not: gpytorch requires linear-operator alone, and imports torch."""
+    names, found = set[str](), set[str](TORCHES)
+    while found:
+        names |= found
+        found = {
+            name for name, item in packages.items() if name not in names and names.intersection(item.requires or ())
+        }
     return frozenset(names)
 
 

@@ -83,7 +83,7 @@ def uv_lock(folder: Path, index: LocalIndex, *, vision: str = "1.0", torch: str 
     lines = ['version = 1\nrequires-python = ">=3.12,<3.13"\n']
     entries = {
         "project": ("0.1", "editable", ("metrics", "plain")),
-        "metrics": ("1.0", "registry", ("vision", "torch")),
+        "metrics": ("1.0", "registry", ("vision",)),  # it imports torch without requiring it, as gpytorch does
         "vision": (vision, "registry", ("torch",)),
         "plain": ("1.0", "registry", ()),
         "torch": (torch, "registry", ()),
