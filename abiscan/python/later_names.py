@@ -58,6 +58,15 @@ _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save"})
 _CATCHING_ALL: Final = frozenset({"AttributeError", "Exception", "BaseException"})
+_TENSOR: Final = "torch.Tensor"
+_TENSORS: Final = frozenset(
+    f"torch.{name}"
+    for name in (
+        *("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "randperm", "tensor"),
+        *("zeros", "empty_like", "ones_like", "rand_like", "randn_like", "zeros_like"),
+    )
+)
+"""Functions that return a tensor."""
 _VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
 _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _CATCHING_CALLS: Final = frozenset({"TypeError"})
@@ -79,7 +88,8 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
     :ivar function: the function or method, ``Layer.forward``
     :ivar how: whether the name is taken of a module, imported from one, imported as a module, or called; "default" if
         the call leaves out what it needs; "fake" if a fake kernel is registered for the operator; "option" if it is
-        one, which to set raises, too; "compile" if ``torch.compile`` gets it
+        one, which to set raises, too; "compile" if ``torch.compile`` gets it; "object" if it is taken of an object of a
+        class
     :ivar arguments: those of the call
     """
 
@@ -131,7 +141,10 @@ def _open_mentions(
     missing: dict[str, set[str]] = {}
     for file in code.sources:
         uses = code.torch_uses(file) if is_for_users(file) else frozenset[str]()
-        for use in (*names.lacking(uses), *_options_in(code.source(file), uses)) if uses else ():
+        further = (
+            (*_options_in(code.source(file), uses), *_attributes_in(code.source(file), uses, names)) if uses else ()
+        )
+        for use in (*names.lacking(uses), *further) if uses else ():
             name = _lacking_part(names, use)
             if name is not None and name.split(".")[1] not in OF_DEVICES:
                 missing.setdefault(name, set()).add(file)
@@ -151,6 +164,12 @@ def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
     owners |= {INDUCTOR} if COMPILE in uses else set()
     words = list_words(source) if owners else ()
     yield from (f"{owner}.{word}" for owner in owners for word in words)
+
+
+def _attributes_in(source: bytes, uses: Collection[str], names: TorchNames) -> Iterator[str]:
+    """Yield what objects of classes of torch may be asked for in a source and lack, judging by its text."""
+    classes = {use for use in uses if use in CLASSES} | ({_TENSOR} if not _TENSORS.isdisjoint(uses) else set())
+    yield from (f"{cls}.{name}" for cls in classes for name in names.gone_from(cls) if f".{name}".encode() in source)
 
 
 def _operators_in(
@@ -259,6 +278,9 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
     name = use.name.rpartition(".")[2]
     if operator := operator_named(use.name):
         return _is_defined(code, operator) or (use.how != "call" and _is_known(code, operator.partition("::")[2]))
+    if use.how == "object":  # it may be one of a class of the package
+        bound = re.compile(rb"\bdef %b\b|\b%b\s*(?::[^=\n]+)?=[^=]" % (name.encode(), name.encode()))
+        return _is_known(code, name) or any(bound.search(code.source(file)) for file in code.sources)
     if use.how in {"option", "compile"}:  # to set it does not add it
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
         asking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
@@ -325,6 +347,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar caught: the exceptions that are caught around, by their names
     :ivar loads: the calls whose results are used as modules, by identity
     :ivar base: the only base of the class around, by its full name
+    :ivar objects: the classes of torch that variables certainly have objects of
     """
 
     origins: tuple[Origins, ...]
@@ -337,6 +360,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     caught: frozenset[str] = frozenset()
     loads: frozenset[int] = frozenset()
     base: str | None = None
+    objects: Mapping[str, str] = {}
 
 
 class _Mentions:
@@ -531,8 +555,21 @@ class _Mentions:
             in_function=True,
             guarded=scope.guarded or is_variant or _are_guarding(decorators),
         )
+        inside = replace(inside, objects=self._objects_of(node, scope, inside))
         body = node.body
         yield from self._body(body, inside) if isinstance(body, list) else self._node(body, inside)
+
+    def _objects_of(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, around: _Scope, inside: _Scope
+    ) -> Mapping[str, str]:
+        """Return what the names in a function have objects of; the first parameter of a method, of the base."""
+        objects = {name: cls for name, cls in around.objects.items() if name not in inside.origins[0]}
+        if isinstance(node, ast.Lambda):
+            return objects
+        is_static = any(word == "staticmethod" for item in node.decorator_list for word in _list_words(item))
+        if around.base in CLASSES and not around.in_function and not is_static:
+            objects |= {parameter.arg: around.base or "" for parameter in node.args.args[:1] if parameter.arg == "self"}
+        return objects | self._objects_in(node, inside)
 
     def _import(self, node: ast.Import | ast.ImportFrom, scope: _Scope) -> Iterator[_Mention]:
         for alias in node.names:
@@ -544,12 +581,37 @@ class _Mentions:
 
     def _attribute(self, node: ast.Attribute, scope: _Scope) -> Iterator[_Mention]:
         value, full, origin = self._full_name(node, scope)
-        if not isinstance(value, ast.Name):
+        if isinstance(value, ast.Name) and value.id in scope.objects:
+            yield from self._of_object(node, scope.objects[value.id], scope)
+        elif not isinstance(value, ast.Name):
             yield from self._node(value, scope)
         elif full is not None and origin is not None:
             is_option = self._names.is_config(full.rpartition(".")[0])
             if is_option or isinstance(node.ctx, ast.Load):
                 yield from self._mention(full, origin, node.lineno, scope, how="option" if is_option else "attribute")
+
+    def _of_object(self, node: ast.Attribute, cls: str, scope: _Scope) -> Iterator[_Mention]:
+        """Yield a mention of what is taken of an object, if its class lacks that."""
+        while isinstance(node.value, ast.Attribute):
+            node = node.value
+        full = f"{cls}.{node.attr}"
+        if full in self._wanted and isinstance(node.ctx, ast.Load) and node.attr in self._names.gone_from(cls):
+            yield self._name_mention(full, node.lineno, scope, how="object")
+
+    def _objects_in(self, node: ast.AST, scope: _Scope) -> dict[str, str]:
+        """Return the variables of a function that certainly have an object of a class of torch."""
+        bound: dict[str, list[str | None]] = {}
+        for part in walk(node):
+            if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call) and len(part.targets) == 1:
+                called = self._full_name(part.value.func, scope)[1]
+                target = part.targets[0]
+                if isinstance(target, ast.Name) and (called in CLASSES or called in _TENSORS):
+                    bound.setdefault(target.id, []).append(called if called in CLASSES else _TENSOR)
+                    continue
+            for name, _ in _bound_by(part):
+                bound.setdefault(name, []).append(None)
+        # The assignment itself binds the name once more.
+        return {name: cls for name, (cls, *others) in bound.items() if cls is not None and others == [None]}
 
     def _call(self, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
         """Yield a mention of a function that takes the call in another torch, and not in this one."""

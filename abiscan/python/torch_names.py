@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct, field
@@ -139,6 +139,7 @@ class TorchNames(Struct):
     :ivar top: the name of the package
     :ivar signatures_of: returns the parameters that a function of a module has in any release
     :ivar release: the number of the release, if it is an embedded one
+    :ivar attributes_of: returns what a class has in Python in any release
     :ivar companions: returns what is known of packages that come with this torch
     :ivar operators: returns what is known of its operators
     :ivar was_there: whether some release certainly has a dotted name
@@ -153,11 +154,13 @@ class TorchNames(Struct):
     signatures_of: Callable[[str, str], frozenset[str]]
     top: str = "torch"
     release: str | None = None
+    attributes_of: Callable[[str], Collection[str]] | None = None
     companions: Callable[[], Companions] | None = None
     operators: Callable[[], OperatorsOfTorch] | None = None
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
+    _gone: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _asked: tuple[UsesOfTorch, tuple[str, ...]] | None = None
     """The package that was asked about last, and what it may lack."""
 
@@ -224,6 +227,13 @@ class TorchNames(Struct):
             if not self.source.is_module(owner) and not is_core(owner) and owner not in CLASSES:
                 return None
         return None
+
+    def gone_from(self, cls: str) -> tuple[str, ...]:
+        """Return what a class certainly lacks, and has in another release."""
+        if cls not in self._gone:
+            names = self.attributes_of(cls) if self.attributes_of is not None else ()
+            self._gone[cls] = tuple(name for name in names if name.isidentifier() and self.lacks(cls, name))
+        return self._gone[cls]
 
     def refuses(self, function: str, keywords: frozenset[str]) -> bool:
         """Whether a function or a class, by its dotted name, does not take one of some keywords."""

@@ -99,6 +99,8 @@ def _error_text(use: LaterUse, release: str | None) -> str | None:
         kind = NO_OPERATOR_FOR_META if use.how == "fake" else NO_OVERLOAD if "." in operator else NO_OPERATOR
         last = name if "." in operator else base
         return says(kind, release_of(release), namespace=namespace, name=last, packet=f"{namespace}.{base}")
+    if use.how == "object":
+        return f"object has no attribute '{name}'"
     if use.how in {"option", "compile"}:
         return f"{use.name} does not exist" if use.how == "option" else f"Unexpected optimization option {name},"
     if use.how == "attribute" and owner in CLASSES:

@@ -37,6 +37,7 @@ def names(release: str) -> TorchNames | None:
         is_written,
         signatures_of,
         release=release,
+        attributes_of=attributes_of,
         companions=functools.partial(companions_of, release),
         operators=functools.partial(_operators_of, release),
     )
@@ -90,6 +91,11 @@ def was_compiled(name: str) -> bool:
 def is_written(name: str) -> bool:
     """Whether a name is that of a module in Python of some embedded release, and of nothing that is compiled."""
     return _sets_of(table()).is_written(name)
+
+
+def attributes_of(cls: str) -> frozenset[str]:
+    """Return what is known of a class in any embedded release: see ``marks``."""
+    return frozenset(table().marks_of(f"{CLASS}{cls}"))
 
 
 def signatures_of(module: str, function: str) -> frozenset[str]:

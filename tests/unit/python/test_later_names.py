@@ -415,3 +415,35 @@ def test_a_condition_on_the_version_that_holds_guards_nothing(test: str, *, told
     body = f"{VERSIONS}def f(x):\n  if {test}:\n    return {GONE}\n"
 
     assert [name for name, _, _ in names_in(body)] == ([GONE] if told else [])
+
+
+SET = "torch.nn.Module.set_submodule"
+"""A method that modules have since 2.5.0 (``torch/nn/modules/module.py``)."""
+
+
+@pytest.mark.parametrize(
+    ("body", "release", "name"),
+    [
+        ("class A(nn.Module):\n  def f(self): self.set_submodule('a', 1)", "2.4.1", SET),
+        ("class A(nn.Module):\n  def f(self): self.set_submodule('a', 1)", "2.5.0", None),
+        ("class A(nn.Module):\n  @staticmethod\n  def f(self): self.set_submodule('a', 1)", "2.4.1", None),
+        ("class A(nn.Module, B):\n  def f(self): self.set_submodule('a', 1)", "2.4.1", None),
+        ("class A(B):\n  def f(self): self.set_submodule('a', 1)", "2.4.1", None),
+        ("class A(nn.Module):\n  def f(self):\n    self.set_submodule('a')\n  set_submodule = f", "2.4.1", None),
+        ("class A(nn.Module):\n  def f(self): self.set_submodule('a')\n  def set_submodule(self): ...", "2.4.1", None),
+        (
+            "class A(nn.Module):\n  def f(self):\n    if hasattr(self, 'set_submodule'): self.set_submodule(1)",
+            "2.4.1",
+            None,
+        ),
+        ("def f():\n  x = torch.zeros(3)\n  return x.align_to('a')", "2.13.0", "torch.Tensor.align_to"),
+        ("def f():\n  x = torch.zeros(3)\n  return x.align_to('a')", "2.12.1", None),
+        ("def f():\n  x = torch.zeros(3)\n  x = g(x)\n  return x.align_to('a')", "2.13.0", None),
+        ("def f(x):\n  return x.align_to('a')", "2.13.0", None),
+    ],
+)
+def test_attributes_of_objects_whose_class_is_certain(body: str, release: str, name: str | None) -> None:
+    """``hasattr`` of torch 2.13.0 says that its tensors have no ``align_to``."""
+    source = f"import torch\nfrom torch import nn\n{body}"
+
+    assert [name for name, _, _ in names_in(source, release)] == ([name] if name else [])
