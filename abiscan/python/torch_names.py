@@ -139,7 +139,7 @@ class TorchNames(Struct):
     :ivar top: the name of the package
     :ivar signatures_of: returns the parameters that a function of a module has in any release
     :ivar release: the number of the release, if it is an embedded one
-    :ivar attributes_of: returns what a class has in Python in any release
+    :ivar attributes_elsewhere: returns what a class has in Python in other releases alone
     :ivar companions: returns what is known of packages that come with this torch
     :ivar operators: returns what is known of its operators
     :ivar was_there: whether some release certainly has a dotted name
@@ -154,7 +154,7 @@ class TorchNames(Struct):
     signatures_of: Callable[[str, str], frozenset[str]]
     top: str = "torch"
     release: str | None = None
-    attributes_of: Callable[[str], Collection[str]] | None = None
+    attributes_elsewhere: Callable[[str], Collection[str]] | None = None
     companions: Callable[[], Companions] | None = None
     operators: Callable[[], OperatorsOfTorch] | None = None
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
@@ -231,8 +231,8 @@ class TorchNames(Struct):
     def gone_from(self, cls: str) -> tuple[str, ...]:
         """Return what a class certainly lacks, and has in another release."""
         if cls not in self._gone:
-            names = self.attributes_of(cls) if self.attributes_of is not None else ()
-            self._gone[cls] = tuple(name for name in names if name.isidentifier() and self.lacks(cls, name))
+            names = self.attributes_elsewhere(cls) if self.attributes_elsewhere is not None else ()
+            self._gone[cls] = tuple(name for name in names if self.lacks(cls, name))
         return self._gone[cls]
 
     def refuses(self, function: str, keywords: frozenset[str]) -> bool:

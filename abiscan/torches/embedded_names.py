@@ -37,7 +37,7 @@ def names(release: str) -> TorchNames | None:
         is_written,
         signatures_of,
         release=release,
-        attributes_of=attributes_of,
+        attributes_elsewhere=functools.partial(_attributes_elsewhere, release),
         companions=functools.partial(companions_of, release),
         operators=functools.partial(_operators_of, release),
     )
@@ -47,6 +47,12 @@ def _operators_of(release: str) -> OperatorsOfTorch:
     from abiscan.torches.operator_overloads import ReleaseOperators  # few packages name any of them
 
     return ReleaseOperators(release)
+
+
+def _attributes_elsewhere(release: str, cls: str) -> tuple[str, ...]:
+    column = table().numbers[release]
+    marks = table().marks_of(f"{CLASS}{cls}").items()
+    return tuple(name for name, releases in marks if name.isidentifier() and not releases >> column & 1)
 
 
 def companions_of(release: str | None) -> Companions:
@@ -91,11 +97,6 @@ def was_compiled(name: str) -> bool:
 def is_written(name: str) -> bool:
     """Whether a name is that of a module in Python of some embedded release, and of nothing that is compiled."""
     return _sets_of(table()).is_written(name)
-
-
-def attributes_of(cls: str) -> frozenset[str]:
-    """Return what is known of a class in any embedded release: see ``marks``."""
-    return frozenset(table().marks_of(f"{CLASS}{cls}"))
 
 
 def signatures_of(module: str, function: str) -> frozenset[str]:
