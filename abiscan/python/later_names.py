@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -381,8 +382,8 @@ class _Mentions:
         self._wanted = requested
         self._called = called
         self._operators = operators
+        self._asks_objects = any(name.rpartition(".")[0] in CLASSES for name in requested)
         self._bases = _list_bases(self._tree)
-        self._statements = _list_statements(self._tree)
         is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
         self._evaluates_annotations = not (is_lazy or code.postpones_annotations(file))
         self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
@@ -506,6 +507,10 @@ class _Mentions:
             return None if lacking.split(".")[1] in OF_DEVICES or len(lacking) < len(full) else False
         return True if self._names.has(owner, name) else None
 
+    @functools.cached_property
+    def _statements(self) -> dict[str, ast.stmt]:
+        return _list_statements(self._tree)
+
     def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
         """Whether a condition on the version of torch holds."""
 
@@ -513,11 +518,13 @@ class _Mentions:
             return None
         from abiscan.python.version_tests import truth_of  # few packages have a condition where it matters
 
+        statements = self._statements
+
         def is_version(node: ast.expr) -> bool:
             return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
 
         def find(name: str) -> ast.stmt | None:
-            return None if any(name in names for names in scope.origins[:-1]) else self._statements.get(name)
+            return None if any(name in names for names in scope.origins[:-1]) else statements.get(name)
 
         return truth_of(test, self._names.release, is_version, find)
 
@@ -564,7 +571,7 @@ class _Mentions:
     ) -> Mapping[str, str]:
         """Return what the names in a function have objects of; the first parameter of a method, of the base."""
         objects = {name: cls for name, cls in around.objects.items() if name not in inside.origins[0]}
-        if isinstance(node, ast.Lambda):
+        if isinstance(node, ast.Lambda) or not self._asks_objects:
             return objects
         is_static = any(word == "staticmethod" for item in node.decorator_list for word in _list_words(item))
         if around.base in CLASSES and not around.in_function and not is_static:

@@ -102,7 +102,8 @@ def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
     class which derives from it; there, those of ``super().__init__``, too.
     """
     called = {name, *(match[1] for match in re.finditer(rb"\b%b[ \t]+as[ \t]+(\w+)" % re.escape(name), source))}
-    derived = [match[1] for base in called for match in re.finditer(_DERIVED % re.escape(base), source)]
+    bases = [base for base in called if base + b"):" in source]
+    derived = [match[1] for base in bases for match in re.finditer(_DERIVED % base, source)]
     yield from (read_call(source, found.end()) for found in (_INITIALISED.finditer(source) if derived else ()))
     called.update(derived)
     for word in called:
@@ -117,7 +118,7 @@ def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
 
 
 _CALLED: Final = regex(rb"\s*\(")
-_DERIVED: Final = rb"\bclass[ \t]+(\w+)\((?:\w+\.)*%b\)[ \t]*:"
+_DERIVED: Final = rb"\bclass[ \t]+(\w+)\((?:\w+\.)*%b\):"
 _INITIALISED: Final = regex(rb"\)\.__init__\(")
 _OWNER: Final = regex(rb"(?<![\w.])(?:(\w+)\.(?:\w+\.)*)?\Z")
 _LONGEST_NAME: Final = 100
