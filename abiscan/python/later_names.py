@@ -169,8 +169,9 @@ def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
 
 def _attributes_in(source: bytes, uses: Collection[str], names: TorchNames) -> Iterator[str]:
     """Yield what objects of classes of torch may be asked for in a source and lack, judging by its text."""
-    classes = {use for use in uses if use in CLASSES} | ({_TENSOR} if not _TENSORS.isdisjoint(uses) else set())
-    yield from (f"{cls}.{name}" for cls in classes for name in names.gone_from(cls) if f".{name}".encode() in source)
+    classes = CLASSES.intersection(uses) - {_TENSOR}  # most sources mention it in annotations alone
+    for cls in classes if _TENSORS.isdisjoint(uses) and b"(torch.Tensor)" not in source else classes | {_TENSOR}:
+        yield from (f"{cls}.{name}" for name in names.gone_from(cls) if f".{name}".encode() in source)
 
 
 def _operators_in(

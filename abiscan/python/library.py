@@ -20,7 +20,7 @@ from abiscan.python.harmless import BodyJudge, package_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.nodes import walk
-from abiscan.python.operator_calls import list_operators
+from abiscan.python.operator_calls import FAKES, OPERATORS, list_operators
 from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.skeleton import function_in, make_skeleton
@@ -421,7 +421,8 @@ class PythonCode(Struct, dict=True):
     def operator_uses(self, path: str) -> tuple[tuple[str, CallText | None], ...]:
         """Return the operators that a source mentions: see ``list_operators``."""
         if path not in self._operator_uses:
-            self._operator_uses[path] = tuple(dict.fromkeys(list_operators(self.source(path))))
+            names_any = any(use.startswith(OPERATORS) or use in FAKES for use in self.torch_uses(path))
+            self._operator_uses[path] = tuple(dict.fromkeys(list_operators(self.source(path)))) if names_any else ()
         return self._operator_uses[path]
 
     def companion_uses(self, path: str, package: str) -> frozenset[str]:

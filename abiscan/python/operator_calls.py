@@ -22,7 +22,8 @@ FAKES: Final = ("torch.library.register_fake", "torch.library.impl_abstract")
 """The functions that look up the operator which their first argument names, to register a fake kernel for it."""
 _NO_NAMESPACES: Final = frozenset({"load_library", "loaded_libraries", "import_module"})
 _ALIAS: Final = regex(rb"^[ \t]*(\w+)[ \t]*=[ \t]*(torch\.ops(?:\.[A-Za-z_]\w*)*)[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
-_NAMES: Final = rb"(?<![\w.])(%s)((?:\.[A-Za-z_]\w*)*)(\()?"
+_NAMES: Final = rb"(%s)\b((?:\.[A-Za-z_]\w*)*)(\()?"
+_IN_NAMES: Final = regex(rb"[\w.]")
 _FAKE: Final = regex(rb"(?:register_fake|impl_abstract)\(\s*[\"'](\w+)::(\w+(?:\.\w+)?)[\"']")
 
 
@@ -148,12 +149,14 @@ def as_passed(call: CallText) -> PassedArguments:
 def list_operators(source: bytes) -> Iterator[tuple[str, CallText | None]]:
     """Yield the dotted names of operators in a source, each with the call if it is called, judging by its text."""
     if b"torch.ops." in source:
-        aliases = {match[1]: match[2] for match in _ALIAS.finditer(source)} | {b"torch.ops": b"torch.ops"}
+        aliases = {b"torch.ops": b"torch.ops"}
+        if b"= torch.ops" in source:
+            aliases |= {match[1]: match[2] for match in _ALIAS.finditer(source)}
         words = b"|".join(map(re.escape, aliases))
         for match in re.finditer(_NAMES % words, source):
             name = (aliases[match[1]] + match[2]).decode()
-            if operator_named(name) is not None:
+            is_whole = _IN_NAMES.match(source, max(match.start() - 1, 0), match.start()) is None
+            if is_whole and operator_named(name) is not None:
                 yield name, read_call(source, match.end()) if match[3] else None
-    is_faking = b"register_fake" in source or b"impl_abstract" in source
-    for match in _FAKE.finditer(source) if is_faking else ():
+    for match in _FAKE.finditer(source):
         yield f"{OPERATORS}{match[1].decode()}.{match[2].decode()}", None

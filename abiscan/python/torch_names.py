@@ -229,10 +229,10 @@ class TorchNames(Struct):
         return None
 
     def gone_from(self, cls: str) -> tuple[str, ...]:
-        """Return what a class certainly lacks, and has in another release."""
+        """Return the public attributes that a class certainly lacks, and has in another release."""
         if cls not in self._gone:
             names = self.attributes_elsewhere(cls) if self.attributes_elsewhere is not None else ()
-            self._gone[cls] = tuple(name for name in names if self.lacks(cls, name))
+            self._gone[cls] = tuple(name for name in names if name[0] != "_" and self.lacks(cls, name))
         return self._gone[cls]
 
     def refuses(self, function: str, keywords: frozenset[str]) -> bool:
