@@ -13,6 +13,7 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.python.later_names import failing_uses
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer
+from abiscan.python.operator_calls import operator_named
 from abiscan.python.sources import PackageFiles
 from abiscan.python.torch_names import TorchNames
 from abiscan.results.diff import Break
@@ -40,6 +41,8 @@ class Use(Struct, frozen=True, kw_only=True):
             return
         uses = sorted(failing_uses(self.code, new) - failing_uses(self.code, old))
         for (name, error), group in groupby(uses, attrgetter("name", "error")):
+            if operator_named(name) and not error:  # a break of an operator: see ``operators_in_code``
+                continue
             places = tuple(f"{use.file}:{use.line}" for use in group)
             yield Break(kind="call" if error else "name", name=name, error=error or None, places=places)
 

@@ -68,6 +68,8 @@ _TENSORS: Final = frozenset(
     )
 )
 """Functions that return a tensor."""
+_OF_OBJECTS: Final = CLASSES - {"torch.nn.Parameter", "torch.utils.data.Dataset"}
+"""The classes whose objects are looked at: not tensors twice, nor those whose attributes are mostly of the package."""
 _VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
 _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _CATCHING_CALLS: Final = frozenset({"TypeError"})
@@ -169,7 +171,8 @@ def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
 
 def _attributes_in(source: bytes, uses: Collection[str], names: TorchNames) -> Iterator[str]:
     """Yield what objects of classes of torch may be asked for in a source and lack, judging by its text."""
-    classes = CLASSES.intersection(uses) - {_TENSOR}  # most sources mention it in annotations alone
+    # Most sources mention tensors in annotations alone.
+    classes = _OF_OBJECTS.intersection(uses) - {_TENSOR}
     for cls in classes if _TENSORS.isdisjoint(uses) and b"(torch.Tensor)" not in source else classes | {_TENSOR}:
         yield from (f"{cls}.{name}" for name in names.gone_from(cls) if f".{name}".encode() in source)
 
@@ -383,7 +386,7 @@ class _Mentions:
         self._wanted = requested
         self._called = called
         self._operators = operators
-        self._asks_objects = any(name.rpartition(".")[0] in CLASSES for name in requested)
+        self._asks_objects = any(name.rpartition(".")[0] in _OF_OBJECTS for name in requested)
         self._bases = _list_bases(self._tree)
         is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
         self._evaluates_annotations = not (is_lazy or code.postpones_annotations(file))
@@ -514,7 +517,6 @@ class _Mentions:
 
     def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
         """Whether a condition on the version of torch holds."""
-
         if self._names.release is None:
             return None
         from abiscan.python.version_tests import truth_of  # few packages have a condition where it matters
@@ -575,7 +577,7 @@ class _Mentions:
         if isinstance(node, ast.Lambda) or not self._asks_objects:
             return objects
         is_static = any(word == "staticmethod" for item in node.decorator_list for word in _list_words(item))
-        if around.base in CLASSES and not around.in_function and not is_static:
+        if around.base in _OF_OBJECTS and not around.in_function and not is_static:
             objects |= {parameter.arg: around.base or "" for parameter in node.args.args[:1] if parameter.arg == "self"}
         return objects | self._objects_in(node, inside)
 
@@ -613,10 +615,11 @@ class _Mentions:
             if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call) and len(part.targets) == 1:
                 called = self._full_name(part.value.func, scope)[1]
                 target = part.targets[0]
-                if isinstance(target, ast.Name) and (called in CLASSES or called in _TENSORS):
-                    bound.setdefault(target.id, []).append(called if called in CLASSES else _TENSOR)
+                if isinstance(target, ast.Name) and (called in _OF_OBJECTS or called in _TENSORS):
+                    bound.setdefault(target.id, []).append(_TENSOR if called in _TENSORS else called)
                     continue
-            for name, _ in _bound_by(part):
+            names = [part.arg] if isinstance(part, ast.arg) else [name for name, _ in _bound_by(part)]
+            for name in names:
                 bound.setdefault(name, []).append(None)
         # The assignment itself binds the name once more.
         return {name: cls for name, (cls, *others) in bound.items() if cls is not None and others == [None]}

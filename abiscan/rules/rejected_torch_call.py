@@ -20,7 +20,8 @@ argument out, or pass it only where `inspect.signature` has it.
 **Limits.** What counts is what counts for [missing-torch-name](missing-torch-name.md): a call does not if the version
 of torch may decide whether it is made, if a `TypeError` is caught around it, if the package sets the function, or if it
 asks functions for their parameters. Only functions and classes in Python are known, and only those without decorators
-that change them: what is compiled, methods of objects and calls of classes derived from torch's are not looked at.
+that change them; of a class that derives from one of torch's, `super().__init__`, and calls where it has no `__init__`
+of its own. Other functions that are compiled, and methods of objects, are not looked at.
 
 **Example.** `torch.optim.lr_scheduler.ReduceLROnPlateau rejects a call in torch 2.13.0: pack makes it in 1 function`
 """

@@ -440,6 +440,7 @@ SET = "torch.nn.Module.set_submodule"
         ("def f():\n  x = torch.zeros(3)\n  return x.align_to('a')", "2.12.1", None),
         ("def f():\n  x = torch.zeros(3)\n  x = g(x)\n  return x.align_to('a')", "2.13.0", None),
         ("def f(x):\n  return x.align_to('a')", "2.13.0", None),
+        ("def f(x=None):\n  if x is None:\n    x = torch.zeros(3)\n  return x.align_to('a')", "2.13.0", None),
     ],
 )
 def test_attributes_of_objects_whose_class_is_certain(body: str, release: str, name: str | None) -> None:
