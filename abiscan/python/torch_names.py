@@ -290,8 +290,7 @@ class TorchNames(Struct):
         # Names with underscores on both sides are Python's own.
         if name.startswith("__") and name.endswith("__"):
             return None
-        is_written = self.is_written(f"{owner}.{name}")
-        if COMPUTED.fullmatch(name) and not is_written:
+        if COMPUTED.fullmatch(name) and not self.is_written(f"{owner}.{name}"):
             return None
         if owner.startswith(CLASS) and _MANGLED.match(name):
             return None
@@ -310,6 +309,7 @@ class TorchNames(Struct):
         if owner_names.is_config and not self.was_there(f"{owner}.{name}"):
             return None
         # What the body does not bind, a star may bring; nothing compiled has the name of a module in Python.
+        is_written = self.is_written(f"{owner}.{name}")
         answers = {self._of_star(star, name) for star in owner_names.stars if not (is_written and is_core(star))}
         if True in answers:
             return True

@@ -28,6 +28,7 @@ from abiscan.results.matrix import (
     format_advice,
     format_cell,
     format_legend,
+    has_condition,
     name_of_row,
     rules_of,
     verdict_mark,
@@ -231,7 +232,7 @@ def _list_conditions(row: PackageRow, columns: Sequence[Column]) -> Iterator[Tex
     by_condition: dict[str, list[str]] = {}
     for column in columns:
         best = best_of([row.results[name] for name in column.builds if name in row.results])
-        if best and best.unmet:
+        if best and has_condition(best):
             by_condition.setdefault(best.condition.removeprefix(", "), []).append(column.release)
     for condition, releases in by_condition.items():
         spans = ranges(releases, [column.release for column in columns])

@@ -332,24 +332,19 @@ def format_cell(row: Row | PackageRow, column: Column) -> str:
     """Return the symbol for the best of the builds of a release, and which of them it is for if they differ: ``✓
     CUDA``. A ``*`` follows it if all of these have a condition.
     """
-    marks = {
-        name: f"{verdict_mark(result)}{'*' if has_condition(result) else ''}"
-        for name in column.builds
-        if (result := row.results.get(name))
-    }
+    marks = {name: verdict_mark(row.results[name]) for name in column.builds if name in row.results}
     # The best build counts, since users can choose it; unknown is better than a certain failure.
-    best = next((sign for sign in _SIGNS if sign in marks.values()), "·")
+    best = next((sign for sign in "✓◐?✗" if sign in marks.values()), "·")
+    chosen = [name for name, sign in marks.items() if sign == best]
+    star = "*" if chosen and all(has_condition(row.results[name]) for name in chosen) else ""
     # Named only if another build has another answer.
-    kinds = [kind_of(name) for name, sign in marks.items() if sign == best]
-    return best if len(kinds) == len(marks) else f"{best} {', '.join(kinds)}"
-
-
-_SIGNS: Final = ("✓", "✓*", "◐", "◐*", "?", "?*", "✗")
+    return f"{best}{star}" if len(chosen) == len(marks) else f"{best}{star} {', '.join(map(kind_of, chosen))}"
 
 
 def has_condition(result: Result | PackageResult) -> bool:
     """Whether a verdict holds on a condition that is not known to be met."""
-    return isinstance(result, PackageResult) and bool(result.unmet)
+    may_work = result.verdict not in (PackageVerdict.IMPORT_FAILS, PackageVerdict.CORRUPTS)
+    return may_work and isinstance(result, PackageResult) and bool(result.unmet)
 
 
 def kind_of(build: str) -> str:
