@@ -10,6 +10,15 @@ from abiscan.python.model import Raised
 from tests import live_torch
 from tests.unit.python.packages import FakeWorld, reading_of
 
+HOOKS = (
+    "current_allocated_memory",
+    "driver_allocated_memory",
+    "empty_cache",
+    "get_rng_state",
+    "recommended_max_memory",
+    "seed",
+    "synchronize",
+)
 EXPRESSIONS = (
     "torch.torch_version.__version__",
     "torch.__version__ == torch.torch_version.__version__",
@@ -26,6 +35,11 @@ EXPRESSIONS = (
     "torch._C._has_magma",
     "torch._C._has_mps",
     "torch._C._GLIBCXX_USE_CXX11_ABI",
+    "torch.backends.mps.is_available()",
+    "torch.backends.mps.is_built()",
+    "torch.mps.is_available()",
+    "torch.mps.device_count()",
+    *(f"text_of_error(torch.mps.{name})" for name in HOOKS),
     "torch.cuda.is_available()",
     "torch.cuda.device_count()",
     "torch.cuda.get_arch_list()",
@@ -48,8 +62,14 @@ EXPRESSIONS = (
     "torch.utils.cpp_extension.IS_HIP_EXTENSION",
     "torch.utils.cpp_extension.TORCH_LIB_PATH",
 )
-MODULES = ("torch_version", "distributed.rpc", "onnx", "utils._triton", "utils.cpp_extension")
+MODULES = ("torch_version", "mps", "backends.mps", "distributed.rpc", "onnx", "utils._triton", "utils.cpp_extension")
 IMPORTS = "import torch, " + ", ".join(f"torch.{module}" for module in MODULES) + "\n"
+IMPORTS += """def text_of_error(function):
+    try:
+        function()
+    except RuntimeError as error:
+        return str(error)
+"""
 
 
 @pytest.mark.skipif((live_torch.build() or "") != "2.13.0+cpu", reason="needs torch 2.13.0+cpu")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from packaging.version import InvalidVersion, Version
 
@@ -17,7 +19,7 @@ from abiscan.python.models.torch_module import TorchModule, loads_backends
 from abiscan.python.operators import OperatorValue, error_of_target, operator_exists
 from abiscan.python.systems import MACOS
 from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR
-from abiscan.python.values import NotKnown, PythonError, TargetExpression, Thrown, Why, torch_error
+from abiscan.python.values import NotKnown, PythonError, TargetExpression, Thrown, Why, thrown, torch_error
 
 
 class TorchVersionText(str):
@@ -121,10 +123,25 @@ def _of_gpu(answer: NotKnown) -> Native:
     return Native(answer.name, lambda _machine, _args, _kwargs: answer)
 
 
-def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], object]:
+# What needs MPS raises without it (FAIL_MPSHOOKS_FUNC in aten/src/ATen/detail/MPSHooksInterface.h): code goes by that.
+_MPS_HOOKS: Final = {
+    "current_allocated_memory": "getCurrentAllocatedMemory",
+    "driver_allocated_memory": "getDriverAllocatedMemory",
+    "empty_cache": "emptyCache",
+    "get_rng_state": "getDefaultGenerator",
+    "recommended_max_memory": "getRecommendedMaxMemory",
+    "seed": "getDefaultGenerator",
+    "synchronize": "deviceSynchronize",
+}
+
+
+def _absent_device(
+    name: str, *, on_macos: bool = False, hooks: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[PythonMachine], object]:
     """Return what makes the module of a kind of device that builds for CPUs or CUDA do not have.
 
     :param on_macos: whether those for macOS have it
+    :param hooks: the functions that raise without it, and what they say cannot be executed
     """
 
     def make(machine: PythonMachine) -> object:
@@ -139,6 +156,14 @@ def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMach
 
             return Native(f"{name}.{function}", answer)
 
+        def refuses(function: str, hook: str) -> Native:
+            def answer(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+                if built or not has_cuda(machine):
+                    return NotKnown(f"{name}.{function}()", Why.ENVIRONMENT)
+                raise thrown(RuntimeError, f"Cannot execute {hook}() without MPS backend.")
+
+            return Native(f"{name}.{function}", answer)
+
         is_built = given("is_built", False, available)  # noqa: FBT003
         return TorchModule(
             name,
@@ -146,6 +171,7 @@ def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMach
                 "is_available": given("is_available", False, available),  # noqa: FBT003
                 "is_built": Native(is_built.name, lambda _m, _a, _k: built) if built else is_built,
                 "device_count": given("device_count", 0, count),
+                **({function: refuses(function, hook) for function, hook in hooks.items()}),
             },
         )
 
@@ -262,7 +288,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch.version": _make_version,
     "torch._C": _make_core,
     "torch.xpu": _absent_device("torch.xpu"),
-    "torch.mps": _absent_device("torch.mps", on_macos=True),
+    "torch.mps": _absent_device("torch.mps", on_macos=True, hooks=_MPS_HOOKS),
     "torch.mtia": _absent_device("torch.mtia"),
     "torch.backends": lambda _machine: TorchModule("torch.backends", {}),
     "torch.backends.mps": _absent_device("torch.backends.mps", on_macos=True),
