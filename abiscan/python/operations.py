@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from abiscan.python.cost import LONGEST, count_parts, may_grow, size_of_filled, total_length
 from abiscan.python.values import (
+    Bound,
     Class,
     Further,
     NotKnown,
@@ -178,7 +179,7 @@ def compare_values(op: ast.cmpop, left: object, right: object) -> object:
 _UNIQUE = (PythonFunction, PythonModule, Class, type, *_EXACT)
 
 
-_KINDS = (str, bytes, (int, float, complex), type(None), list, tuple, dict, (set, frozenset))
+_KINDS = (str, bytes, (int, float, complex), type(None), list, tuple, dict, (set, frozenset), Bound)
 
 
 def is_unique(value: object) -> bool:
@@ -189,8 +190,8 @@ def is_unique(value: object) -> bool:
 def _are_different(left: object, right: object) -> bool:
     """Whether two values that are not the same are unequal by what they are.
 
-    Functions, classes and modules are equal to nothing but themselves, texts, numbers, lists and tuples to nothing of
-    another kind.
+    Functions, classes and modules are equal to nothing but themselves, texts, numbers, lists, tuples and methods to
+    nothing of another kind.
     """
     kinds = [next((kind for kind in _KINDS if isinstance(value, kind)), None) for value in (left, right)]
     if not all(kind or is_unique(value) for kind, value in zip(kinds, (left, right), strict=True)):

@@ -56,6 +56,8 @@ PROGRAMS = {
     "sums of texts and numbers": "result = 1 + 2, 'a' + 'b', 2 - 3, True + 1, 1 == 1.0, 'a' != 'b', "
     "None == None, 'b' in 'abc', "
     "1 in {1.0: 2}, 'x' not in ['x'], None is None, [] is None\n",
+    "a method and a text": "class A:\n    def m(self):\n        pass\n    def n(self):\n        return self.m == 'm'\n"
+    "result = A().n(), A().m != None, A().m == A.m\n",
     "deep calls": "def f(n):\n    if n:\n        return 1 + f(n - 1)\n    return 0\nresult = f(150)\n",
 }
 
