@@ -74,6 +74,8 @@ class OtherCode:
         trace = self._machine.trace
         is_lacking = name is not None and self._lacks(module, name, raised)
         if not is_lacking and not is_certain(raised, self._library.surroundings, trace):
+            if module.partition(".")[0] not in self._machine.modules:
+                self._machine = None  # each import of it would run all of it again, to the same end
             return None
         new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
         if trace.is_doubtful or trace.may_end_earlier or len(new) > _MOST_DECISIONS:

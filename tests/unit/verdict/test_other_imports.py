@@ -13,9 +13,11 @@ import pytest
 
 from abiscan.inputs.package_files import of_module
 from abiscan.inputs.session import Session
+from abiscan.python.imports import PythonInterpreter
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Raised, World
 from abiscan.python.other_code import OtherCode
+from abiscan.python.values import PythonModule
 from abiscan.verdict.other_imports import OtherImports
 from abiscan.verdict.package_reading import CodeFiles
 from tests.unit.python.packages import FakeWorld, reading_of
@@ -238,3 +240,19 @@ def test_what_was_found_out_is_kept_until_a_file_changes(tmp_path: Path, monkeyp
             (outcome,) = reading_of(files, around=surroundings).imports
         assert isinstance(outcome.raised, Raised) is text.startswith("import")
         assert asked == ["other"] * count
+
+
+def test_an_error_that_is_not_certain_is_met_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.py").write_text("there = 1\nraise ValueError\n")
+    code = "".join(f"try:\n    from other import {name}\nexcept ValueError:\n    pass\n" for name in ("there", "gone"))
+    run: list[object] = []
+    follow = PythonInterpreter.run_body
+
+    def run_body(machine: PythonInterpreter, module: PythonModule) -> None:
+        run.append(module.name)
+        follow(machine, module)
+
+    monkeypatch.setattr(PythonInterpreter, "run_body", run_body)
+    with around(tmp_path) as surroundings:
+        reading_of({"pkg/__init__.py": f"import torch\n{code}", "pkg/_C.so": ""}, around=surroundings)
+    assert run.count("other") == 1
