@@ -161,10 +161,10 @@ class _Search:
             self._try(problem, self._list_by_requirements)
         # Versions that work together, with the torch that is there; what has none takes nothing from the others.
         for same_torch in (True, False):
-            rest = self._list_unsolved()
-            for group in [rest] if len(rest) == 1 else [rest, *([problem] for problem in rest)]:
-                if group and all(problem in self._list_unsolved() for problem in group):
-                    self._solve(group, same_torch=same_torch)
+            for problem in self._list_unsolved():
+                self._solve([problem], same_torch=same_torch)
+            if len(rest := self._list_unsolved()) > 1:  # what only changes together
+                self._solve(rest, same_torch=same_torch)
 
     def _list_unsolved(self) -> list[Problem]:
         helped = {name for remedy in self._small for name in remedy.remedies}
