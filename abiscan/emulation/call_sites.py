@@ -165,8 +165,10 @@ class Functions:
 
     def code_of(self, start: int) -> bytes:
         """Return the code of the function at ``start``, empty where there is none."""
-        segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
-        if segment is None:
+        for segment in self._image.file.segments:  # a generator would take longer than all else
+            if 0 <= start - segment.address < segment.file_size:
+                break
+        else:
             return b""
         # What follows the last function of a segment up to the next one is not code.
         end = min(self.end_of(start), start + _LONGEST_FUNCTION, segment.address + segment.file_size)

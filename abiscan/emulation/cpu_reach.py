@@ -64,6 +64,17 @@ class _Code(NamedTuple):
     is_whole: bool
 
 
+class _Callee(NamedTuple):
+    """What a call leads to.
+
+    :ivar is_named: whether its name says that it tells what the processor has
+    :ivar place: None where no object defines it
+    """
+
+    is_named: bool
+    place: Place | None
+
+
 class _Object:
     """The code of one object."""
 
@@ -73,6 +84,9 @@ class _Object:
         self._functions = Functions(self.image)
         self.calls = CalledFunctions(self.image, machine)
         self._code: dict[int, _Code] = {}
+        # Half a million functions are passed, several times for each one that there is.
+        self.reads_answer = functools.cache(self._reads_answer)
+        """Whether data holds a result of the detection of processor features."""
 
     @property
     def starts(self) -> Sequence[int]:
@@ -160,8 +174,7 @@ class _Object:
             return self._pointers[place]
         return None if self.image.is_relocated(self.image.base + place) else place
 
-    def reads_answer(self, place: int) -> bool:
-        """Whether data holds a result of the detection of processor features."""
+    def _reads_answer(self, place: int) -> bool:
         name = self._imported(place)
         if name is not None:
             return _TELLS.search(name) is not None
@@ -200,6 +213,7 @@ class Reach:
         self._names = [posixpath.basename(file.subject) for file in files]
         self._questions: dict[Place, int | None] = {}
         self._tells: dict[tuple[Place, int], bool] = {}
+        self._callees: list[dict[int, _Callee]] = [{} for _ in files]
 
     def of(self, roots: Iterable[int]) -> CpuReach:
         """Return what some functions of the first object reach."""
@@ -229,7 +243,7 @@ class Reach:
             (waiting if question is None else after).extend(self._next(place))
             # What is called before the question runs unasked; everything else that the function leads to is behind it.
             if question is not None:
-                called = (self._find_callee(place[0], target) for at, target in code.calls if at < question)
+                called = (self._find_callee(place[0], target).place for at, target in code.calls if at < question)
                 waiting.extend(filter(None, called))
         while after and left > 0 and len(seen) + len(guarded) < self._steps:
             place = after.popleft()
@@ -290,7 +304,7 @@ class Reach:
         number, start = place
         code, of = self._make_code(place), self._objects[number]
         result = [*code.questions, *(at for at, datum in code.data if of.reads_answer(datum))]
-        calls = [at for at, target in code.calls if self._is_told(number, target, depth)]
+        calls = [at for at, target in code.calls if self._is_told(self._find_callee(number, target), depth)]
         imports = of.calls.led_to(start).imports
         # A function-local static is read on a fast path in front of ``__cxa_guard_acquire`` (Itanium C++ ABI, 3.3.3).
         if calls and _GUARD in imports:  # an answer that is kept in a variable, which comes before the call
@@ -299,26 +313,27 @@ class Reach:
             result.append(min((at for at, _ in code.calls), default=0))
         return result + calls
 
-    def _is_told(self, number: int, target: int, depth: int) -> bool:
-        """Whether a call leads to a function that only tells what the processor has."""
-        callee = self._objects[number].callee(target)
-        if isinstance(callee, str) and _TELLS.search(callee):
-            return True
-        place = self._find_callee(number, target)
-        if place is None or not depth:
-            return False
-        key = place, depth
+    def _is_told(self, callee: _Callee, depth: int) -> bool:
+        """Whether a callee only tells what the processor has."""
+        if callee.is_named or callee.place is None or not depth:
+            return callee.is_named
+        key = callee.place, depth
         if key not in self._tells:
             # The depth is a part of the key: an answer for a shallow search does not hold for a deeper one.
             self._tells[key] = False  # of one that leads to itself
-            self._tells[key] = self._only_tells(place, depth - 1)
+            self._tells[key] = self._only_tells(callee.place, depth - 1)
         return self._tells[key]
 
-    def _find_callee(self, number: int, target: int) -> Place | None:
-        callee = self._objects[number].callee(target)
-        if isinstance(callee, str):
-            return self._graph.find_definition(callee)
-        return None if callee is None else (number, callee)
+    def _find_callee(self, number: int, target: int) -> _Callee:
+        callees = self._callees[number]
+        if target not in callees:
+            callee = self._objects[number].callee(target)
+            if isinstance(callee, str):
+                definition = self._graph.find_definition(callee)
+                callees[target] = _Callee(_TELLS.search(callee) is not None, definition)
+            else:
+                callees[target] = _Callee(is_named=False, place=None if callee is None else (number, callee))
+        return callees[target]
 
     def _only_tells(self, place: Place, depth: int) -> bool:
         code = self._make_code(place)

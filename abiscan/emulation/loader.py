@@ -147,6 +147,7 @@ class Image:
         frames = headers.get(_PT_GNU_EH_FRAME)
         self.frame_header = self.base + frames.address if frames else None
         self._relocations = self._read_relocations()
+        self._relocated: dict[int, frozenset[int]] = {}
         self._extra = self._read_relative()
 
     def _program_headers(self) -> dict[int, Header]:
@@ -251,12 +252,18 @@ class Image:
     def is_relocated(self, address: int) -> bool:
         """Whether a relocation fills the word at ``address``, in the emulated space."""
         offset = address - self.base
-        first, second = self._tables
-        second_from = len(first) // 3
-        return any(
-            (first[3 * index] if index < second_from else second[3 * (index - second_from)]) == offset
-            for index in self._relocations.get(offset >> 12, ())
-        )
+        return offset in self._relocated_in(offset >> 12)
+
+    def _relocated_in(self, page: int) -> frozenset[int]:
+        """Return the words of a page that relocations fill."""
+        if page not in self._relocated:
+            first, second = self._tables
+            second_from = len(first) // 3
+            self._relocated[page] = frozenset(
+                first[3 * index] if index < second_from else second[3 * (index - second_from)]
+                for index in self._relocations.get(page, ())
+            )
+        return self._relocated[page]
 
     def is_writable(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, is in a segment that code may write."""
