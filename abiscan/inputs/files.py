@@ -12,6 +12,7 @@ import hashlib
 import lzma
 import os
 import posixpath
+import shutil
 import stat
 import struct
 import tempfile
@@ -49,6 +50,7 @@ _SMALL_MEMBER: Final = 16 << 20
 _BLOCK: Final = 1 << 20
 _ZEROS: Final = bytes(_BLOCK)
 _KEPT_INFLATED: Final = 1 << 30
+_MOST_KEPT_INFLATED: Final = 8 << 30  # while as much is still free
 # Bytes that are inflated at a time if only the beginning of a member is wanted: a page.
 _STEP: Final = 4096
 _LOCAL_HEADER: Final = 30
@@ -149,10 +151,13 @@ _INFLATED: Final[dict[tuple[str, int, int], tuple[ElfFile, str]]] = {}
 
 def _keep_inflated(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
     """Keep an inflated member as long as there is space for it; the oldest make room."""
+    # A library is opened for each of several questions: to inflate a gigabyte again takes longer than the answers.
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    most = max(_KEPT_INFLATED, min(free, _MOST_KEPT_INFLATED))
     # A dict keeps the order of insertion, so the first key is the oldest. A file that is in use stays open through its
     # mapping, even if it is dropped here.
     _INFLATED[key] = inflated
-    while sum(size for _, _, size in _INFLATED) > _KEPT_INFLATED:
+    while sum(size for _, _, size in _INFLATED) > most:
         del _INFLATED[next(iter(_INFLATED))]
 
 

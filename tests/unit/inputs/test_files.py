@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO
 
 import pytest
 
@@ -66,6 +69,26 @@ def test_a_member_is_inflated_once_for_all_that_read_it(
         monkeypatch.setattr(Wheel, name, None)
     assert bytes(member.open_elf().data) == data
     assert member.hash_content() == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize(("free", "copies"), [(1 << 20, 2), (0, 3)])
+def test_members_are_kept_while_the_disk_has_as_much_left(
+    free: int, copies: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = Wheel(wheel(tmp_path / "x.whl", {"x.so": Elf(size=5_000).build(), "y.so": Elf(size=6_000).build()}))
+    copied, copy = list[str](), Wheel.copy_member
+
+    def count(archive: Wheel, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
+        copied.append(info.filename)
+        return copy(archive, info, to)
+
+    monkeypatch.setattr(Wheel, "copy_member", count)
+    for name, value in (("_SMALL_MEMBER", 1_000), ("_KEPT_INFLATED", 8_000), ("_INFLATED", {})):
+        monkeypatch.setattr(files_module, name, value)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    for name in ("x.so", "y.so", "x.so"):
+        archive.find_member(name).open_elf()
+    assert len(copied) == copies
 
 
 def test_zeros_of_a_large_member_take_no_space(tmp_path: Path) -> None:
