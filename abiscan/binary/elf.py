@@ -108,6 +108,7 @@ _NT_GNU_BUILD_ID: Final = 3
 _MOST_SEGMENTS: Final = 1_000
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 _MUCH: Final = 1 << 22  # bytes of a file that are worth giving back
+_PIECE: Final = 1 << 25  # bytes that are searched before they are given back
 _RECORD_VERSION: Final = 1  # VER_NEED_CURRENT, VER_DEF_CURRENT
 _VER_FLG_BASE: Final = 1
 _VER_FLG_WEAK: Final = 2
@@ -481,14 +482,18 @@ class ElfFile:
         if isinstance(self._bytes, memoryview):
             yield from (match.start() for match in self.search_data(re.compile(re.escape(text))))
             return
-        # An mmap is searched by itself, without a copy; what was searched is given back, for a CUDA library has
-        # gigabytes.
+        # An mmap is searched by itself, without a copy, and piece by piece; what was searched is given back, for a CUDA
+        # library has gigabytes.
         for start, end in self._data_parts():
-            position = self._bytes.find(text, start, end)
-            self.let_go(start, end)
-            while position >= 0:
-                yield position
-                position = self._bytes.find(text, position + len(text), end)
+            begin = start
+            for piece in range(start, end, _PIECE):
+                # A text may begin in one piece and end in the next.
+                stop = min(piece + _PIECE + len(text) - 1, end)
+                while (position := self._bytes.find(text, begin, stop)) >= 0:
+                    yield position
+                    begin = position + len(text)
+                begin = max(begin, piece + _PIECE)
+                self.let_go(piece, min(piece + _PIECE, end))
 
     def search_data(self, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
         """Yield the matches of ``pattern`` in the data."""
@@ -1047,6 +1052,8 @@ class _Reader:
         position = next(self.file.find_in_data(_PYBIND11_VERSION_CHECK), -1)
         for segment in self.file.segments:
             if segment.offset <= position < segment.offset + segment.file_size:
-                content = self.file.data[segment.offset : segment.offset + segment.file_size]
-                return tuple(sorted({match.group(1).decode() for match in _PYTHON_VERSION.finditer(content)}))
+                start, end = segment.offset, segment.offset + segment.file_size
+                versions = {match[1].decode() for match in _PYTHON_VERSION.finditer(self.file.data[start:end])}
+                self.file.let_go(start, end)
+                return tuple(sorted(versions))
         return ()

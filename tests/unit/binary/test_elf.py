@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from abiscan.binary import elf as elf_module
 from abiscan.binary.elf import ElfFile, Machine, Reference, SharedObject, SymbolVersion
 from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.errors import AbiscanError, InputError, NotElfError
@@ -333,6 +334,16 @@ def test_without_a_table_of_functions_texts_are_looked_for_everywhere() -> None:
     elf = ElfFile.from_bytes(data, "built.so")
     assert elf.function_starts == []
     assert [data[at : at + 12] for at in elf.find_in_data(b"a constant")] == [b"a constant 1", b"a constant 2"]
+
+
+@pytest.mark.parametrize("piece", range(1, 20))
+def test_a_text_is_found_wherever_the_pieces_end(piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = with_functions((), b"aba ababa ab aba".split(b" "))
+    (tmp_path / "built.so").write_bytes(data)
+    monkeypatch.setattr(elf_module, "_PIECE", piece)
+    elf = ElfFile.open(tmp_path / "built.so")
+    for text in (b"aba", b"ab", b"a"):
+        assert list(elf.find_in_data(text)) == list(ElfFile.from_bytes(data, "built.so").find_in_data(text)) != []
 
 
 def test_symbols_in_memory_are_a_mapping() -> None:
