@@ -1,4 +1,4 @@
-"""How long abiscan takes beside its neighbours, as ratios of one run on one machine.
+"""How long abiscan takes compared with its neighbours, as ratios of one run on one machine.
 
     python -m benchmarks.run [WHEEL] [--large [WHEEL]] [--npu [WHEEL]] [--twelve [FOLDER]] [--environment [PYTHON]]
                              [--keep | --compare]

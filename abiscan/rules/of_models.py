@@ -40,7 +40,7 @@ that are not torch's.
 _OPERATOR_MISSING: Final = """A saved model calls operators, or needs custom classes, that are not there.
 
 **What it finds.** Operators in the code or the graph of the model that are neither this torch's nor brought by one of
-the other targets, or by a package that is installed beside the torch.
+the other targets, or by a package that is installed with the torch.
 
 **Why it fails.** TorchScript and exported programs name operators, and look them up as they are loaded. What an
 extension registers is there once it is imported.
