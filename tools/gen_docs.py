@@ -29,7 +29,7 @@ import abiscan
 from abiscan.cli import main as program
 from abiscan.diagnosis.causes import CAUSES
 from abiscan.findings import Documented
-from abiscan.python import acting, calls, patterns, special
+from abiscan.python import acting, calls, late_bodies, patterns, special
 from abiscan.python.compiling import QUESTIONS, STATEMENTS, VALUES
 from abiscan.python.explore import MOST_RUNS
 from abiscan.python.iteration import MOST_ITEMS
@@ -171,7 +171,10 @@ def reading() -> str:
         "expressions": [*VALUES, *QUESTIONS],
         "patterns of `match`": [*patterns.PATTERNS],
     }
-    names = {what: {kind.__name__ for kind in kinds} for what, kinds in forms.items()}
+    names = {
+        what: {kind.__name__ for kind in kinds if kind.__module__ != late_bodies.__name__}
+        for what, kinds in forms.items()
+    }
     names["statements"] |= {"TryStar", "TypeAlias"}  # those of a later Python than the one that writes this
     names["expressions"] |= {"TemplateStr"}
     rows = [f"| {what} | {_code(kinds)} |\n" for what, kinds in names.items()]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from abiscan.python import special
 from abiscan.python.builtin_methods import HostMethod, type_of
 from abiscan.python.filesystem import path_attribute
+from abiscan.python.late_bodies import has_docstring
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import describe_value
@@ -317,9 +318,10 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
         "__name__": function.name,
         "__qualname__": function.qualified or function.name,
         "__module__": function.scope.module.name,
-        "__doc__": docstring_of(function.node),
         "__dict__": function.attributes,
     }
+    if name == "__doc__":
+        return docstring_of(function.node)  # it is in the body, which may not be parsed yet
     return attributes.get(name, NotKnown(f"{function.name}.{name}"))
 
 
@@ -480,7 +482,7 @@ _OF_CONTAINERS = frozenset({
 
 def docstring_of(node: ast.AST) -> str | None:
     """Return the docstring of a function, class or module, as it stands there."""
-    body = getattr(node, "body", None)
+    body = getattr(node, "body", None) if has_docstring(node) else None
     first = body[0] if isinstance(body, list) and body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
         return first.value.value

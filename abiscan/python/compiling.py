@@ -145,8 +145,10 @@ def _is_long(node: ast.stmt) -> bool:
     """Whether what a statement evaluates itself goes over several lines."""
     if node.end_lineno == node.lineno:
         return False
+    # The body of a function may not be parsed yet: see ``late_bodies``.
+    is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     return any(
         getattr(part, "end_lineno", node.lineno) != node.lineno
-        for part in child_nodes(node)
+        for part in (node.decorator_list if is_function else child_nodes(node))  # type: ignore[attr-defined]
         if not isinstance(part, (ast.stmt, ast.ExceptHandler, ast.match_case))
     )

@@ -40,6 +40,7 @@ from abiscan.python.values import (
     TargetExpression,
     TextWithHoles,
     further_items,
+    given_defaults,
     is_concrete,
 )
 
@@ -515,9 +516,7 @@ def _compile_lambda(compiler: Compiler, node: ast.Lambda) -> Value:
 
 def compile_defaults(compiler: Compiler, args: ast.arguments) -> Callable[[Any, Scope], dict[str, object]]:
     """Return what evaluates the default arguments of a function."""
-    positional = [*args.posonlyargs, *args.args][-len(args.defaults) :] if args.defaults else []
-    pairs = [*zip(positional, args.defaults, strict=True), *zip(args.kwonlyargs, args.kw_defaults, strict=True)]
-    given = tuple((parameter.arg, value) for parameter, value in pairs if value is not None)
+    given = tuple(given_defaults(args))
     known: dict[str, object] = {
         name: value.value for name, value in given if isinstance(value, ast.Constant) and _is_small(value.value)
     }

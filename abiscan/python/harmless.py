@@ -1,4 +1,4 @@
-"""Whether the body of a module does nothing that matters: checked by the forms in its skeleton.
+"""Whether the body of a module does nothing that matters: checked by the forms in it.
 
 A body is passed over only if each of its statements has one of the forms here, which neither load a library nor raise:
 definitions, names for what is imported, texts and numbers, calls of code of other packages, and calls of functions of
@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from abiscan.python.acting import ACTING
 from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, Unparsed, has_late_parameters
 from abiscan.python.later_builtins import NAMES, built_in
 from abiscan.python.nodes import child_nodes, walk
 
@@ -75,12 +76,8 @@ class PackageCode(Protocol):
         """Return the bytes of a source."""
         ...
 
-    def skeleton(self, path: str) -> ast.Module | None:
-        """Return a source without the bodies of functions."""
-        ...
-
-    def function(self, path: str, names: tuple[str, ...]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """Return a function or method of a source, with its body."""
+    def tree(self, path: str) -> ast.Module | None:
+        """Return the parsed source."""
         ...
 
     def acts(self, node: ast.AST) -> bool:
@@ -170,7 +167,7 @@ class BodyJudge:
 
     def is_harmless(self, file: str) -> bool:
         """Whether running the body of a module neither loads nor raises anything, nor changes what other modules do."""
-        tree = self._code.skeleton(file)
+        tree = self._code.tree(file)
         if tree is None:
             return False
         self._saw_load = False
@@ -188,7 +185,7 @@ class BodyJudge:
     def _calls_acting(self, file: str, tree: ast.Module) -> bool:
         """Whether code outside of functions calls something that ends the process, loads or runs data."""
         names = self.names(file)
-        nodes = list(walk(tree))
+        nodes = list(_outside_functions(tree))
         if names is None or any(
             isinstance(node, ast.Name) and node.id in {*_ENDING_BUILTINS, "builtins"} for node in nodes
         ):
@@ -206,7 +203,7 @@ class BodyJudge:
     def names(self, file: str) -> _Names | None:
         """Return what a module binds, None if that cannot be told."""
         if file not in self._names:
-            tree = self._code.skeleton(file)
+            tree = self._code.tree(file)
             self._names[file] = None if tree is None else _names_in(tree, package_of(file))
         return self._names[file]
 
@@ -322,8 +319,7 @@ class BodyJudge:
 
     def _is_quiet(self, defined: _Defined, made: bool, depth: int) -> bool:  # noqa: FBT001
         names = self.names(defined.file)
-        is_lambda = isinstance(defined.node, ast.Lambda)
-        node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
+        node = defined.node
         if names is None or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             return False
         # Calling it makes a coroutine or a generator, and runs nothing of its body.
@@ -343,7 +339,7 @@ class BodyJudge:
         # operator or an attribute raises is not expected of code which its authors have run.
         inside = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
         for node in _executed_nodes(body):
-            if isinstance(node, (ast.Raise, ast.Assert, ast.Await, ast.Delete)):
+            if isinstance(node, (ast.Raise, ast.Assert, ast.Await, ast.Delete, Unparsed)):
                 return True
             if isinstance(node, (ast.With, ast.AsyncWith)) and not self._enters_foreign(file, names, node):
                 return True
@@ -517,9 +513,7 @@ class BodyJudge:
 
     def fits(self, defined: _Defined, call: ast.Call, bound: int) -> bool:
         """Whether a function takes the arguments of a call."""
-        is_lambda = isinstance(defined.node, ast.Lambda)
-        node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
-        return _fits_arguments(getattr(node, "args", None), call, bound)
+        return _fits_arguments(getattr(defined.node, "args", None), call, bound)
 
 
 class _Body:
@@ -579,6 +573,12 @@ class _Body:
             self.scopes[-1].update(names)
 
     def _judge_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        if not has_late_parameters(node):
+            self._judge_parameters(node)
+        defined = _Defined(self.file, (*self.path, node.name), node)
+        self.bind(node.name, self._judge_decorated(node.decorator_list, defined))
+
+    def _judge_parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args = node.args
         for default in (*args.defaults, *args.kw_defaults):
             if default is not None:
@@ -586,8 +586,6 @@ class _Body:
         annotated = (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg)
         for annotation in (*(item.annotation for item in annotated if item is not None), node.returns):
             self._judge_annotation(annotation)
-        defined = _Defined(self.file, (*self.path, node.name), node)
-        self.bind(node.name, self._judge_decorated(node.decorator_list, defined))
 
     def _judge_annotation(self, node: ast.expr | None) -> None:
         if isinstance(node, (ast.Name, ast.Constant)) or node is None:
@@ -1128,8 +1126,7 @@ _STATEMENTS: Final[Mapping[type[ast.stmt], Callable[[_Body, Any], None]]] = {
     ast.Expr: _Body._judge_expression,
     ast.Import: _Body._judge_import,
     ast.ImportFrom: _Body._import_from,
-    ast.FunctionDef: _Body._judge_function,
-    ast.AsyncFunctionDef: _Body._judge_function,
+    **dict.fromkeys((ast.FunctionDef, LateFunction, ast.AsyncFunctionDef, LateAsyncFunction), _Body._judge_function),
     ast.ClassDef: _Body._judge_class,
     ast.Assign: _Body._judge_assignment,
     ast.AnnAssign: _Body._judge_annotated,
@@ -1348,6 +1345,18 @@ def _may_be_unbound(function: Any) -> bool:
 
 def _has_yield(function: ast.AST) -> bool:
     return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _executed_nodes(getattr(function, "body", [])))
+
+
+def _outside_functions(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes of a source, but for what functions do."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            waiting += node.decorator_list if has_late_parameters(node) else (*node.decorator_list, node.args)
+        else:
+            waiting += child_nodes(node)
 
 
 def _executed_nodes(body: object) -> Iterator[ast.AST]:

@@ -195,7 +195,7 @@ class PythonInterpreter(Calls):
     def run_body(self, module: PythonModule) -> None:
         """Run the body of a module."""
         assert module.file is not None
-        tree = self.library.tree(module.file)
+        tree = self.library.tree_to_run(module.file)
         module.stage = Stage.RUNNING
         scope = Scope(module.names, module)
         self.frames.append(Frame(file=module.file, line=1, scope=scope))

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -18,18 +18,19 @@ from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.grammar import FAILURES, find_newer, parse
 from abiscan.python.harmless import BodyJudge, package_of
 from abiscan.python.installed import Surroundings
+from abiscan.python.late_bodies import has_late_parameters, parse_late
 from abiscan.python.model import Answer
 from abiscan.python.nodes import walk
 from abiscan.python.operator_calls import FAKES, OPERATORS, list_operators
 from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
-from abiscan.python.skeleton import function_in, make_skeleton
 from abiscan.python.sources import PackageFiles, normalized, requirements, specifier_of
 from abiscan.python.targets import Bindings, bindings_of, bound_names, contains, yields
 from abiscan.python.torch_uses import CallText, torch_uses
 from abiscan.regex import regex
 
 LARGEST_SOURCE = 2_000_000
+_LARGEST_CHECKED = 16_000
 _ROUNDS = 3
 
 
@@ -83,11 +84,9 @@ class PythonCode(Struct, dict=True):
     """Whether what the package requires is taken to be installed, whatever the surroundings say."""
     _too_new: dict[tuple[str, tuple[int, int]], Newer | None] = field(default_factory=dict)
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
+    _late: set[str] = field(default_factory=set)
+    """The sources whose functions are parsed when they are asked for."""
     _outlines: dict[str, Outline] = field(default_factory=dict)
-    _skeletons: dict[str, ast.Module | None] = field(default_factory=dict)
-    _functions: dict[tuple[str, tuple[str, ...]], ast.FunctionDef | ast.AsyncFunctionDef | None] = field(
-        default_factory=dict
-    )
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     texts: dict[ast.AST, str] = field(default_factory=dict)
@@ -184,10 +183,24 @@ class PythonCode(Struct, dict=True):
     def tree(self, path: str) -> ast.Module | None:
         """Return the parsed source, None if it cannot be parsed (``problems`` says why)."""
         if path not in self._trees:
+            # At the top, and where code loads something, a function that is no Python must not go unnoticed.
+            is_whole = path.count("/") <= path.endswith("/__init__.py") or self.outline(path).loads
+            self._trees[path] = self._parse_source(path, parse if is_whole else parse_late)
+            if not is_whole:
+                self._late.add(path)
+        return self._trees[path]
+
+    def tree_to_run(self, path: str) -> ast.Module | None:
+        """Return the same of a source whose body is run: no function of it may be anything but Python, either."""
+        # To check a large source for that would take as long as everything else that is done with it.
+        if path not in self._trees or path in self._late:
+            if len(self.source(path)) > _LARGEST_CHECKED:
+                return self.tree(path)
+            self._late.discard(path)
             self._trees[path] = self._parse_source(path)
         return self._trees[path]
 
-    def _parse_source(self, path: str) -> ast.Module | None:
+    def _parse_source(self, path: str, parser: Callable[[bytes], ast.Module] = parse) -> ast.Module | None:
         source = self.source(path)
         if len(source) > LARGEST_SOURCE:
             self.problems[path] = f"has {len(source)} bytes, too many to parse"
@@ -195,7 +208,7 @@ class PythonCode(Struct, dict=True):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return parse(source)
+                return parser(source)
         except FAILURES as error:
             is_deep = isinstance(error, (RecursionError, MemoryError))
             self.problems[path] = "is nested too deep to be parsed" if is_deep else "cannot be parsed: SyntaxError"
@@ -207,7 +220,7 @@ class PythonCode(Struct, dict=True):
         key = path, python
         if key not in self._too_new:
             source = self.source(path)[:LARGEST_SOURCE]
-            self._too_new[key] = find_newer(source, python, functools.partial(self.tree, path))
+            self._too_new[key] = find_newer(source, python, functools.partial(self._parse_source, path))
         return self._too_new[key]
 
     def outline(self, path: str) -> Outline:
@@ -280,23 +293,6 @@ class PythonCode(Struct, dict=True):
     @cached_property
     def _bodies(self) -> BodyJudge:
         return BodyJudge(self)
-
-    def skeleton(self, path: str) -> ast.Module | None:
-        """Return a source without the bodies of functions, which it may have all the same; None if it cannot be
-        parsed.
-        """
-        if path not in self._skeletons:
-            source = self.source(path)
-            made = make_skeleton(source) if len(source) <= LARGEST_SOURCE else None
-            self._skeletons[path] = self.tree(path) if made is None else made
-        return self._skeletons[path]
-
-    def function(self, path: str, names: tuple[str, ...]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """Return a function or method of a source, with its body; None if it was not found."""
-        key = path, names
-        if key not in self._functions:
-            self._functions[key] = function_in(self.source(path), names)
-        return self._functions[key]
 
     def module_file(self, name: str) -> tuple[str | None, bool]:
         """Return the source of a module, None if there is none, and whether the package has such a module."""
@@ -638,6 +634,8 @@ class PythonCode(Struct, dict=True):
 
     def acting_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:
         """Return the annotations of a statement that may run code of the package, in the order of their evaluation."""
+        if has_late_parameters(node):
+            return ()
         if node not in self._annotations:
             self._annotations[node] = tuple(filter(_annotation_acts, annotations_of(node)))
         return self._annotations[node]

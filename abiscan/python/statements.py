@@ -18,6 +18,7 @@ from abiscan.python.expression_forms import compile_defaults
 from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.handling import Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
+from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, Unparsed, has_late_parameters
 from abiscan.python.library import annotations_of
 from abiscan.python.machine import Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias, walk
@@ -370,6 +371,11 @@ class Statements(Handling):
         """Return what a ``class`` statement makes, before its decorators."""
         raise NotImplementedError
 
+    def _run_unparsed(self, _node: Unparsed, _scope: Scope) -> None:
+        problem = "has a function whose body cannot be parsed"
+        self.gap(problem)
+        raise Unreadable(problem)
+
     def _type_alias(self, node: ast.AST, scope: Scope) -> None:
         """Execute ``type NAME = VALUE``: the value is computed only where somebody asks for it."""
         name = getattr(node, "name", None)
@@ -571,8 +577,9 @@ def _compile_define(compiler: Compiler, node: ast.FunctionDef | ast.AsyncFunctio
     # Language reference, 8.7: decorators and defaults are evaluated before the function is made, and decorators are
     # called from the innermost to the outermost.
     decorators = tuple((decorator.lineno, compiler.value(decorator)) for decorator in node.decorator_list)
-    defaults = compile_defaults(compiler, node.args)
-    name, is_annotated = node.name, next(annotations_of(node), None) is not None
+    is_late = has_late_parameters(node)
+    defaults = _put_off_defaults if is_late else compile_defaults(compiler, node.args)
+    name, is_annotated = node.name, is_late or next(annotations_of(node), None) is not None
     has_parameters = bool(getattr(node, "type_params", ()))
 
     def define(machine: Statements, scope: Scope) -> None:
@@ -589,6 +596,10 @@ def _compile_define(compiler: Compiler, node: ast.FunctionDef | ast.AsyncFunctio
         machine.bind(name, machine.decorated(made, marks) if marks else made, scope)
 
     return define
+
+
+def _put_off_defaults(_machine: object, _scope: Scope) -> None:
+    """Leave the default arguments of a function as they are written, for now."""
 
 
 def _compile_return(compiler: Compiler, node: ast.Return) -> Code:
@@ -828,8 +839,8 @@ STATEMENTS.update({
     ast.Continue: lambda _compiler, _node: lambda _machine, _scope: CONTINUE,
     ast.Raise: _by_method(Statements._run_raise),
     ast.Assert: _by_method(Statements._run_assert),
-    ast.FunctionDef: _compile_define,
-    ast.AsyncFunctionDef: _compile_define,
+    **dict.fromkeys((ast.FunctionDef, LateFunction, ast.AsyncFunctionDef, LateAsyncFunction), _compile_define),
+    Unparsed: _by_method(Statements._run_unparsed),
     ast.ClassDef: _by_method(Statements._run_class),
     ast.Delete: _by_method(Statements._run_delete),
     ast.Global: _by_method(Statements._run_outer),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Collection, Sequence, Sized
+from collections.abc import Callable, Collection, Iterator, Sequence, Sized
 from itertools import chain
 from pathlib import PurePath
 from typing import Any, Final
@@ -248,10 +248,26 @@ class PythonFunction(Opaque, Struct, eq=False):
     name: str
     node: FunctionNode
     scope: Scope
-    defaults: dict[str, object]
+    _defaults: dict[str, object] | None
+    """None for constants that are not parsed yet: see ``late_bodies``."""
     attributes: dict[str, object] = field(default_factory=dict)
     owner: Class | None = None
     qualified: str = ""
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        """The default values of its parameters."""
+        if self._defaults is None:
+            given = given_defaults(self.node.args)
+            self._defaults = {name: value.value for name, value in given if isinstance(value, ast.Constant)}
+        return self._defaults
+
+
+def given_defaults(args: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the parameters that have a default value, with that."""
+    positional = [*args.posonlyargs, *args.args][-len(args.defaults) :] if args.defaults else []
+    pairs = [*zip(positional, args.defaults, strict=True), *zip(args.kwonlyargs, args.kw_defaults, strict=True)]
+    return ((parameter.arg, value) for parameter, value in pairs if value is not None)
 
 
 class Bound(Opaque, Struct, frozen=True, eq=False):

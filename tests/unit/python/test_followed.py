@@ -39,7 +39,7 @@ def _kinds(base: type[ast.AST]) -> set[str]:
     ],
 )
 def test_each_kind_of_node_has_a_method(base: type[ast.AST], tables: tuple[dict[type[ast.AST], object], ...]) -> None:
-    assert _kinds(base) == {cls.__name__ for table in tables for cls in table}
+    assert _kinds(base) == {cls.__name__ for table in tables for cls in table if base in cls.__bases__}
 
 
 def test_the_nodes_of_later_pythons_have_one_on_each() -> None:

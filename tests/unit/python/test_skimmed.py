@@ -6,7 +6,7 @@ import pytest
 
 from abiscan.python.harmless import LARGEST_DOUBTFUL
 from abiscan.python.library import PythonCode
-from abiscan.python.model import Raised
+from abiscan.python.model import Answer, Raised
 from abiscan.python.sources import PackageFiles
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
@@ -54,3 +54,26 @@ def test_a_large_module_is_run_only_for_what_is_certain() -> None:
     assert _is_run("", doubtful)
     assert not _is_run("", doubtful + large)
     assert _is_run("", "x = lacking\n" + large)
+
+
+_NO_PYTHON = "def f():\n    # a body that is long enough to be parsed later than what is around it\n    x = = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "raised"),
+    [
+        ("import ctypes\nctypes.CDLL\n" + _NO_PYTHON, "SyntaxError"),
+        ("x = {'x': 1}['x']\n" + _NO_PYTHON, "SyntaxError"),
+        # Python raises a SyntaxError, too: that it does is not known here, and must not go unnoticed.
+        ("# what fills the source\n" * LARGEST_DOUBTFUL + _NO_PYTHON + "import sys\nsys.exit(f())\n", None),
+    ],
+)
+def test_a_function_that_is_no_python(source: str, raised: str | None) -> None:
+    files: dict[str, str | bytes] = {"p/__init__.py": "from . import k\n", "p/k.py": source}
+    (outcome,) = reading_of(files, FakeWorld()).imports
+    if raised is None:
+        assert outcome.raised is Answer.UNKNOWN
+        assert outcome.gaps
+    else:
+        assert isinstance(outcome.raised, Raised)
+        assert outcome.raised.exception == raised

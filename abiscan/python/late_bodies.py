@@ -1,0 +1,237 @@
+"""Sources parsed without their functions: what a function takes and does is parsed when it is first asked for.
+
+Few functions of a package are called as it is imported, and most of its text is inside of functions. They are cut out
+by their indentation. Whatever is not certain stays: the tree is the one that ``ast.parse`` gives.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import warnings
+from typing import Any, Final
+
+from abiscan.python.grammar import FAILURES, parse
+from abiscan.python.nodes import TryStar
+from abiscan.regex import regex
+
+_SHORTEST: Final = 60
+"""The bytes of a body that is worth being cut out."""
+_SHORT_TEXT: Final = rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"' + rb"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"
+_LONG_TEXT: Final = regex(
+    rb'"""[^"\\]*(?:(?:\\(?s:.)|"(?!""))[^"\\]*)*"""' + rb"|'''[^'\\]*(?:(?:\\(?s:.)|'(?!''))[^'\\]*)*'''"
+)
+_QUOTES: Final = (b'"' * 3, b"'" * 3)
+_CODE: Final = regex(rb"[^\"'#]*(?:(?:" + _SHORT_TEXT + rb")[^\"'#]*)*")
+
+
+def _inside(depth: int) -> bytes:
+    """Return what matches the inside of parentheses, which a regular expression cannot count, to some depth."""
+    more = rb"|\(" + _inside(depth - 1) + rb"\)" if depth else b""
+    return rb"[^()\"'#]*(?:(?:" + _SHORT_TEXT + rb"|#[^\n]*" + more + rb")[^()\"'#]*)*"
+
+
+_HEADER: Final = regex(
+    # up to the colon that ends it, and a look at the indentation of the next line
+    rb"def\b[^\n(]*(\(" + _inside(3) + rb"\)[^:\n\"'#]*:)(?=[ \r]*(?:#[^\n]*)?\n(?:[ \r]*(?:#[^\n]*)?\n)*( +)[^ \r\n#])"
+)
+_QUIET: Final = regex(
+    rb"\([^()=#]*(?:=[ \r\n]*(?:None|True|False|\d[\w.]*|\"[^\"\\\n]*\"|'[^'\\\n]*')[ \r\n]*(?=[,)])[^()=#]*)*\)[^(=]*:"
+)
+"""Parameters whose defaults are constants and whose annotations call nothing."""
+_FIRST_TEXT: Final = regex(rb"(?:[ \r]*(?:#[^\n]*)?\n)* *[rRuUbBfF]{0,2}[\"']")
+_ENCODING: Final = regex(rb"[^\n]*\n?[^\n]*coding[:=](?![ \t]*[uU][tT][fF]-?8\b)")
+_TAB: Final = regex(rb"\n *\t")
+_PYTHON_2: Final = regex(rb"\n *(?:print +[^\s(=.,]|except +[\w.]+, *\w+:)")
+"""What no Python accepts that the source may be for, most likely in a body."""
+_BLOCKS: Final = ("body", "orelse", "handlers", "finalbody", "cases")
+
+
+class Unparsed(ast.stmt):
+    """Stands for the body of a function that cannot be parsed."""
+
+
+class LateFunction(ast.FunctionDef):
+    """A function whose body, or all but its name, is not parsed yet; a usual one as soon as somebody asks for it."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what is not there yet."""
+        return _parse_late_part(self, ast.FunctionDef, name)
+
+
+class LateAsyncFunction(ast.AsyncFunctionDef):
+    """The same of an ``async def``."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what is not there yet."""
+        return _parse_late_part(self, ast.AsyncFunctionDef, name)
+
+
+def has_late_parameters(node: ast.AST) -> bool:
+    """Whether the parameters of a function are not parsed yet: no default and no annotation of theirs does anything."""
+    return "late" in node.__dict__ and "args" not in node.__dict__
+
+
+def has_docstring(node: ast.AST) -> bool:
+    """Whether the body of a function may begin with a text, so that it is worth being parsed."""
+    if "late" not in node.__dict__:
+        return True
+    source, _line, _start, _end, body = node.__dict__["late"]
+    return _FIRST_TEXT.match(source, body) is not None
+
+
+def parse_late(source: bytes) -> ast.Module:
+    """Return the tree of a source, as ``grammar.parse`` does; what is wrong in a body is not raised."""
+    pieces, places = _cut(source)
+    if places:
+        # What is left is no Python where a body goes on below: with what closes its brackets or its text. And all that
+        # was cut out must be the bodies of functions. Otherwise the source is not what it seemed to be.
+        try:
+            tree = parse(b"".join(pieces))
+        except FAILURES:
+            return parse(source)
+        if _put_off(tree, source, places):
+            return tree
+    return parse(source)
+
+
+def _cut(source: bytes) -> tuple[list[bytes], dict[int, tuple[int, int, int]]]:
+    """Return the pieces of a source without functions, and the places of those by the line that ``pass`` is in."""
+    # A line break before the first line, and none in texts.
+    code = _without_long_texts(b"\n" + source) if b"def " in source and _is_plain(source) else b""
+    pieces: list[bytes] = []
+    places: dict[int, tuple[int, int, int]] = {}
+    line, done = 1, 0
+    position = code.find(b"def ")
+    while position >= 0:
+        following = position + 4
+        margin = code.rfind(b"\n", 0, position)
+        indent = code[margin + 1 : position].removesuffix(b"async ")
+        header = None if indent.strip(b" ") or code[margin - 1 : margin] == b"\\" else _HEADER.match(code, position)
+        if header and len(header[2]) > len(indent):
+            # All lines that are indented deeper belong to it.
+            after = _end_of(len(indent)).search(code, header.end())
+            following = after.start() if after else len(code)
+            if following - position >= _SHORTEST and not code[position:following].rstrip().endswith(b"\\"):
+                is_quiet = b"[" not in code[position : header.start(1)] and _QUIET.fullmatch(header[1]) is not None
+                start, end = (header.start(1) if is_quiet else header.end()) - 1, following - 1
+                line += source.count(b"\n", done, start)
+                count = source.count(b"\n", start, end)
+                places[line] = margin + len(indent) if is_quiet else start, end, header.end() - 1
+                pieces += (source[done:start], b"(): pass" if is_quiet else b" pass", b"\n" * count)
+                line, done = line + count, end
+        position = code.find(b"def ", following)
+    pieces.append(source[done:])
+    return pieces, places
+
+
+@functools.cache
+def _end_of(indent: int) -> re.Pattern[bytes]:
+    """Return what finds the first line that is not indented deeper."""
+    return re.compile(rb"\n {0,%d}[^ \r\n#]" % indent)
+
+
+def _is_plain(source: bytes) -> bool:
+    """Whether lines and indentation are what they seem to be: UTF-8, no tabs, no other line breaks."""
+    try:
+        _ = source.isascii() or source.decode()
+    except UnicodeDecodeError:
+        return False
+    return not (
+        b"\0" in source
+        or b"\f" in source
+        or source.count(b"\r") != source.count(b"\r\n")
+        or (b"\t" in source and _TAB.search(source))
+        or ((b"print " in source or b", e:" in source) and _PYTHON_2.search(source))
+        or _ENCODING.match(source)
+    )
+
+
+def _without_long_texts(source: bytes) -> bytes:
+    """Return a source of the same length with signs in place of texts in triple quotes; empty if it is not certain."""
+    parts: list[bytes] = []
+    done = 0
+    places = {quotes: source.find(quotes) for quotes in _QUOTES}
+    while (start := min((place for place in places.values() if place >= 0), default=-1)) >= 0:
+        line = max(done, source.rfind(b"\n", 0, start))
+        match = _LONG_TEXT.match(source, start)
+        if match and _CODE.fullmatch(source, line, start):
+            end = match.end()
+        else:
+            # The quotes stand in a comment, or in another text.
+            end = source.find(b"\n", start)
+            if b"#" not in source[line:start] or end < 0:
+                return b""
+            start = end
+        parts += (source[done:start], b"_" * (end - start))
+        done = end
+        places = {quotes: source.find(quotes, done) if 0 <= place < done else place for quotes, place in places.items()}
+    return b"".join((*parts, source[done:]))
+
+
+def _put_off(tree: ast.Module, source: bytes, places: dict[int, tuple[int, int, int]]) -> bool:
+    """Give the functions of a tree the places of what was cut out; False if some place is that of no function."""
+    count = 0
+    waiting: list[Any] = [tree]
+    while waiting:
+        node = waiting.pop()
+        kind = _LATE.get(type(node))
+        if kind is not None and type(node.body[0]) is ast.Pass and node.body[0].lineno in places:
+            line = node.body[0].lineno
+            start, end, body = places[line]
+            node.__dict__["late"] = source, line, start, end, body
+            node.end_lineno = line + source.count(b"\n", start, end)
+            del node.body
+            if source.startswith((b"def", b"async"), start):
+                del node.args
+            node.__class__ = kind
+            count += 1
+            continue
+        for name in _BLOCKS:
+            waiting += [inner for inner in getattr(node, name, ()) if type(inner) in _WITH_BLOCKS]
+    return count == len(places)
+
+
+def _parse_late_part(node: Any, kind: type[ast.AST], name: str) -> Any:
+    if name not in {"args", "body"}:
+        raise AttributeError(name)
+    is_whole = has_late_parameters(node)
+    source, line, start, end, _body = node.__dict__.pop("late")
+    # The lines before it are empty, so that it has the numbers and columns of its own.
+    if not is_whole:
+        before = b"\n" * (line - 1) + b"if 1:"
+    elif node.col_offset:
+        before = b"\n" * (line - 2) + b"if 1:\n" + b" " * node.col_offset
+    else:
+        before = b"\n" * (line - 1)
+    node.__class__ = kind
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parsed: Any = parse(before + source[start:end]).body[0]
+    except FAILURES:
+        node.body = [Unparsed(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)]
+        if is_whole:
+            node.args = ast.arguments(
+                posonlyargs=[], args=[], vararg=ast.arg("args"), kwonlyargs=[], kw_defaults=[], kwarg=ast.arg("kwargs"),
+                defaults=[],
+            )  # fmt: skip
+        return getattr(node, name)
+    if is_whole:
+        parsed = parsed.body[0] if node.col_offset else parsed
+        node.args, node.returns = parsed.args, parsed.returns
+    node.body = parsed.body
+    node.end_lineno, node.end_col_offset = node.body[-1].end_lineno, node.body[-1].end_col_offset
+    return getattr(node, name)
+
+
+_LATE: Final = {ast.FunctionDef: LateFunction, ast.AsyncFunctionDef: LateAsyncFunction}
+_WITH_BLOCKS: Final = frozenset({
+    *_LATE, ast.ClassDef, ast.If, ast.Try, TryStar, ast.ExceptHandler, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor,
+    ast.While, ast.Match, ast.match_case,
+})  # fmt: skip

@@ -1,0 +1,124 @@
+"""Functions that are parsed when they are asked for: the tree is that of ``ast.parse``."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import pytest
+
+from abiscan.python import calls
+from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, has_docstring, parse_late
+from abiscan.python.nodes import walk
+
+_LONG = "    # a body that is long enough to be worth being cut out of a source\n    return 1\n"
+SOURCE = f'''"""A module.
+
+def not_code():
+{_LONG}"""
+import os
+
+@decorator(
+    1)
+def first(a, b=make(), c: "int" = 2):
+{_LONG}
+
+class C(Base):
+    x = 1
+    async def method(
+        self,
+        c: int = 3,  # a comment (with a parenthesis
+    ) -> dict[str, int]:
+        """raise inside of a text"""
+        def inner():
+            """
+text at the margin
+"""
+            return (1,
+                    2)
+        return inner
+
+    y = 2
+
+if x:
+    def first(a, *, sep=":", **more: int): # comment
+{_LONG.replace("    ", "        ")}
+else:
+    first = None
+# the end
+'''
+
+
+def _dump(tree: ast.AST) -> str:
+    # What encloses a function that is not parsed yet does not know where that ends.
+    for node in walk(tree):
+        for name in ("end_lineno", "end_col_offset"):
+            if isinstance(node, (ast.stmt, ast.excepthandler)) and hasattr(node, "body"):
+                setattr(node, name, None)
+    return ast.dump(tree, include_attributes=True)
+
+
+def _late(tree: ast.AST) -> list[str]:
+    """Return the names of the functions that are not parsed yet."""
+    late, waiting = [], [tree]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, (LateFunction, LateAsyncFunction)):
+            late.append(node.name)
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return late
+
+
+def test_functions_are_put_off_and_come_back_as_they_are() -> None:
+    tree = parse_late(SOURCE.encode())
+    assert sorted(_late(tree)) == ["first", "first", "method"]
+    assert _dump(tree) == _dump(ast.parse(SOURCE))
+    assert not _late(tree)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_sources_of_this_package_are_those_of_the_parser(newline: str) -> None:
+    source = inspect.getsource(calls).replace("\n", newline)
+    tree = parse_late(source.encode())
+    assert len(_late(tree)) > 8
+    assert _dump(tree) == _dump(ast.parse(source.encode()))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # The body goes on in a line that is indented less, where brackets or a line are not closed.
+        f"def f():\n    x = (1,\n2)\n{_LONG}",
+        f"def f():\n{_LONG}    x = 1 + \\\n2\n",
+        f"x = 'a\\\ndef f():\\\n{_LONG}'\n".replace("\n    return 1\n", "'\n"),
+        # What the indentation does not tell.
+        f"def f():\n{_LONG}".replace("    ", "\t"),
+        f"# coding: latin-1\nx = '\xe9'\ndef f():\n{_LONG}",
+        f"def f():\n{_LONG}\f\nx = 1\n",
+        f"x = '# \"\"\"'\ndef f():\n{_LONG}y = '''\n'''\n",
+    ],
+)
+def test_what_is_not_certain_is_parsed_at_once(source: str) -> None:
+    encoded = source.encode("latin-1" if "latin" in source else "utf-8")
+    try:
+        whole = ast.parse(encoded)
+    except SyntaxError:
+        with pytest.raises(SyntaxError):
+            parse_late(encoded)
+    else:
+        assert _dump(parse_late(encoded)) == _dump(whole)
+
+
+@pytest.mark.parametrize(
+    "source", [f"def f(:\n{_LONG}", f'x = 1  # """\ny = """\ndef f():\n{_LONG}', "def f():\n\nx = 1\n"]
+)
+def test_what_is_no_python_outside_of_functions_is_seen(source: str) -> None:
+    with pytest.raises(SyntaxError):
+        parse_late(source.encode())
+
+
+def test_a_docstring_is_told_without_parsing() -> None:
+    tree = parse_late(f"def f():\n    # first\n    '''text'''\n{_LONG}\ndef g():\n{_LONG}".encode())
+    assert list(map(has_docstring, tree.body)) == [True, False]
+    assert _late(tree) == ["f", "g"]
