@@ -32,9 +32,14 @@ def _inside(depth: int) -> bytes:
     return rb"[^()\"'#]*(?:(?:" + _SHORT_TEXT + rb"|#[^\n]*" + more + rb")[^()\"'#]*)*"
 
 
+_RETURNS: Final = rb"(?:[^:\n\"'#]|" + _SHORT_TEXT + rb")*:"
 _HEADER: Final = regex(
     # up to the colon that ends it, and a look at the indentation of the next line
-    rb"def\b[^\n(]*(\(" + _inside(3) + rb"\)[^:\n\"'#]*:)(?=[ \r]*(?:#[^\n]*)?\n(?:[ \r]*(?:#[^\n]*)?\n)*( +)[^ \r\n#])"
+    rb"def\b[^\n(]*(\("
+    + _inside(3)
+    + rb"\)"
+    + _RETURNS
+    + rb")(?=[ \r]*(?:#[^\n]*)?\n(?:[ \r]*(?:#[^\n]*)?\n)*( +)[^ \r\n#])"
 )
 _QUIET: Final = regex(
     rb"\([^()=#]*(?:=[ \r\n]*(?:None|True|False|\d[\w.]*|\"[^\"\\\n]*\"|'[^'\\\n]*')[ \r\n]*(?=[,)])[^()=#]*)*\)[^(=]*:"

@@ -31,6 +31,7 @@ from abiscan.regex import regex
 
 LARGEST_SOURCE = 2_000_000
 _LARGEST_CHECKED = 16_000
+"""The bytes of a source that is run whose functions are all parsed, since one that is no Python ends the import."""
 _ROUNDS = 3
 
 
