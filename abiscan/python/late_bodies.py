@@ -29,7 +29,7 @@ _CODE: Final = regex(rb"[^\"'#]*(?:(?:" + _SHORT_TEXT + rb")[^\"'#]*)*")
 def _inside(depth: int) -> bytes:
     """Return what matches the inside of parentheses, which a regular expression cannot count, to some depth."""
     more = rb"|\(" + _inside(depth - 1) + rb"\)" if depth else b""
-    return rb"[^()\"'#]*(?:(?:" + _SHORT_TEXT + rb"|#[^\n]*" + more + rb")[^()\"'#]*)*"
+    return rb"[^()\"'#]*(?:(?:" + _SHORT_TEXT + rb"|#[^\n]*\n" + more + rb")[^()\"'#]*)*"
 
 
 _RETURNS: Final = rb"(?:[^:\n\"'#]|" + _SHORT_TEXT + rb")*:"

@@ -97,6 +97,10 @@ def test_sources_of_this_package_are_those_of_the_parser(newline: str) -> None:
         f"# coding: latin-1\nx = '\xe9'\ndef f():\n{_LONG}",
         f"def f():\n{_LONG}\f\nx = 1\n",
         f"x = '# \"\"\"'\ndef f():\n{_LONG}y = '''\n'''\n",
+        # Comments do not make the search for the end of a header take long.
+        "def f(\n"
+        + "".join(f"    a{number},  # {'a comment ' * 9}\n" for number in range(9))
+        + f") -> (\n    int\n):\n{_LONG}",
     ],
 )
 def test_what_is_not_certain_is_parsed_at_once(source: str) -> None:
