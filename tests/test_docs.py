@@ -57,8 +57,15 @@ RUN: Final = [page for page in PAGES if fences(page, "console")]
 INSTALLS: Final = "installs from the package index"
 RELEASED: Final = "reads released wheels of flash-attn"
 OUTSIDE: Final = "a program that is not part of abiscan"
+OF_PROJECTS: Final = "needs a project and its tool; tests/commands/test_projects.py has both"
+
 NOT_RUN: Final = {
+    "docs/commands/fit.md: abiscan fit uv.lock": "needs a lock; tests/unit/environments/test_locked.py has some",
     "docs/commands/ops.md: abiscan ops --live": "imports torch; tests/oracle/test_live.py does",
+    "docs/commands/pdm.md: abiscan pdm": OF_PROJECTS,
+    "docs/commands/pixi.md: abiscan pixi": OF_PROJECTS,
+    "docs/commands/poetry.md: abiscan poetry": OF_PROJECTS,
+    "docs/commands/releases.md: abiscan releases --update": INSTALLS,
     "docs/commands/stamp.md: python -m build": OUTSIDE,
     "docs/commands/survey.md: dask": OUTSIDE,
     "docs/commands/survey.md: abiscan survey wheels/": "several machines; tests/unit/pipelines/test_survey.py has one",
@@ -237,7 +244,7 @@ def test_other_commands_are_such(page: Path) -> None:
         assert command is not None
         known = {option for parameter in command.params for option in parameter.opts}
         own = words[words.index(name) + 1 :]
-        if name not in ("pip", "uv"):  # whose arguments are those of another program
+        if name not in ("pip", "uv", "poetry", "pdm", "pixi"):  # whose arguments are those of another program
             assert [word for word in own if word.startswith("-") and word.partition("=")[0] not in known] == [], line
 
 
