@@ -302,13 +302,13 @@ class _Comparison:
     def _examine_after(self) -> list[ExaminedDistribution]:
         after = self._planned.after
         coming = list(filter(None, map(after.find, self._wheels)))
-        if not self._keeps_torch:  # of another torch, it is not known what would be found beside it
+        if not self._keeps_torch:  # of another torch, it is not known what would be found with it
             return examine(after, [*coming, *self._touched], self._session, self._judge)
         users = list_users(after, self._session.files())
         return examine(after, [*coming, *self._touched], self._session, users=users)
 
     def _judge(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> Judgement | None:
-        """Judge a distribution with a torch that is not installed yet."""
+        """Check a distribution with a torch that is not installed yet."""
         _, wheel = self._find_wheel(canonicalize_name(distribution.name))
         source = wheel or distribution
         # They are installed together, so one may need libraries of another.
@@ -348,7 +348,7 @@ class _Comparison:
         return listed(map(str, self._planned.changes)) or None if row.name not in self._requested else None
 
     def _as_installed(self, judgement: Judgement) -> Judgement:
-        """Return a judgement whose error has the paths that files have once they are installed."""
+        """Return a verdict whose error has the paths that files have once they are installed."""
         package = judgement.package
         if package is None or package.error is None or package.error.message is None:
             return judgement

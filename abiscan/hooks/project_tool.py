@@ -85,7 +85,7 @@ class ProjectTool(Struct, frozen=True, kw_only=True):
     :ivar lock: the name of its lock
     :ivar manifests: the names of the files that may describe a project, and what is in them then
     :ivar workspace: what is in the manifest of a project that others in its folder share the lock of
-    :ivar others: the commands that install nothing in a project; None if somebody else judges that
+    :ivar others: the commands that install nothing in a project; None if somebody else checks that
     :ivar add: the words that require packages, and install nothing
     :ivar of_index: the words that ask for packages of an index, where it has others, too
     :ivar python: the words that print the Python that it installs for, None if the lock has it
@@ -135,7 +135,7 @@ class ProjectCommand(Struct, frozen=True, kw_only=True):
     :ivar changes: the words that say what changes in the project
     :ivar resolving: the options that decide on the lock
     :ivar choosing: those that choose what of the project is installed
-    :ivar groups: those that are installed beside others
+    :ivar groups: those that are installed alongside others
     :ivar without: the groups that are not installed
     :ivar only: those that are installed alone
     :ivar folder: the folder that it is about

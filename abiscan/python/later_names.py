@@ -162,7 +162,7 @@ def _open_mentions(
 
 
 def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
-    """Yield what may be options that calls in a source set by their names, judging by its text."""
+    """Yield what may be options that calls in a source set by their names, going by its text."""
     owners = {use.removesuffix(".patch") for use in uses if use.endswith(".config.patch")}
     owners |= {INDUCTOR} if COMPILE in uses else set()
     words = list_words(source) if owners else ()
@@ -170,7 +170,7 @@ def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
 
 
 def _attributes_in(source: bytes, uses: Collection[str], names: TorchNames) -> Iterator[str]:
-    """Yield what objects of classes of torch may be asked for in a source and lack, judging by its text."""
+    """Yield what objects of classes of torch may be asked for in a source and lack, going by its text."""
     # Most sources mention tensors in annotations alone.
     classes = _OF_OBJECTS.intersection(uses) - {_TENSOR}
     for cls in classes if _TENSORS.isdisjoint(uses) and b"(torch.Tensor)" not in source else classes | {_TENSOR}:

@@ -147,7 +147,7 @@ def as_passed(call: CallText) -> PassedArguments:
 
 
 def list_operators(source: bytes) -> Iterator[tuple[str, CallText | None]]:
-    """Yield the dotted names of operators in a source, each with the call if it is called, judging by its text."""
+    """Yield the dotted names of operators in a source, each with the call if it is called, going by its text."""
     if b"torch.ops." in source:
         aliases = {b"torch.ops": b"torch.ops"}
         if b"= torch.ops" in source:

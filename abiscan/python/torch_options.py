@@ -18,7 +18,7 @@ _WORD: Final = regex(rb"[\"']([A-Za-z_][\w-]*)[\"']\s*[:,]|\b([A-Za-z_]\w*)\s*=(
 
 
 def list_words(source: bytes) -> set[str]:
-    """Return what may be names of options in a source, judging by its text; none if it sets none by name."""
+    """Return what may be names of options in a source, going by its text; none if it sets none by name."""
     if b"options" not in source and b".patch(" not in source:
         return set()
     return {(match[1] or match[2]).decode().replace("-", "_") for match in _WORD.finditer(source)}
