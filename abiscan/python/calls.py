@@ -277,6 +277,13 @@ class Calls(ClassMaking):
     def _run_function(self, function: PythonFunction, form: FunctionForm, scope: Scope) -> object:
         self.count_steps(_STEPS_OF_A_CALL)
         frames, node = self.frames, function.node
+        # What perhaps runs, and comes back to itself on a way that is not known, has no end. What it changes is noted
+        # as it runs for the first time.
+        if (
+            self.perhaps
+            and sum(frame.function is not None and frame.function.node is node for frame in frames) >= _MOST_ROUNDS
+        ):
+            return NotKnown(f"{function.name}()")
         if len(frames) >= self.limits.depth:
             self._perhaps_endless(function)
             self.gap(f"{function.name} is called too deep to be followed")
@@ -566,6 +573,8 @@ def syntax_error(words: str | None, cls: type[Exception] = SyntaxError) -> Throw
     return thrown(SyntaxError, NotKnown("the text of the SyntaxError")) if words is None else thrown(cls, words)
 
 
+_MOST_ROUNDS: Final = 2
+"""How often a function that perhaps runs is in the calls of itself."""
 _STEPS_OF_A_CALL: Final = 8
 """How many steps take as long as binding the arguments of a call."""
 _OF_HOOKS: Final = ("sys.",)

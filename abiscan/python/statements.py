@@ -224,15 +224,11 @@ class Statements(Handling):
     def returned_on_both(self, either: Either, remaining: Sequence[Code], scope: Scope) -> Returned:
         """Return what a function returns on both ways past a condition that is not known, if that is the same."""
         unknown = either.value
-        ways: list[object] = []
-        for way in ([either.taken], [either.other, *remaining]):
-            signal = self.perhaps_run(_run_all, way, self, scope)
-            if not isinstance(signal, Returned):
-                return Returned(unknown)
-            ways.append(signal.value)
-        first, second = ways
-        if is_concrete(ways) and type(first) is type(second) and first == second:
-            return Returned(first)
+        # Both are run, whatever the first comes to: the other may change an object, too.
+        signals = [self.perhaps_run(_run_all, way, self, scope) for way in ([either.taken], [either.other, *remaining])]
+        values = [signal.value for signal in signals if isinstance(signal, Returned)]
+        if len(values) == 2 and is_concrete(values) and type(values[0]) is type(values[1]) and values[0] == values[1]:
+            return Returned(values[0])
         return Returned(unknown)
 
     def _leaves_what_acts(self, node: ast.If) -> bool:
@@ -780,10 +776,10 @@ def _compile_while(compiler: Compiler, node: ast.While) -> Code:
 
 def _run_all(codes: Sequence[Code], machine: Statements, scope: Scope) -> Signal | None:
     """Run some statements; return how they end."""
-    for code in codes:
+    for number, code in enumerate(codes, 1):
         signal = code(machine, scope)
         if signal is not None:
-            return signal
+            return machine.returned_on_both(signal, codes[number:], scope) if isinstance(signal, Either) else signal
     return None
 
 

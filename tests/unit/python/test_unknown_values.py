@@ -100,6 +100,49 @@ def test_what_is_no_object_of_a_class_of_torch(value: str) -> None:
     assert (outcome.raised, outcome.conditions) == (None, ())
 
 
+CHANGED_ON_UNKNOWN_WAYS = {
+    "behind a second condition": """
+def pick(cls):
+    if isinstance(cls, str):
+        return None
+    if torch.is_grad_enabled():
+        rules['x'] = 1
+        return 1
+    return 2
+rules = {}
+pick(torch.nn.Linear)
+rules['x']
+""",
+    "in a function that calls itself": """
+class Registry:
+    def __init__(self):
+        self.keys, self.made, self.rules = {torch.nn.Linear: 'l', torch.nn.Conv1d: 'c'}, {}, {}
+    def get(self, cls):
+        if isinstance(cls, str):
+            for own, key in self.keys.items():
+                if key == cls:
+                    return self.get(own)
+            return None
+        if cls in self.made:
+            return self.made[cls]
+        if issubclass(cls, torch.nn.Module):
+            made = type(cls.__name__, (cls,), {})
+            self.made[cls] = made
+            self.rules[made] = 1
+            return self.get(cls)
+        return None
+registry = Registry()
+registry.rules[registry.get('c')]
+""",
+}
+
+
+@pytest.mark.parametrize("way", CHANGED_ON_UNKNOWN_WAYS)
+def test_what_a_function_changes_on_a_way_that_is_not_known(way: str) -> None:
+    outcome = outcome_of(CHANGED_ON_UNKNOWN_WAYS[way])
+    assert (outcome.raised, outcome.gaps) == (None, ())
+
+
 @pytest.mark.parametrize(
     ("version", "module", "there"),
     [
