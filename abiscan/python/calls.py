@@ -430,6 +430,9 @@ class Calls(ClassMaking):
                     {"__path__"} if not value.folders else set()
                 )
                 return sorted(names | own)
+        listed = value.list_names(self) if isinstance(value, Modelled) else None
+        if listed is not None:
+            return listed
         method = special.special_method(self, value, "__dir__") if args else None
         return NotKnown("dir()") if method is None else self.call(method, [], {})
 

@@ -26,6 +26,10 @@ class Modelled(Opaque):
         """Call it."""
         return NotKnown(f"{self.display_name()}()")
 
+    def list_names(self, machine: PythonMachine) -> list[object] | None:
+        """Return what ``dir`` lists; None if that is not known."""
+        return None
+
     def display_name(self) -> str:
         """Return the name that conditions show."""
         return type(self).__name__

@@ -16,8 +16,8 @@ from abiscan.python.later_builtins import CLASSES, NAMES
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
 from abiscan.python.modelled import LooksAround, Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Namespace, native_functions, take_argument
-from abiscan.python.models.torch_module import TorchClass, TorchModule, has_name, knows_names
+from abiscan.python.models.namespace import Args, Kwargs, Namespace, make_namespace, native_functions, take_argument
+from abiscan.python.models.torch_module import OptimizerClass, TorchClass, TorchModule, has_name, knows_names
 from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.values import (
     ABSENT,
@@ -208,7 +208,21 @@ def _model_issubclass(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
             return True
         if not args[0].is_open() and all(isinstance(item, (Class, type)) for item in requested):
             return False
+    if requested and isinstance(args[0], TorchClass) and any(_is_optimizer_base(item) for item in requested):
+        return isinstance(args[0], OptimizerClass) or _is_optimizer_base(args[0]) or NotKnown("issubclass()")
     return NotKnown("issubclass()")
+
+
+def _is_optimizer_base(value: object) -> bool:
+    return isinstance(value, TorchClass) and value.name == "torch.optim.Optimizer"
+
+
+def _model_isclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    value = args[0] if args else NotKnown("nothing")
+    if isinstance(value, (Class, type, TorchClass)):
+        return True
+    is_other = isinstance(value, (TorchModule, PythonModule, PythonFunction)) or is_concrete(value)
+    return False if is_other else NotKnown("inspect.isclass()")
 
 
 def _model_exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -753,5 +767,8 @@ class Builtins(Modelled):
         self.names[name] = value
 
 
-MODELS: dict[str, Callable[[PythonMachine], object]] = {"builtins": Builtins}
+MODELS: dict[str, Callable[[PythonMachine], object]] = {
+    "builtins": Builtins,
+    "inspect": make_namespace("inspect", **native_functions("inspect", isclass=_model_isclass)),
+}
 """Modules by name."""

@@ -15,13 +15,18 @@ from abiscan.python.modelled import Modelled
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, Callee, is_core
 from abiscan.python.torch_texts import NO_BACKEND, release_of, wording_of
-from abiscan.python.values import NotKnown, PythonError, PythonFunction, PythonModule, Scope, Thrown
+from abiscan.python.values import NotKnown, Perhaps, PythonError, PythonFunction, PythonModule, Scope, Thrown
 from abiscan.regex import regex
 
 _ADDS_TO_TORCH: Final = regex(r"torch|apex|optree|functorch|flash|triton")
 """What is in the names of packages that may add names of their own to torch: none that some release of torch has."""
 _ADDS_NOTHING: Final = frozenset({"torchaudio", "torchdata", "torchmetrics", "torchtext", "torchvision"})
 """Packages with such a name whose sources set no name of torch."""
+_OPTIM: Final = "torch.optim"
+_OF_ANY_PACKAGE: Final = frozenset({
+    "__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__path__",
+    "__spec__",
+})  # fmt: skip
 _WITHOUT_TORCH: Final = frozenset(
     {"PIL", "attr", "attrs", "click", "filelock", "fsspec", "jinja2", "networkx", "numpy", "packaging", "pkg_resources"}
     | {"psutil", "requests", "setuptools", "six", "sympy", "tqdm", "typing_extensions", "yaml"}
@@ -67,6 +72,8 @@ class TorchModule(Modelled):
             return machine.import_module(full)
         if full in CLASSES:
             return TorchClass(full)
+        if self.name == _OPTIM and _is_optimizer(machine, full):
+            return OptimizerClass(full)
         if full not in machine.modules and not is_module(machine, full):
             return NotKnown(full)
         if name not in self._put and surely_unloaded(machine, full):
@@ -79,6 +86,13 @@ class TorchModule(Modelled):
             return True
         has = has_name(machine, self.name, name)
         return False if has is None and surely_unloaded(machine, f"{self.name}.{name}") else has
+
+    def list_names(self, machine: PythonMachine) -> list[object] | None:
+        """Return the names that it certainly has, if no others are possible than those of its submodules."""
+        names = machine.world.tells(f"the names of {self.name}", lambda world: _all_names(world, self.name))
+        if not isinstance(names, tuple):
+            return None
+        return [*sorted({*names, *self.names, *self._put}), Perhaps(f"dir({self.name})")]
 
     def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name of it; the value counts only for a name that is modelled."""
@@ -99,9 +113,39 @@ class TorchClass(NotKnown, frozen=True):
     def get_attribute(self, machine: object, name: str) -> object:
         """Return an attribute of the class; raises if that of the target certainly lacks it."""
         assert isinstance(machine, PythonMachine)
+        if name == "__name__":
+            return self.name.rpartition(".")[2]
         if surely_lacks(machine, self.name, name) and not machine.library.may_set_computed(self.name):
             raise lacks(AttributeError, missing_attribute(self.name, name))
         return self.part(f".{name}")
+
+
+class OptimizerClass(TorchClass, frozen=True):
+    """A class of ``torch.optim`` that derives from ``Optimizer``."""
+
+
+def _is_optimizer(machine: PythonMachine, name: str) -> bool:
+    """Whether a name of ``torch.optim`` is that of a class to optimize parameters: all of them derive from one."""
+
+    def takes_parameters(world: World) -> bool:
+        callee = None if world.torch_names is None else world.torch_names.callee(name)
+        return (
+            callee is not None and callee.name.endswith(".__init__") and callee.signature.positional[:1] == ("params",)
+        )
+
+    return machine.world.tells(f"whether {name} is an optimizer", takes_parameters) is True
+
+
+def _all_names(world: World, module: str) -> tuple[str, ...] | None:
+    if world.torch_names is None:
+        return None
+    names = world.torch_names.source.module(module)
+    if names is None or names.is_open or names.perhaps or names.stars or names.prefixes:
+        return None
+    # A package may delete the names of its submodules, as ``torch.optim`` does.
+    is_module = world.torch_names.source.is_module
+    own = sorted(name for name in names.there if not is_module(f"{module}.{name}"))
+    return (*own, *_OF_ANY_PACKAGE)
 
 
 def has_name(machine: PythonMachine, owner: str, name: str) -> bool | None:

@@ -183,3 +183,37 @@ def test_a_module_that_nothing_imported_is_no_attribute(code: str, release: str,
 )
 def test_a_package_that_may_bring_names_brings_none_that_torch_had(use: str, release: str, text: str | None) -> None:
     assert raised(f"import optree, torch\n{use}", release) == text
+
+
+REGISTERED = """
+import inspect, torch
+known = {}
+def register(cls):
+    if cls.__name__ in known:
+        raise KeyError(f"{cls.__name__} is already registered")
+    known[cls.__name__] = cls
+for name in dir(torch.optim):
+    value = getattr(torch.optim, name)
+    if inspect.isclass(value) and issubclass(value, torch.optim.Optimizer):
+        register(value)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "text"),
+    [
+        ("Adafactor", "2.4.0", None),
+        ("Adafactor", "2.5.0", "KeyError: 'Adafactor is already registered'"),
+        ("Muon", "2.8.0", None),
+        ("Muon", "2.9.0", "KeyError: 'Muon is already registered'"),
+        ("Optimizer", "1.8.0", "KeyError: 'Optimizer is already registered'"),
+        ("lr_scheduler", "2.13.0", None),
+    ],
+)
+def test_a_name_that_a_registry_took_from_torch_is_taken(name: str, release: str, text: str | None) -> None:
+    assert raised(f"{REGISTERED}class {name}: ...\nregister({name})\n", release) == text
+
+
+def test_submodules_whose_names_are_deleted_may_be_listed_or_not() -> None:
+    assert raised("import torch\nif 'adam' in dir(torch.optim):\n    raise ValueError\n") is None
+    assert raised("import torch\nif 'Adam' in dir(torch.optim):\n    raise ValueError\n") == "ValueError: "
