@@ -151,6 +151,8 @@ class PythonMachine:
         self.trace = Trace()
         self.frames: list[Frame] = []
         self.modules: dict[str, object] = {}
+        self.perhaps_imported: set[str] = set()
+        """Those of the modules that only code has imported which may not run at all."""
         self.asked_for: str | None = None
         """The module that the user imports."""
         self.guards: list[tuple[object, ...]] = []

@@ -235,6 +235,8 @@ def _others_may_add(machine: PythonMachine, owner: str, name: str) -> bool:
         for module in machine.modules
         if "." not in module
         and module not in {"torch", *_ADDS_NOTHING}
+        # Nothing is there that is not required, unless the code insists on it.
+        and (module not in machine.perhaps_imported or machine.library.requires(module))
         and (brings_device(module) or _ADDS_TO_TORCH.search(module))
         and standard.has_module(module, Answer.UNKNOWN) is False
         and _is_foreign(machine, module)

@@ -217,3 +217,10 @@ def test_a_name_that_a_registry_took_from_torch_is_taken(name: str, release: str
 def test_submodules_whose_names_are_deleted_may_be_listed_or_not() -> None:
     assert raised("import torch\nif 'adam' in dir(torch.optim):\n    raise ValueError\n") is None
     assert raised("import torch\nif 'Adam' in dir(torch.optim):\n    raise ValueError\n") == "ValueError: "
+
+
+def test_a_package_that_only_some_way_imports_brings_no_names() -> None:
+    way = "import importlib.util, torch\ndef has_mlu():\n    if importlib.util.find_spec('torch_mlu') is None:\n"
+    way += "        return False\n    import torch_mlu\n    return torch.mlu.is_available()\nMLU = has_mlu()\n"
+    assert raised(f"{way}torch.compiler\n", "2.0.1") == "AttributeError: module 'torch' has no attribute 'compiler'"
+    assert raised("import torch, torch_mlu\ntorch.compiler\n", "2.0.1") is None
