@@ -592,7 +592,7 @@ def _compile_generator(compiler: Compiler, node: ast.GeneratorExp) -> Value:
     def evaluate(machine: Expressions, scope: Scope) -> object:
         inner = Scope({}, scope.module, scope, is_comprehension=True, prefix=scope.prefix)
         first = machine.source_of_part(form, 0, scope)
-        if isinstance(first, NotKnown) and not machine.library.acts(node):
+        if isinstance(first, NotKnown) and not machine.acts(node):
             return NotKnown(machine.source_of(node), first.why)
         here = machine.frames[-1]
         frame = Frame(file=here.file, line=node.lineno, function=here.function)

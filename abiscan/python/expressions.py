@@ -341,7 +341,7 @@ class Expressions(PythonMachine):
         unknown: NotKnown | None = None
         keys: list[object] = []
         for item in node.values[number:]:
-            if unknown is not None and self.library.acts(item):
+            if unknown is not None and self.acts(item):
                 # It is evaluated only if what is not known lets it.
                 text = f"{unknown.name} is {'false' if decisive else 'true'}"
                 spot = (item.lineno, item.col_offset)
@@ -394,7 +394,7 @@ class Expressions(PythonMachine):
         unknown: NotKnown | None = None
         result: object = True
         for op, comparator in zip(node.ops, node.comparators, strict=True):
-            if unknown is not None and self.library.acts(comparator):
+            if unknown is not None and self.acts(comparator):
                 # As in ``and``: it is evaluated only if what is not known lets it.
                 spot = (comparator.lineno, comparator.col_offset)
                 if not self.decide(f"{unknown.name} is true", unknown.why, spot, default=False, about=unknown):
@@ -442,7 +442,7 @@ class Expressions(PythonMachine):
         # Each decision may double the runs. So one that was made before counts, and without one, both sides are
         # evaluated unless one of them acts.
         is_true = self.taken(unknown)
-        if is_true is None and (self.library.acts(node.body) or self.library.acts(node.orelse)):
+        if is_true is None and (self.acts(node.body) or self.acts(node.orelse)):
             spot = (node.lineno, node.col_offset)
             is_true = self.decide(self.source_of(node.test), unknown.why, spot, default=False, about=unknown)
         if is_true is None:
@@ -501,7 +501,7 @@ class Expressions(PythonMachine):
         source = self.iterate_async(value) if part.is_async else special.iterate_over(self, value)
         # Elements that act make it matter whether there are any: one run has none, another a single unknown item for
         # all.
-        if isinstance(source, NotKnown) and self.library.acts(node):
+        if isinstance(source, NotKnown) and self.acts(node):
             text, spot = f"{self.source_of(part.iter)} is empty", (part.iter.lineno, part.iter.col_offset)
             empty = self.decide(text, source.why, spot, default=True)
             return iter([] if empty else [source.part("[…]")])
@@ -536,7 +536,7 @@ class Expressions(PythonMachine):
 
     def _decide_further(self, node: ComprehensionNode, depth: int, further: Any) -> NotKnown:
         """Return one item in place of an unknown number of them, ABSENT for none, where elements act."""
-        if not self.library.acts(node):
+        if not self.acts(node):
             raise NotFollowed(further)
         iterated = node.generators[depth].iter
         text, spot = f"{self.source_of(iterated)} is empty", (iterated.lineno, iterated.col_offset)
@@ -548,7 +548,7 @@ class Expressions(PythonMachine):
         if is_true is not None:
             return is_true
         unknown = value if isinstance(value, NotKnown) else NotKnown(describe_value(value))
-        if not self.library.acts(node):
+        if not self.acts(node):
             raise NotFollowed(unknown)
         return self.decide(
             self.source_of(test), unknown.why, (test.lineno, test.col_offset), default=False, about=unknown

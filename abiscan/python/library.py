@@ -112,6 +112,7 @@ class PythonCode(Struct, dict=True):
     _required_versions: dict[str, str | None] = field(default_factory=dict)
     _torch_calls: dict[str, tuple[tuple[str, frozenset[str]], ...]] = field(default_factory=dict)
     _users: dict[tuple[str, ...], frozenset[bytes]] = field(default_factory=dict)
+    _using_nodes: dict[tuple[str, ...], dict[ast.AST, bool]] = field(default_factory=dict)
     _users_of_name: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
     _using_any: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
@@ -485,11 +486,25 @@ class PythonCode(Struct, dict=True):
             self._using_any[key] = uses or (bool(names) and self._calls_user(path, names))
         return self._using_any[key]
 
+    def uses_any(self, node: ast.AST, path: str, names: tuple[str, ...]) -> bool:
+        """Whether code of a source may use one of some names below ``torch``, itself or by what it calls."""
+        nodes = self._using_nodes.setdefault(names, {})
+        if node not in nodes:
+            own = self.torch_uses(path).intersection(names)
+            words = {name.rpartition(".")[2] for name in own}
+            users = self._users_of_any(names)
+            nodes[node] = any(_uses_itself(inner, own, words, users) for inner in walk(node))
+        return nodes[node]
+
     def _calls_user(self, path: str, names: tuple[str, ...]) -> bool:
         """Whether a source calls, outside of functions, a function that uses one of some names below ``torch``."""
+        users = self._users_of_any(names)
+        return bool(users) and self.outline(path).calls(users)
+
+    def _users_of_any(self, names: tuple[str, ...]) -> frozenset[bytes]:
         if names not in self._users:
             self._users[names] = frozenset[bytes]().union(*map(self._users_of, names))
-        return bool(self._users[names]) and self.outline(path).calls(self._users[names])
+        return self._users[names]
 
     def _users_of(self, name: str) -> frozenset[bytes]:
         """Return the functions that use a name below ``torch``, and those that call them, by their bare names."""
@@ -667,6 +682,23 @@ class PythonCode(Struct, dict=True):
         return name is not None and (
             name.encode() in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name))
         )
+
+
+def _uses_itself(node: ast.AST, names: frozenset[str], words: set[str], users: frozenset[bytes]) -> bool:
+    """Whether a node by itself uses one of some names below ``torch``, or calls a function that does.
+
+    :param words: their last parts
+    :param users: the bare names of such functions
+    """
+    if isinstance(node, ast.Attribute):
+        return node.attr in words
+    if isinstance(node, ast.alias):
+        return node.name.rpartition(".")[2] in words
+    if isinstance(node, ast.Constant):  # ``importlib.import_module("torch.nope")``
+        return isinstance(node.value, str) and node.value in names
+    called = node.func if isinstance(node, ast.Call) else None
+    name = getattr(called, "id", None) or getattr(called, "attr", None)
+    return name is not None and name.encode() in users
 
 
 def annotations_of(node: ast.AST) -> Iterator[ast.expr]:

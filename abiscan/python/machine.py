@@ -337,6 +337,18 @@ class PythonMachine:
         """Whether a module uses, as it is imported, a name that this torch does not have."""
         raise NotImplementedError
 
+    def uses_missing(self, node: ast.AST) -> bool:
+        """Whether running this code may use a name that this torch does not have."""
+        raise NotImplementedError
+
+    def acts(self, node: ast.AST) -> bool:
+        """Whether it matters if this code runs: it loads, registers, or uses what torch does not have."""
+        return self.library.acts(node) or self.uses_missing(node)
+
+    def matters(self, node: ast.AST) -> bool:
+        """Whether it matters how often this code runs: it acts, or it raises or returns."""
+        return self.library.matters(node) or self.uses_missing(node)
+
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """Return the value of an expression."""
         raise NotImplementedError

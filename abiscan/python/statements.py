@@ -16,11 +16,11 @@ from abiscan.python import attributes, special
 from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, body_of, statement_of
 from abiscan.python.expression_forms import compile_defaults
 from abiscan.python.grammar import ANNOTATED_LAZILY
-from abiscan.python.handling import Flow, Handling, ends_in_raise
+from abiscan.python.handling import Flow, Handling, caught, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, Unparsed, has_late_parameters
 from abiscan.python.library import annotations_of
-from abiscan.python.machine import Unreadable
+from abiscan.python.machine import ProcessEnded, Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias, walk
 from abiscan.python.operations import describe_value
 from abiscan.python.signals import BREAK, CONTINUE, Either, Returned, Signal
@@ -53,7 +53,6 @@ class Way(NamedTuple):
 
 
 _WAYS: Final = (Way(taken=False), Way(taken=True))
-_OF_PYTHON: Final = "sys.version_info"
 
 
 class Statements(Handling):
@@ -100,7 +99,7 @@ class Statements(Handling):
 
     def not_followed(self, node: ast.AST) -> None:
         """Note code of a kind that is not known here: what it does is not known, either."""
-        if self.library.matters(node):
+        if self.matters(node):
             self.gap(f"{type(node).__name__} is not followed")
             self.trace.is_doubtful = True
 
@@ -188,10 +187,22 @@ class Statements(Handling):
         way = self.choose(node, self.evaluate(node.test, scope))
         if isinstance(way, Returned):
             return way
-        signal = yield from self.flow(node.body if way.taken else node.orelse, scope)
+        try:
+            signal = yield from self.flow(node.body if way.taken else node.orelse, scope)
+        except (Thrown, ProcessEnded) as end:
+            self.note_way(node, way, end)
+            raise
         if way.forgotten is not None and signal is None:
             self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
         return signal
+
+    def note_way(self, node: ast.If, way: Way, end: Thrown | ProcessEnded) -> None:
+        """Note that the import ends in a branch that did not seem to matter: the condition decides whether it does."""
+        unknown = way.forgotten
+        if unknown is None or (isinstance(end, Thrown) and any(caught(end.failure, guard) for guard in self.guards)):
+            return
+        spot = (node.lineno, node.col_offset)
+        self.decide(self.source_of(node.test), unknown.why, spot, default=way.taken, about=unknown)
 
     def choose(self, node: ast.If, test: object) -> Way | Returned:
         """Return which way an ``if`` goes, by its condition; or what the function returns in either case."""
@@ -211,10 +222,13 @@ class Statements(Handling):
         if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
             self.take(unknown, taken=default)
             return _WAYS[default]
-        # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does.
-        matters = self.library.acts(node) or self._leaves_what_acts(node) or self._is_for_some_pythons(node, unknown)
+        # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does. So is
+        # what an earlier run has seen to end the import.
+        spot = (node.lineno, node.col_offset)
+        has_ended = bool(self.choices) and (self.place().file, *spot) in self.choices
+        matters = has_ended or self.acts(node) or self._leaves_what_acts(node)
         if any(raises) or unknown.why is Why.TARGET or matters:
-            text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
+            text = self.source_of(node.test)
             return _WAYS[self.decide(text, unknown.why, spot, default=default, about=unknown)]
         # Nothing that matters depends on it, but what the function returns does.
         if self.library.leaves(node):
@@ -234,16 +248,7 @@ class Statements(Handling):
     def _leaves_what_acts(self, node: ast.If) -> bool:
         """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
         function = self.frames[-1].function
-        return self.library.leaves(node) and (function is None or self.library.acts(function.node))
-
-    def _is_for_some_pythons(self, node: ast.If, unknown: NotKnown) -> bool:
-        """Whether a condition is about the version of Python, and a name that torch lacks may be used under it."""
-        file = self.frames[-1].file
-        if _OF_PYTHON not in unknown.name or file is None or not self.misses_names(file):
-            return False
-        return any(
-            isinstance(part, ast.alias | ast.Name | ast.ImportFrom) and _mentions_torch(part) for part in walk(node)
-        )
+        return self.library.leaves(node) and (function is None or self.acts(function.node))
 
     def looped(self, node: ast.For | ast.AsyncFor, source: object) -> Iterator[object]:
         """Return what a loop goes through."""
@@ -268,7 +273,7 @@ class Statements(Handling):
             value = item
             if isinstance(value, Further):
                 value = value.part("[…]")
-                if not self.library.matters(node):
+                if not self.matters(node):
                     yield from self._run_perhaps(self._run_loop(node, source, chain((value,), values), scope))
                     self.forget_bindings([node], scope, value)
                     return None
@@ -333,7 +338,7 @@ class Statements(Handling):
     def _once_perhaps(self, node: ast.While, test: object, scope: Scope) -> Flow:
         """Yield a loop whose condition is not known: the body runs once, or not at all."""
         signal: Signal | None = None
-        if not self.library.matters(node):
+        if not self.matters(node):
             yield from self._run_perhaps(self.flow(node.body, scope))
         elif self.is_entered(node, test):
             signal = yield from self.flow(node.body, scope)
@@ -425,7 +430,7 @@ class Statements(Handling):
             # As with ``if``: a decision only where it matters which case runs. Without one, the names that all cases
             # bind are forgotten.
             if fits is None or guard is None:
-                if not self.library.matters(node):
+                if not self.matters(node):
                     self.forget_bindings(
                         [statement for item in node.cases for statement in item.body], scope, NotKnown("match")
                     )
@@ -618,17 +623,16 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
         way = machine.choose(node, value)
         if isinstance(way, Returned):
             return way
-        signal = (body if way.taken else orelse)(machine, scope)
+        try:
+            signal = (body if way.taken else orelse)(machine, scope)
+        except (Thrown, ProcessEnded) as end:
+            machine.note_way(node, way, end)
+            raise
         if way.forgotten is not None and signal is None:
             machine.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
         return signal
 
     return run
-
-
-def _mentions_torch(node: ast.alias | ast.Name | ast.ImportFrom) -> bool:
-    name = node.id if isinstance(node, ast.Name) else node.name if isinstance(node, ast.alias) else node.module
-    return name is not None and name.partition(".")[0] == "torch"
 
 
 def _idle_for(node: ast.For | ast.AsyncFor) -> Callable[[object], bool] | None:
@@ -716,7 +720,7 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
                 # How many items there are is not known. Where that does not matter, the rest of the loop may run, or
                 # may not.
                 value = value.part("[…]")
-                if not machine.library.matters(node):
+                if not machine.matters(node):
                     machine.perhaps_run(loop, machine, scope, source, chain((value,), values))
                     machine.forget_bindings([node], scope, value)
                     return None
@@ -762,7 +766,7 @@ def _compile_while(compiler: Compiler, node: ast.While) -> Code:
 
     def once_perhaps(machine: Statements, value: object, scope: Scope) -> Signal | None:
         signal: Signal | None = None
-        if not machine.library.matters(node):
+        if not machine.matters(node):
             machine.perhaps_run(body, machine, scope)
         elif machine.is_entered(node, value):
             signal = body(machine, scope)

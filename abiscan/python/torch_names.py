@@ -244,16 +244,18 @@ class TorchNames(Struct):
 
     def misses(self, code: UsesOfTorch, file: str) -> bool:
         """Whether a source seems to use, as it is imported, a name that may not be there, or a keyword."""
-        if self._asked is None or self._asked[0] is not code:  # for each of its files
-            self._asked = code, self._list_missing(code)
-        return code.uses_any_at_import(file, self._asked[1]) or any(
+        return code.uses_any_at_import(file, self.missing(code)) or any(
             self.refuses(function, keywords) for function, keywords in code.torch_calls(file)
         )
 
-    def _list_missing(self, code: UsesOfTorch) -> tuple[str, ...]:
-        uses = code.all_torch_uses
-        unloaded = self.source.in_unloaded(uses).items()
-        return (*self.lacking(uses), *(use for use, module in unloaded if not code.may_import(module)))
+    def missing(self, code: UsesOfTorch) -> tuple[str, ...]:
+        """Return the names that sources mention and that may not be there."""
+        if self._asked is None or self._asked[0] is not code:  # for each of its files
+            uses = code.all_torch_uses
+            unloaded = self.source.in_unloaded(uses).items()
+            absent = (use for use, module in unloaded if not code.may_import(module))
+            self._asked = code, (*self.lacking(uses), *absent)
+        return self._asked[1]
 
     def is_config(self, module: str) -> bool:
         """Whether the names of a module are options."""
