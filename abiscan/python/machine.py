@@ -186,6 +186,8 @@ class PythonMachine:
         """The extension modules of the package that are imported, and their files."""
         self.told_of_gaps = False
         """Whether the world knows that not everything could be followed."""
+        self.noted_end: Exception | None = None
+        """What has last ended a branch whose condition is noted for that."""
         self._taken: dict[object, bool] = {}
         """What was decided, by what it depends on."""
         self.is_traced = _log.isEnabledFor(logging.DEBUG)

@@ -199,8 +199,12 @@ class Statements(Handling):
     def note_way(self, node: ast.If, way: Way, end: Thrown | ProcessEnded) -> None:
         """Note that the import ends in a branch that did not seem to matter: the condition decides whether it does."""
         unknown = way.forgotten
-        if unknown is None or (isinstance(end, Thrown) and any(caught(end.failure, guard) for guard in self.guards)):
+        # Where the import ends on the other way, too, the run of that comes to the next condition around.
+        if unknown is None or end is self.noted_end:
             return
+        if isinstance(end, Thrown) and any(caught(end.failure, guard) for guard in self.guards):
+            return
+        self.noted_end = end
         spot = (node.lineno, node.col_offset)
         self.decide(self.source_of(node.test), unknown.why, spot, default=way.taken, about=unknown)
 
