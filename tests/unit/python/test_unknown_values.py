@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import cast
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
 from abiscan.python.model import Answer, ImportOutcome, Raised
+from abiscan.torches import embedded_names
 from abiscan.torches.torch import Torch
 from abiscan.verdict import package_reading
 from tests.unit.python.packages import FakeWorld, reading_of
@@ -206,3 +208,62 @@ def test_names_that_an_extension_module_sets_on_another(text: bytes, *, raises: 
     }
     (outcome,) = reading_of(files).imports
     assert isinstance(outcome.raised, Raised) is raises
+
+
+BRANCHES = [
+    "if {}:\n    import torch.bad\n",
+    "if not {}:\n    import torch.bad\n",
+    "if not {}:\n    from torch.bad import worse\n",
+    "if {}:\n    pass\nelse:\n    torch.bad\n",
+    "if {}:\n    importlib.import_module('torch.bad')\n",
+    "if not {}:\n    importlib.import_module('torch.' + 'bad')\n",
+    "if {}:\n    use()\n",
+    "if not {}:\n    use()\n",
+    "if not {}:\n    fail()\n",
+    "if not {}:\n    if sys:\n        undefined\n",
+    "if not {}:\n    for x in (1, 2):\n        fail()\n",
+    "if {}:\n    use()\nelse:\n    torch.bad\n",
+    "if not {}:\n    torch.Tensor\n",
+    "try:\n    if not {}:\n        fail()\nexcept KeyError:\n    pass\n",
+    "try:\n    if not {}:\n        fail()\nexcept ValueError:\n    pass\n",
+    "while {}:\n    torch.bad\n",
+    "for x in [1] * {}:\n    torch.bad\n",
+    "for x in (1, 2):\n    if {}:\n        break\n    torch.bad\n",
+    "match {}:\n    case True:\n        torch.bad\n",
+    "match {}:\n    case True:\n        pass\n    case _:\n        torch.bad\n",
+    "x = torch.bad if {} else 1\n",
+    "x = {} and torch.bad\n",
+    "x = {} or use()\n",
+    "assert {} or torch.bad\n",
+    "x = 0 < {} < torch.bad\n",
+    "x = [torch.bad for x in (1, 2) if {}]\n",
+    "def late(x):\n    if x:\n        return 1\n    return torch.bad\nlate({})\n",
+    "class A:\n    if not {}:\n        x = torch.bad\n",
+    "with contextlib.suppress(ImportError):\n    if not {}:\n        torch.bad\n",
+]
+FUNCTIONS = "import contextlib\ndef use():\n    return torch.bad\ndef fail():\n    raise ValueError\n"
+
+
+def _end_in_python(code: str, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """What code raises in this Python, with a torch that has nothing but a class."""
+    torch = ModuleType("torch")
+    vars(torch).update(Tensor=int, __path__=[])
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    try:
+        exec(code, {})
+    except (AttributeError, ImportError, NameError, ValueError) as error:
+        return type(error).__name__
+    return None
+
+
+@pytest.mark.parametrize("code", BRANCHES)
+def test_a_branch_that_fails_is_followed_on_both_ways(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = START + FUNCTIONS + code
+    ends = {_end_in_python(code.format(value), monkeypatch) for value in (True, False)}
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"))
+    outcome = outcome_of(code.format("(platform.node() == 'x')"), world)
+    end = outcome.raised.exception if isinstance(outcome.raised, Raised) else outcome.raised
+    if len(ends) == 1:
+        assert end == ends.pop()
+    else:
+        assert (end, len(outcome.conditions)) == (Answer.UNKNOWN, 1)
