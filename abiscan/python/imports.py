@@ -193,16 +193,21 @@ class PythonInterpreter(Calls):
             self._missing[file] |= companions.misses(self, file)
         return self._missing[file]
 
-    def uses_missing(self, node: ast.AST) -> bool:
+    def uses_missing(self, node: ast.stmt | ast.expr) -> bool:
         """Whether running this code may use a name that this torch does not have."""
         file, library = self.place().file, self.library
         if file is None or not library.all_torch_uses:
             return False
-        missing = self.world.tells(
-            "which names of torch that the package mentions it lacks",
-            lambda world: () if world.torch_names is None else world.torch_names.missing(library),
+        # Which names those are is not asked here, either: most torches lack other ones.
+        where = f"{file}:{node.lineno}:{node.col_offset} to {node.end_lineno}:{node.end_col_offset}"
+        return bool(
+            self.world.tells(
+                f"whether it lacks a name of torch that {where} uses",
+                lambda world: (
+                    world.torch_names is not None and library.uses_any(node, file, world.torch_names.missing(library))
+                ),
+            )
         )
-        return isinstance(missing, tuple) and bool(missing) and library.uses_any(node, file, missing)
 
     def forget_names(self) -> None:
         """Note that ``sys.modules`` has changed."""

@@ -112,7 +112,6 @@ class PythonCode(Struct, dict=True):
     _required_versions: dict[str, str | None] = field(default_factory=dict)
     _torch_calls: dict[str, tuple[tuple[str, frozenset[str]], ...]] = field(default_factory=dict)
     _users: dict[tuple[str, ...], frozenset[bytes]] = field(default_factory=dict)
-    _using_nodes: dict[tuple[str, ...], dict[ast.AST, bool]] = field(default_factory=dict)
     _users_of_name: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
     _using_any: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
@@ -488,13 +487,11 @@ class PythonCode(Struct, dict=True):
 
     def uses_any(self, node: ast.AST, path: str, names: tuple[str, ...]) -> bool:
         """Whether code of a source may use one of some names below ``torch``, itself or by what it calls."""
-        nodes = self._using_nodes.setdefault(names, {})
-        if node not in nodes:
-            own = self.torch_uses(path).intersection(names)
-            words = {name.rpartition(".")[2] for name in own}
-            users = self._users_of_any(names)
-            nodes[node] = any(_uses_itself(inner, own, words, users) for inner in walk(node))
-        return nodes[node]
+        if not names:
+            return False
+        own, users = self.torch_uses(path).intersection(names), self._users_of_any(names)
+        words = {name.rpartition(".")[2] for name in own}
+        return any(_uses_itself(inner, own, words, users) for inner in walk(node))
 
     def _calls_user(self, path: str, names: tuple[str, ...]) -> bool:
         """Whether a source calls, outside of functions, a function that uses one of some names below ``torch``."""

@@ -339,15 +339,15 @@ class PythonMachine:
         """Whether a module uses, as it is imported, a name that this torch does not have."""
         raise NotImplementedError
 
-    def uses_missing(self, node: ast.AST) -> bool:
+    def uses_missing(self, node: ast.stmt | ast.expr) -> bool:
         """Whether running this code may use a name that this torch does not have."""
         raise NotImplementedError
 
-    def acts(self, node: ast.AST) -> bool:
+    def acts(self, node: ast.stmt | ast.expr) -> bool:
         """Whether it matters if this code runs: it loads, registers, or uses what torch does not have."""
         return self.library.acts(node) or self.uses_missing(node)
 
-    def matters(self, node: ast.AST) -> bool:
+    def matters(self, node: ast.stmt | ast.expr) -> bool:
         """Whether it matters how often this code runs: it acts, or it raises or returns."""
         return self.library.matters(node) or self.uses_missing(node)
 

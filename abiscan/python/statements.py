@@ -99,7 +99,7 @@ class Statements(Handling):
 
     def not_followed(self, node: ast.AST) -> None:
         """Note code of a kind that is not known here: what it does is not known, either."""
-        if self.matters(node):
+        if self.library.matters(node):
             self.gap(f"{type(node).__name__} is not followed")
             self.trace.is_doubtful = True
 
