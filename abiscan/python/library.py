@@ -486,10 +486,17 @@ class PythonCode(Struct, dict=True):
         return self._using_any[key]
 
     def uses_any(self, node: ast.AST, path: str, names: tuple[str, ...]) -> bool:
-        """Whether code of a source may use one of some names below ``torch``, itself or by what it calls."""
+        """Whether code of a source may use one of some names below ``torch``, itself or by what it calls.
+
+        Not those that a backend brings which the code imports itself: ``torch.mlu`` of ``torch_mlu``.
+        """
         if not names:
             return False
         own, users = self.torch_uses(path).intersection(names), self._users_of_any(names)
+        if own:
+            imports = (inner for inner in walk(node) if isinstance(inner, ast.Import))
+            backends = {alias.name.partition(".")[0] for statement in imports for alias in statement.names}
+            own = frozenset(name for name in own if "_".join(name.split(".")[:2]) not in backends)
         words = {name.rpartition(".")[2] for name in own}
         return any(_uses_itself(inner, own, words, users) for inner in walk(node))
 
