@@ -93,7 +93,7 @@ def check(
     def find() -> Report:
         from abiscan.inputs import observed_fs
         from abiscan.results.check import joined
-        from abiscan.verdict.bench import CheckRequest
+        from abiscan.verdict.torch_set import CheckRequest
 
         named = [spec for spec in asked if spec != DECLARED or observed_fs.path_exists(DECLARED)]
         reports = []
@@ -101,7 +101,7 @@ def check(
             request = CheckRequest(
                 targets=tuple(sources),
                 torches=_choices(named, python),
-                rules=_list_rules(rules),
+                rules=_chosen_rules(rules),
                 each_file=each_file,
                 skip_unsupported=skip_unsupported,
                 hardware=_make_hardware(gpus, driver, cpus, system),
@@ -156,18 +156,18 @@ def matrix(
 
     def find() -> Matrix:
         from abiscan.pipelines.matrix import make_matrix
-        from abiscan.verdict.bench import CheckRequest
+        from abiscan.verdict.torch_set import CheckRequest
 
         gpu_table = None if gpus is None else _make_hardware(gpus, driver)
         with _all_sources(item, python, session) as sources:
             request = CheckRequest(
                 targets=tuple(sources),
                 torches=tuple(_each_choice(columns, python)),
-                rules=_list_rules(rules),
+                rules=_chosen_rules(rules),
                 each_file=each_file,
                 hardware=_make_hardware((), None, cpus, system),
             )
-            return make_matrix(request, session, explained=explained, gpu_table=gpu_table)
+            return make_matrix(request, session, with_suggestions=explained, gpu_table=gpu_table)
 
     of_gpus = None if gpus is None else list(gpus)
     options = python, explained, each_file, of_gpus, driver, list(cpus), system, _this_cpu()
@@ -331,9 +331,9 @@ def stable(
 
         item += pipeline.list_installed(search_path(_find_environment(python)), session)
     if not item:
-        return pipeline.judge_stability([], session)
+        return pipeline.check_stability([], session)
     with _all_sources(item, python, session) as sources:
-        return pipeline.judge_stability(sources, session)
+        return pipeline.check_stability(sources, session)
 
 
 def fit(
@@ -487,8 +487,8 @@ def release(
     :param corrected: a folder for wheels whose metadata are corrected; none are written by default
     :raises AbiscanError: no wheel can be read
     """
-    from abiscan.hooks.release import judge_release
-    from abiscan.verdict.bench import CheckRequest
+    from abiscan.hooks.release import check_release
+    from abiscan.verdict.torch_set import CheckRequest
 
     session = _make_session(session)
     folder = None if corrected is None else Path(corrected)
@@ -496,8 +496,8 @@ def release(
         sources = stack.enter_context(_all_sources(targets, None, session))
         before = _several(against)
         previous = stack.enter_context(_all_sources(before, None, session)) if before else []
-        request = CheckRequest(targets=tuple(sources), rules=_list_rules(None))
-        return judge_release(request, previous, session, folder)
+        request = CheckRequest(targets=tuple(sources), rules=_chosen_rules(None))
+        return check_release(request, previous, session, folder)
 
 
 def works(package: TargetLike, torch: TorchLike | None = None, *, session: Session | None = None) -> bool | None:
@@ -546,18 +546,18 @@ def _answered(
     session: Session,
     command: str,
     targets: Sequence[TargetLike],
-    further: Sequence[object],
+    others: Sequence[object],
     options: Sequence[object],
     find: Callable[[], _Answer],
 ) -> _Answer:
     """Return what ``find`` returns, or what it returned in an earlier run, as long as that holds.
 
-    :param further: the torches and rules; what has no name cannot be asked for again, so the answer is not kept
+    :param others: the torches and rules; what has no name cannot be asked for again, so the answer is not kept
     :param options: plain values
     """
     # A target or torch that is an object, not a name, may mean something else in the next run.
-    names = [[type(name).__name__, str(name)] for name in (*targets, *further) if isinstance(name, _NAMES)]
-    if len(names) != len(targets) + len(further):
+    names = [[type(name).__name__, str(name)] for name in (*targets, *others) if isinstance(name, _NAMES)]
+    if len(names) != len(targets) + len(others):
         return find()
     from abiscan.cache.result_cache import answer
 
@@ -573,7 +573,7 @@ def _named(rules: Sequence[Rule] | None) -> Sequence[object]:
     return [rule.name if rule in SELECTABLE else rule for rule in rules]
 
 
-def _list_rules(rules: Sequence[Rule] | None) -> tuple[Rule, ...]:
+def _chosen_rules(rules: Sequence[Rule] | None) -> tuple[Rule, ...]:
     from abiscan.rules import SELECTABLE
 
     return tuple(SELECTABLE if rules is None else rules)
@@ -697,16 +697,16 @@ def _find_environment(python: str | None) -> str | None:
 def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
     from abiscan.torches.torch import drop_duplicates, each_build
 
-    return drop_duplicates(each_build(choice for torch in torches for choice in _list_choices(torch, python)))
+    return drop_duplicates(each_build(choice for torch in torches for choice in _torch_choices(torch, python)))
 
 
 def _choices(torches: Sequence[TorchLike | None], python: str | None) -> tuple[TorchChoice, ...]:
     from abiscan.torches.torch import drop_duplicates
 
-    return tuple(drop_duplicates(choice for torch in torches for choice in _list_choices(torch, python)))
+    return tuple(drop_duplicates(choice for torch in torches for choice in _torch_choices(torch, python)))
 
 
-def _list_choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:
+def _torch_choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:
     from abiscan.torches.torch import torch_choices
 
     return torch_choices(torch) if isinstance(torch, str) else [_make_choice(torch, python)]

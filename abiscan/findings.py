@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from abiscan.linkage.unknown_torch_data import TorchData
 
 
-OF_METADATA: Final = frozenset(("declared-requirement-wrong", "variant-property-wrong"))
+METADATA_RULES: Final = frozenset(("declared-requirement-wrong", "variant-property-wrong"))
 """The rules about what a wheel states: their findings are about other systems than the one at hand."""
 
 

@@ -39,11 +39,11 @@ def assert_works(target: TargetLike, torch: TorchLike | None = None, *, python: 
         report = abiscan.check(target, torch, python=python)
     except abiscan.AbiscanError as error:
         pytest.fail(str(error), pytrace=False)
-    if problems := list(_list_problems(report)):
+    if problems := list(_problems_of(report)):
         pytest.fail("\n".join(problems), pytrace=False)
 
 
-def _list_problems(report: Report) -> Iterator[str]:
+def _problems_of(report: Report) -> Iterator[str]:
     yield from map(str, report.unchecked)
     for answer in report.answers:
         if answer.fails() or answer.verdict in ("unknown", "works-without"):

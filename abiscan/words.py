@@ -92,9 +92,9 @@ def first_line(text: str) -> str:
 
     If it ends in a colon, what it announces follows it, up to an empty line.
     """
-    first, _, further_lines = text.strip().partition("\n")
+    first, _, more_lines = text.strip().partition("\n")
     if not first.rstrip().endswith(":"):
         return first
     # "Likely causes:" says nothing by itself.
-    announced = itertools.takewhile(bool, map(str.strip, further_lines.strip().splitlines()))
+    announced = itertools.takewhile(bool, map(str.strip, more_lines.strip().splitlines()))
     return " ".join((first.rstrip(), *announced))

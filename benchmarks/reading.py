@@ -22,7 +22,7 @@ from typing import Final
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
-from abiscan.python.runs import Done, Runs
+from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from tests.unit.python.packages import FakeWorld, TextSources
 from tools.wheels import download
@@ -77,7 +77,7 @@ def _read(sources: PackageSources, module: str) -> tuple[int, float, float]:
     limits = Limits(steps=1_000_000_000, total=1_000_000_000)
     times = []
     for _ in range(_ROUNDS):
-        runs = Runs(code, FakeWorld, limits, Done())
+        runs = Runs(code, FakeWorld, limits, RunCache())
         start = time.process_time()
         runs.run(module)
         times.append(time.process_time() - start)

@@ -33,7 +33,7 @@ WRONG: Final = {
     "extension/built_for.py": "from abiscan.results.check import Result",
     "rules/advice.py": "from abiscan.report import characters",
     "report/markdown.py": "from abiscan.pipelines import matrix",
-    "verdict/systems.py": "from abiscan.verdict.judge import Judge",
+    "verdict/systems.py": "from abiscan.verdict.checker import Checker",
     "verdict/package_reading.py": "from abiscan.verdict.package import package_result",
     "pipelines/api_history.py": "from abiscan.report import characters",
     "results/doctor.py": "import click",
@@ -121,7 +121,7 @@ def test_each_row_of_what_to_touch_has_at_most_three_files_that_exist() -> None:
     ("module", "line"),
     [
         ("rules/advice.py", "print('fix')"),
-        ("verdict/judge.py", "import sys; sys.exit(1)"),
+        ("verdict/checker.py", "import sys; sys.exit(1)"),
         ("inputs/files.py", "import subprocess; subprocess.run(['ld.so'], check=True)"),
         ("hooks/pip.py", "import os; os.execvp('pip', [])"),
         ("linkage/scope.py", "from abiscan.binary.elf import Machine; Machine.AARCH64"),

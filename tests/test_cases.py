@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from abiscan import rules
-from abiscan.findings import OF_METADATA, Effect, Finding, Rule
+from abiscan.findings import METADATA_RULES, Effect, Finding, Rule
 from tests import world
 from tests.conftest import Golden
 
@@ -101,7 +101,7 @@ def test_a_finding_that_stops_the_load_goes_with_an_error(file: Path) -> None:
     linkage = world.linkage(read(file))
     findings = [finding for rule in rules.RULES for finding in rule.check(linkage)]
     # What the metadata admit wrongly is about other releases and processors than those at hand.
-    of_load = [finding for finding in findings if finding.rule not in OF_METADATA]
+    of_load = [finding for finding in findings if finding.rule not in METADATA_RULES]
     stops = any(finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS) for finding in of_load)
     assert stops == (linkage.load.error is not None)
 

@@ -289,7 +289,7 @@ def layout_of_marks(items: Mapping[Mark, int]) -> Layout:
     sets = sorted(frequent, key=lambda bits: (-frequent[bits], bits))
     numbers = {bits: _to_base36(number) for number, bits in enumerate(sets)}
     # Keys next to each other share words, so blocks of neighbours compress well, and a look-up needs just one of them.
-    parts = list(_list_parts(_format_key(key, marks, numbers) for key, marks in keys.items()))
+    parts = list(_text_parts(_format_key(key, marks, numbers) for key, marks in keys.items()))
     firsts = [part[0].partition("\n")[0] for part in parts]
     blocks = [compress("\n\n".join(part).encode()) for part in parts]
     return Layout(sets=sets, sections={"keys": Section(blocks=blocks, keys=firsts)})
@@ -300,7 +300,7 @@ def _format_key(key: str, marks: Mapping[str, int], numbers: Mapping[int, str]) 
     return "\n".join([key, *(SEPARATOR.join([number, *same]) for number, same in lines)])
 
 
-def _list_parts(texts: Iterable[str]) -> Iterator[list[str]]:
+def _text_parts(texts: Iterable[str]) -> Iterator[list[str]]:
     part: list[str] = []
     size = 0
     for text in texts:

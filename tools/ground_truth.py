@@ -42,7 +42,7 @@ from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice
-from abiscan.verdict.bench import CheckRequest, TorchSet
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 from tools import registrations
 from tools.wheels import download
 
@@ -243,11 +243,11 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
     numbers = dict.fromkeys(torch for torch, _ in torches)
     every = _torch_set(tuple(map(ReleaseNumber, numbers)), session) if embedded else None
     for torch, machine in torches:
-        bench = every or _torch_set((TorchAt(torch_of(torch, folder, Machine(machine))),), session)
+        torch_set = every or _torch_set((TorchAt(torch_of(torch, folder, Machine(machine))),), session)
         chosen = [pair for pair in pairs if (pair.torch, pair.machine.value) == (torch, machine)]
         corpora = dict.fromkeys(pair.corpus for pair in chosen)
         # Each load was recorded in a process of its own, so nothing stays in the process for the next.
-        found = (result for corpus in corpora for result in bench.judge(targets[corpus], torch))
+        found = (result for corpus in corpora for result in torch_set.check(targets[corpus], torch))
         results = {(result.target, result.path): result for result in found}
         for pair in chosen:
             yield pair, results[str(targets[pair.corpus]), pair.path]

@@ -82,9 +82,9 @@ class _Record:
     def make_row(self, sets: dict[int, int]) -> tuple[Any, ...]:
         """Return the values, the place with its lines, and the number of the set of builds."""
         *values, place = self.values
-        return (*values, place if isinstance(place, int) else self._list_runs(*place), self._set_number(sets))
+        return (*values, place if isinstance(place, int) else self._runs_of_file(*place), self._set_number(sets))
 
-    def _list_runs(self, file: int) -> list[int | None]:
+    def _runs_of_file(self, file: int) -> list[int | None]:
         runs: list[int | None] = [file]
         for line, same in itertools.groupby(self.lines[build] for build in sorted(self.lines)):
             runs += line, len(list(same))
@@ -180,7 +180,7 @@ class _Packer:
         for kind, values in (
             ("classes", sorted(operators.classes)),
             ("numbers", [numbers]),
-            ("aliases", [self._list_aliases(operators.aliases)]),
+            ("aliases", [self._alias_rows(operators.aliases)]),
             ("gaps", [operators.gaps]),
         ):
             for text in map(json.dumps, values):
@@ -200,10 +200,10 @@ class _Packer:
         return {
             "fallbacks": self._rows[FALLBACKS].make_row(FALLBACKS, self._sets),
             "namespaces": [record.make_row(self._sets) for _, record in self._namespaces.items()],
-            "classes": self._list_items("classes"),
-            "numbers": self._list_items("numbers"),
-            "aliases": self._list_items("aliases"),
-            "gaps": self._list_items("gaps"),
+            "classes": self._interned_items("classes"),
+            "numbers": self._interned_items("numbers"),
+            "aliases": self._interned_items("aliases"),
+            "gaps": self._interned_items("gaps"),
             "places": [record.make_row(self._sets) for _, record in self._places.values()],
             "keys": list(self._keys),
             "tags": [list(tags) for tags in self._tags],
@@ -211,7 +211,7 @@ class _Packer:
             "files": list(self._files),
         }
 
-    def _list_items(self, kind: str) -> list[tuple[Any, int]]:
+    def _interned_items(self, kind: str) -> list[tuple[Any, int]]:
         return [
             (json.loads(text), self._number_item(self._sets, builds)) for text, builds in self._others[kind].items()
         ]
@@ -226,7 +226,7 @@ class _Packer:
             )
         row.merge_kernels(build, records)
 
-    def _list_aliases(self, aliases: Mapping[str, Collection[str]]) -> list[Any]:
+    def _alias_rows(self, aliases: Mapping[str, Collection[str]]) -> list[Any]:
         def key_number(key: str) -> int:
             return self._number_item(self._keys, key)
 

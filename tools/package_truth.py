@@ -26,7 +26,7 @@ from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
 from abiscan.results.verdict import How
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber
-from abiscan.verdict.bench import CheckRequest
+from abiscan.verdict.torch_set import CheckRequest
 from tools.ground_truth import wheel
 
 RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "packages.jsonl.gz"

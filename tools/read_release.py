@@ -113,7 +113,7 @@ def read_layouts(package: Path, machine: Machine, compiler: ClangProgram, cuda: 
     files = Files()
     cxx11 = uses_cxx11_strings(Libraries(from_libs.from_path(package, files).own_libraries, files))
     include = Include(
-        folder=package / "include", machine=machine, cxx11=bool(cxx11), further=(cuda,) if cuda is not None else ()
+        folder=package / "include", machine=machine, cxx11=bool(cxx11), more_folders=(cuda,) if cuda is not None else ()
     )
     headers = include.headers([*HEADERS, *(CUDA_HEADERS if cuda else ())])
     read = compiler.classes(include, headers)

@@ -38,7 +38,7 @@ OUTPUT: Final = DATA / "companions"
 Names = dict[str, set[str]]
 """The marks of each module of one version."""
 _PLATFORM: Final = "manylinux_2_28_x86_64"
-_OF_TESTS: Final = ("tests", "testing", "conftest", "setup", "f2py", "distutils", "_pyinstaller", "_configtool")
+_TEST_PARTS: Final = ("tests", "testing", "conftest", "setup", "f2py", "distutils", "_pyinstaller", "_configtool")
 
 
 # ---- Triton
@@ -122,7 +122,7 @@ def list_names(folder: str, asked: Mapping[str, Iterable[str]]) -> dict[str, lis
 def _public_modules(path: Iterable[str], prefix: str) -> Iterator[str]:
     for module in pkgutil.iter_modules(path, prefix):
         last = module.name.rpartition(".")[2]
-        if last not in _OF_TESTS and not last.startswith("_"):
+        if last not in _TEST_PARTS and not last.startswith("_"):
             yield module.name
             if module.ispkg:
                 yield from _public_modules([str(Path(folder, last)) for folder in path], f"{module.name}.")

@@ -60,7 +60,7 @@ rows = [
 ]
 print(json.dumps({"python": platform.python_version(), "distributions": rows}))
 """
-_OF_BUILDING: Final = frozenset({"pip", "setuptools", "wheel"})
+_BUILD_TOOLS: Final = frozenset({"pip", "setuptools", "wheel"})
 
 
 def import_all(python: Path) -> Iterator[dict[str, Any]]:
@@ -70,7 +70,7 @@ def import_all(python: Path) -> Iterator[dict[str, Any]]:
     """
     site, distributions = json.loads(_run(python, "-c", _LIST).stdout)
     for name, version, modules, matters in distributions:
-        for module in modules if matters and name not in _OF_BUILDING else ():
+        for module in modules if matters and name not in _BUILD_TOOLS else ():
             row = {"dist": name, "version": version, "module": module}
             try:
                 done = _run(python, "-c", _IMPORT, module, site)

@@ -125,7 +125,7 @@ report({
 os._exit(0)
 """
 _MADE_GLOBAL: Final = "libc10.so libtorch_cpu.so libtorch_python.so"
-_OF_TORCH: Final = re.compile(r"lib(torch|c10|caffe2|shm)")
+_TORCH_LIBRARY: Final = re.compile(r"lib(torch|c10|caffe2|shm)")
 # The namespaces of torch's C++ code, its Python binding, its stable C interface.
 _TORCH_SYMBOL: Final = re.compile(r"N[KVRO]*(3c10|2at|5torch|6caffe2)|^(THP|aoti_torch|torch_)")
 
@@ -212,7 +212,7 @@ def needed_and_symbols(library: Path) -> tuple[list[str], list[str], list[str]]:
 def uses_torch(library: Path) -> bool:
     """Whether a library needs torch's, or leaves symbols of torch undefined."""
     needed, undefined, _ = needed_and_symbols(library)
-    return any(map(_OF_TORCH.match, needed)) or any(map(_TORCH_SYMBOL.search, undefined))
+    return any(map(_TORCH_LIBRARY.match, needed)) or any(map(_TORCH_SYMBOL.search, undefined))
 
 
 def record(unpacked: Unpacked, library: Path, torch: Torch) -> tuple[dict[str, Any], dict[str, Any] | None]:

@@ -24,7 +24,7 @@ from abiscan.results.operators import full_schema, key_name
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 RECORD: Final = _ROOT / "tests" / "oracle" / "registrations.json.gz"
-OF_SAMPLES: Final = _ROOT / "sample_binaries" / "registrations" / "loads_aarch64.json.gz"
+SAMPLE_REGISTRATIONS: Final = _ROOT / "sample_binaries" / "registrations" / "loads_aarch64.json.gz"
 """Of the samples for aarch64, which were loaded under emulation."""
 
 Kernel = tuple[str, str, str | None, int | None, str | None]

@@ -723,7 +723,7 @@ class _Reader:
             has_relr=Tag.RELR in file.dynamic,
             eager=None if file.binds_now else bisect.bisect_left(numbers, self.outside_table),
             copies=copied,
-            filtees=tuple(self._list_filtees()),
+            filtees=tuple(self._filtees()),
             skips_default_folders=bool(file.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_NODEFLIB),
             refusal=file.refusal,
             needs_record=self.needs_record,
@@ -747,7 +747,7 @@ class _Reader:
         # An empty part is the current folder, and an empty RUNPATH still switches RPATH off.
         return tuple(self._read_name(self.file.dynamic[tag]).split(":")) if tag in self.file.dynamic else ()
 
-    def _list_filtees(self) -> Iterator[Filtee]:
+    def _filtees(self) -> Iterator[Filtee]:
         if Tag.FILTER not in self.file.dynamic and Tag.AUXILIARY not in self.file.dynamic:
             return
         needed = 0

@@ -16,7 +16,7 @@ PE_MAGIC: Final = b"MZ"
 MACHO_MAGICS: Final = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 """A thin 64-bit file, and universal ones."""
 
-_OF_WINDOWS: Final = regex(
+_WINDOWS_LIBRARY: Final = regex(
     r"(api-ms-win-|ext-ms-).*|(kernel32|kernelbase|ntdll|user32|gdi32|advapi32|shell32|ole32|oleaut32|ws2_32|psapi"
     r"|dbghelp|bcrypt|crypt32|secur32|shlwapi|version|winmm|iphlpapi|rpcrt4|comdlg32|comctl32|setupapi|userenv|imm32"
     r"|mswsock|wldap32|normaliz|powrprof|avicap32|mf|mfplat|mfreadwrite|opengl32|d3d11|dxgi|ucrtbase"
@@ -90,4 +90,4 @@ def is_image(head: bytes) -> bool:
 
 def is_library_of_windows(name: str) -> bool:
     """Whether a library is one of Windows, or of Microsoft's compiler, which torch needs as well."""
-    return _OF_WINDOWS.fullmatch(name) is not None
+    return _WINDOWS_LIBRARY.fullmatch(name) is not None

@@ -42,7 +42,7 @@ _ABANDONED: Final = 3600  # a run that writes a file does not take longer
 
 def measure_usage(folder: Path) -> tuple[int, int]:
     """Return the number of files, and the space that they take, in bytes."""
-    sizes = [_size_of(file) for file in _list_files(folder, *_KINDS, _WHEELS)]
+    sizes = [_size_of(file) for file in _files_of_kinds(folder, *_KINDS, _WHEELS)]
     return len(sizes), sum(sizes)
 
 
@@ -52,7 +52,7 @@ def delete_all(folder: Path) -> None:
     :raises InputError: a file cannot be deleted
     """
     try:
-        for file in _list_files(folder, *_KINDS, _WHEELS):
+        for file in _files_of_kinds(folder, *_KINDS, _WHEELS):
             file.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(str(folder), f"cannot be cleared: {error.strerror or error}") from error
@@ -142,7 +142,7 @@ def replace_whole(path: Path) -> Iterator[Path]:
         raise
 
 
-def _list_files(folder: Path, *kinds: str) -> list[Path]:
+def _files_of_kinds(folder: Path, *kinds: str) -> list[Path]:
     """List the files of some kinds, sorted by name."""
     return sorted(file for kind in kinds for file in folder.glob(kind)) if folder.is_dir() else []
 

@@ -65,9 +65,9 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
 
     # The current folder decides what a relative path means, and the rest what is installed.
     identity = json.dumps([_fingerprint_reader(), observed_fs.current_folder(), sys.path, sys.executable, *question])
-    kept = computed.get_or_compute(folder, _OF_RUN, identity, find_answer)
+    kept = computed.get_or_compute(folder, _RUN_ANSWERS, identity, find_answer)
     if kept.replaced:
-        computed.keep_value(folder, _OF_RUN, identity, kept)
+        computed.keep_value(folder, _RUN_ANSWERS, identity, kept)
     observed_fs.add_observations(kept.seen or {})
     result: _Answer = kept.result
     return result
@@ -85,7 +85,7 @@ def answer_by_content(folder: Path, sha256: str, question: Sequence[object], fin
     if tracing.is_on():
         return find()
     identity = json.dumps([_fingerprint_reader(), sha256, *question])
-    value: _Answer = computed.get_or_compute(folder, _OF_CONTENT, identity, find)
+    value: _Answer = computed.get_or_compute(folder, _CONTENT_ANSWERS, identity, find)
     return value
 
 
@@ -100,7 +100,7 @@ class AnswersAboutOne(Generic[_Answer]):
         self._folder, self._is_kept = folder, not tracing.is_on()
         self._identity = json.dumps([_fingerprint_reader(), observed_fs.current_folder(), sys.path, *subject])
         empty = _Kept(result={}, seen={}, targets=())
-        kept = computed.find(folder, _OF_RUN, self._identity, empty) if self._is_kept else empty
+        kept = computed.find(folder, _RUN_ANSWERS, self._identity, empty) if self._is_kept else empty
         self._answers: dict[str, _Answer] = dict(kept.result)
         self._lasting: dict[str, _Answer] = dict(kept.result)
         self._seen = dict(kept.seen or {})
@@ -126,7 +126,7 @@ class AnswersAboutOne(Generic[_Answer]):
         records, self._records = self._records, []
         if self._is_kept and records and all(record.still_holds() for record in records):
             kept = _Kept(result=self._lasting, seen=self._seen, targets=())
-            computed.keep_value(self._folder, _OF_RUN, self._identity, kept)
+            computed.keep_value(self._folder, _RUN_ANSWERS, self._identity, kept)
 
 
 def _encode_kept(kept: _Kept) -> bytes:
@@ -193,8 +193,8 @@ def _fingerprint_reader() -> str:
     return digest.hexdigest()
 
 
-_OF_RUN: Final = computed.KeptKind(suffix=".answer", version=3, encode=_encode_kept, decode=_decode_kept)
-_OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
+_RUN_ANSWERS: Final = computed.KeptKind(suffix=".answer", version=3, encode=_encode_kept, decode=_decode_kept)
+_CONTENT_ANSWERS: Final[computed.KeptKind[Any]] = computed.KeptKind(
     suffix=".content",
     version=4,
     encode=lambda value: result_codec.encode_result(value).encode(),

@@ -20,11 +20,11 @@ from abiscan.cli.options import (
     cpu_option,
     each_file_option,
     fail_options,
-    further_reports_option,
     gpu_options,
     index_options,
     is_default,
     jobs_option,
+    more_reports_option,
     python_option,
     quiet_option,
     refuse_both,
@@ -60,7 +60,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 @python_option("Use the torch and the installed packages of this Python.")
 @index_options
 @report_options(*_FORMATS)
-@further_reports_option(*_FORMATS)
+@more_reports_option(*_FORMATS)
 @fail_options("Exit with 1 if a finding has this effect or a worse one.")
 @click.option("--select", multiple=True, metavar="RULE", type=RULE_NAME, help="Run only this rule (repeatable).")
 @click.option("--ignore", multiple=True, metavar="RULE", type=RULE_NAME, help="Skip this rule (repeatable).")
@@ -185,7 +185,7 @@ def check(
                 "--ignore": ignore,
             },
         )
-    rules = _list_rules(select, ignore)
+    rules = _rules_to_run(select, ignore)
     begin = time.monotonic()
     with errors_reported(), record_observations() if verbose else contextlib.nullcontext() as record:
         known_findings = read_baseline(baseline) if baseline else EMPTY
@@ -228,12 +228,12 @@ def check(
         # Applied twice, with and without the file: a suppression that changes the exit code is said on stderr, since a
         # file in the folder is easily forgotten.
         plain = apply_suppressions(report, (), known_findings)
-        report = apply_suppressions(report, _list_suppressions(settings), known_findings)
+        report = apply_suppressions(report, _valid_suppressions(settings), known_findings)
     accepted = verdicts_changed(report, file) if file else ""
     if accepted:
         accepted += _with_code(report.exit_code(worst, strict=strict), plain.exit_code(worst, strict=strict))
 
-    views = _list_views(report, worst, verbosity=int(verbose) - int(quiet), strict=strict, accepted=accepted)
+    views = _writers(report, worst, verbosity=int(verbose) - int(quiet), strict=strict, accepted=accepted)
     # All formats are views of one report: nothing is checked again for a second one.
     for its_form, file in ((form, output), *reports):
         write_result(report, its_form, file, views)
@@ -254,7 +254,7 @@ def check(
     sys.exit(report.exit_code(worst, strict=strict))
 
 
-def _list_views(
+def _writers(
     report: Report, worst: Effect, *, verbosity: int, strict: bool, accepted: str
 ) -> dict[str, Callable[[TextIO], None]]:
     """Return what writes a report, by the name of the format."""
@@ -311,7 +311,7 @@ def _format_effort(record: Record, seconds: float) -> str:
     return f"{seconds:.1f} s; looked at {plural(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB{names}"
 
 
-def _list_rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] | None:
+def _rules_to_run(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] | None:
     """Return the rules to run; None for all, which need not be imported to find a result that was kept."""
     if not select and not ignore:
         return None
@@ -342,7 +342,7 @@ def _settle(of_file: Configuration, *, quiet: bool, **named: Sequence[str] | Eff
     return settings
 
 
-def _list_suppressions(settings: Configuration) -> tuple[Suppression, ...]:
+def _valid_suppressions(settings: Configuration) -> tuple[Suppression, ...]:
     """Return the suppressions that apply today; expired ones are reported."""
     # In the time zone of the user: a date in the file has none.
     today = dt.datetime.now().astimezone().date()

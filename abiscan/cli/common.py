@@ -35,11 +35,11 @@ ALLOW_TORCH_CHANGE: Final = "--allow-torch-change"
 OWN_OPTIONS: Final = (FORCE, ALLOW_TORCH_CHANGE)
 """The options of ``abiscan pip`` and ``uv`` that may stand anywhere, and are not passed on."""
 
-_OF_STREAMS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN)
+_STREAM_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN)
 """What writing to an open stream fails with."""
 
 _NO_SPACE: Final = "free some space, or name another folder in TMPDIR"
-_OF_SYSTEM: Final = {
+_SYSTEM_LIMITS: Final = {
     errno.EMFILE: "raise the limit on open files: ulimit -n 1024",
     errno.ENFILE: "end programs that have many files open",
     errno.ENOSPC: _NO_SPACE,
@@ -51,9 +51,9 @@ _OF_SYSTEM: Final = {
 }
 """What the system has no more of, or does not give to this process, and what the user can do."""
 
-_OF_SIGPIPE: Final = 141  # as shells have it of a program that the signal ends
+_SIGPIPE_STATUS: Final = 141  # as shells have it of a program that the signal ends
 
-_OF_COMMANDS: Final = "github"
+_WORKFLOW_COMMANDS: Final = "github"
 _IN_JSON: Final = {"#": "\\u0023", ":": "\\u003a"}
 _IN_MARKUP: Final = {"#": "&#35;", ":": "&#58;"}
 _UNLIMITED: Final = 1_000_000
@@ -90,9 +90,9 @@ def errors_reported() -> Iterator[None]:
         # An error about a file has its name; without one, it is a stream that was open already.
         # That no process can be started is EAGAIN, too, but not an error of a buffer.
         is_stream = error.errno != errno.EAGAIN or hasattr(error, "characters_written")
-        if error.filename is None and error.errno in _OF_STREAMS and is_stream:
+        if error.filename is None and error.errno in _STREAM_ERRORS and is_stream:
             _end_unwritten(error)
-        if error.errno in _OF_SYSTEM:
+        if error.errno in _SYSTEM_LIMITS:
             _end_of_system(error.filename, error.errno)
         _end_of_bug(error)
     except MemoryError:
@@ -106,7 +106,7 @@ def _end_unwritten(error: OSError) -> NoReturn:
     # Python flushes stdout once more as it ends, which would fail again, with an exit code of its own (120).
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is left to write as the interpreter ends
     if error.errno == errno.EPIPE:
-        sys.exit(_OF_SIGPIPE)
+        sys.exit(_SIGPIPE_STATUS)
     print_notice(f"abiscan: stdout: cannot be written: {error.strerror}")
     sys.exit(2)
 
@@ -114,7 +114,7 @@ def _end_unwritten(error: OSError) -> NoReturn:
 def _end_of_system(file: object, number: int) -> NoReturn:
     """End since the system does not give what every run needs."""
     subject = os.fsdecode(file) if isinstance(file, str | bytes) else "the system"
-    print_notice(f"abiscan: {subject}: {os.strerror(number)} ({_OF_SYSTEM[number]})")
+    print_notice(f"abiscan: {subject}: {os.strerror(number)} ({_SYSTEM_LIMITS[number]})")
     sys.exit(2)
 
 
@@ -214,7 +214,7 @@ def output_to(path: Path | None, option: str = "--output", form: str = "text") -
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report
-        report = _Clean(sys.stdout, form if is_on_github() and form != _OF_COMMANDS else None)
+        report = _Clean(sys.stdout, form if is_on_github() and form != _WORKFLOW_COMMANDS else None)
         yield cast("TextIO", report)
         report.finish()
         # A full disk or a closed pipe shows only when the buffer is written.

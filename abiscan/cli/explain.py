@@ -38,12 +38,12 @@ def explain(what: Documented | str | None) -> None:
     with errors_reported():
         text = what if what not in (None, "-") else _read_input(wanted=what == "-")
         if not text or not text.strip():
-            _list_rules()
+            _print_rules()
         else:
             _explain_text(text)
 
 
-def _list_rules() -> None:
+def _print_rules() -> None:
     from abiscan.rules import EVERY_RULE
 
     width = max(len(known_rule.name) for known_rule in EVERY_RULE)

@@ -64,7 +64,7 @@ def jobs_option(help_text: str) -> _Option[Any]:
     )
 
 
-def further_reports_option(*formats: str) -> _Option[Any]:
+def more_reports_option(*formats: str) -> _Option[Any]:
     """Return ``--report FORMAT=FILE``, repeatable: parameter ``reports``, pairs of a format and a path."""
 
     def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, Path]]:

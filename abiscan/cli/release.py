@@ -63,7 +63,7 @@ def release(
     """
     with errors_reported(), show_progress("reading") as progress:
         # Before the first wheel is read: after that, nothing can be made or written elsewhere.
-        folder = _folder_beside(Path(targets[0])) if write else None
+        folder = _folder_next_to(Path(targets[0])) if write else None
         if folder:
             folder.mkdir(exist_ok=True)
             isolation.may_write(folder)
@@ -80,7 +80,7 @@ def release(
     sys.exit(report.exit_code(Effect(fail_on), strict=strict))
 
 
-def _folder_beside(dist: Path) -> Path:
+def _folder_next_to(dist: Path) -> Path:
     """Return the folder for corrected wheels, which no pattern for those in ``dist`` matches."""
     folder = (dist if dist.is_dir() else dist.parent).absolute()
     return folder.with_name(f"{folder.name}-corrected")

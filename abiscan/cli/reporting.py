@@ -25,7 +25,7 @@ class ReportingCommand(click.Command):
 
         :raises click.UsageError: one of them is not for a report
         """
-        files = list(_list_files(ctx))
+        files = list(_report_files(ctx))
         for at, (option, file) in enumerate(files):
             with blame_option(option):
                 destination.check_writable(file)
@@ -35,14 +35,14 @@ class ReportingCommand(click.Command):
                 for earlier_option, earlier in files[:at]:
                     if destination.lead_to_same_file(file, earlier):
                         raise click.UsageError(f"{earlier_option} and {option} name the same file, {file}")
-                for value in _list_inputs(ctx):
+                for value in _input_names(ctx):
                     if destination.lead_to_same_file(file, Path(value)):
                         problem = f"{option} would replace {value}, which is read; name another file"
                         raise click.UsageError(problem)
         return super().invoke(ctx)
 
 
-def _list_files(ctx: click.Context) -> Iterator[tuple[str, Path]]:
+def _report_files(ctx: click.Context) -> Iterator[tuple[str, Path]]:
     """Yield the files that reports are written to, each with its option."""
     if (output := ctx.params.get(_OUTPUT)) is not None:
         yield "--output", output
@@ -50,7 +50,7 @@ def _list_files(ctx: click.Context) -> Iterator[tuple[str, Path]]:
         yield "--report", file
 
 
-def _list_inputs(ctx: click.Context) -> Iterator[str]:
+def _input_names(ctx: click.Context) -> Iterator[str]:
     """Yield what may be the name of something that is read."""
     for name, value in ctx.params.items():
         if name not in (_OUTPUT, _REPORTS, _MAY_BE_REPLACED):

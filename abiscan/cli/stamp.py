@@ -66,7 +66,7 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None, va
                 try:
                     with turn_of(str(wheel)):
                         if variant:
-                            lines += _list_properties(wheel, session)
+                            lines += _property_lines(wheel, session)
                         else:
                             made = write(require_existing(wheel), choose_torch(), session)
                             lines.append(f"{wheel}: {_format_contents(made)}")
@@ -81,7 +81,7 @@ def _prefix_progress(wheel: Path, progress: Progress) -> Progress:
     return lambda step: progress(f"{wheel.name}: {step}")
 
 
-def _list_properties(wheel: Path, session: Session) -> list[str]:
+def _property_lines(wheel: Path, session: Session) -> list[str]:
     """Return the properties of a wheel, a line each, and what could not be found out."""
     from abiscan.hooks.true_properties import true_properties
 

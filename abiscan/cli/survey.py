@@ -14,7 +14,7 @@ import abiscan
 from abiscan.cli.common import blame_option, errors_reported, make_console, output_to
 from abiscan.cli.options import (
     ReportFile,
-    further_reports_option,
+    more_reports_option,
     python_option,
     quiet_option,
     refuse_both,
@@ -46,7 +46,7 @@ _FORMATS: Final = ("html", "markdown", "parquet")
     metavar="FILE",
     help="Add the answers to FILE; those that it already has are not looked for again.",
 )
-@further_reports_option(*_FORMATS)
+@more_reports_option(*_FORMATS)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),

@@ -13,7 +13,7 @@ _TABLE: Final = Path(__file__).with_name("x86_64.txt")
 _LEGACY_PREFIXES: Final = b"\x66\xf2\xf3\xf0\x2e\x36\x3e\x26\x64\x65\x67"
 _LOCK_AND_SEGMENTS: Final = b"\xf0\x2e\x36\x3e\x26\x64\x65\x67"
 _PREFIX_NAMES: Final = {None: "np", 0x66: "66", 0xF3: "f3", 0xF2: "f2"}
-_OF_VEX: Final = ("np", "66", "f3", "f2")
+_VEX_PREFIXES: Final = ("np", "66", "f3", "f2")
 _FULL: Final = 2  # EVEX.L'L of 512 bits
 _AARCH64_BYTES: Final = 4
 
@@ -126,20 +126,20 @@ def _find_parts(code: bytes) -> _Parts | None:
     # The short VEX form has map 1 and no W; its second byte has the length and the mandatory prefix (SDM 2A, 2.3.5).
     if first == 0xC5:
         second = code[at + 1]
-        return _Parts("vex", 1, _OF_VEX[second & 3], code[at + 2], second >> 2 & 1, code[at + 3])
+        return _Parts("vex", 1, _VEX_PREFIXES[second & 3], code[at + 2], second >> 2 & 1, code[at + 3])
     # 8F is POP as long as the map is below 8: those of XOP begin there (AMD64 APM, volume 3).
     if first == 0xC4 or (first == 0x8F and code[at + 1] & 0x1F > 7):
         second, third = code[at + 1], code[at + 2]
         encoding = "vex" if first == 0xC4 else "xop"
         return _Parts(
-            encoding, second & 31, _OF_VEX[third & 3], code[at + 3], third >> 2 & 1, code[at + 4], third >= 0x80
+            encoding, second & 31, _VEX_PREFIXES[third & 3], code[at + 3], third >> 2 & 1, code[at + 4], third >= 0x80
         )
     if first == 0x62:
         second, third, fourth, opcode, modrm = code[at + 1 : at + 6]
         # EVEX.b on registers means rounding, and then the length bits choose how: the operation has 512 bits (SDM 2A,
         # 2.7).
         length, rounds = fourth >> 5 & 3, bool(fourth & 0x10)
-        return _Parts("evex", second & 7, _OF_VEX[third & 3], opcode, length, modrm, third >= 0x80, rounds)
+        return _Parts("evex", second & 7, _VEX_PREFIXES[third & 3], opcode, length, modrm, third >= 0x80, rounds)
     is_wide = False
     if first & 0xF0 == 0x40:
         is_wide = bool(first & 8)

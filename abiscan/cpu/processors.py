@@ -48,14 +48,18 @@ def cpu(text: str) -> Cpu | None:
     """Return the processor that a level or the name of a model stands for; None for an unknown name."""
     key = text.lower().replace("_", "-")
     return next(
-        (Cpu(name=text, machine=machine, features=_model[key]) for machine, _model in _list_models() if key in _model),
+        (
+            Cpu(name=text, machine=machine, features=_model[key])
+            for machine, _model in _models_by_machine()
+            if key in _model
+        ),
         None,
     )
 
 
 def names() -> tuple[str, ...]:
     """Return all names that ``cpu`` knows."""
-    return tuple(name for _, _model in _list_models() for name in _model)
+    return tuple(name for _, _model in _models_by_machine() for name in _model)
 
 
 @functools.cache  # asked before files of the system can no longer be read: see ``isolation``
@@ -133,7 +137,7 @@ def feature_of_flag(machine: Machine, flag: str) -> str:
 
 def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Return the lowest level of the x86-64 psABI that has most of some features, and those that no level has."""
-    requested, (_, features_by_name) = frozenset(features), _list_models()[0]
+    requested, (_, features_by_name) = frozenset(features), _models_by_machine()[0]
     # Levels contain each other (x86-64 psABI, 3.1.1), so the first that has the rest is the lowest.
     beyond = requested - features_by_name[_LEVELS[-1]]
     level = next(level for level in _LEVELS if requested - beyond <= features_by_name[level])
@@ -142,7 +146,7 @@ def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 
 def isa_levels(cpu: Cpu) -> int:
     """Return the levels of x86-64 that a processor has, as bits of GNU_PROPERTY_X86_ISA_1_NEEDED (x86-64 psABI)."""
-    _, features_by_name = _list_models()[0]
+    _, features_by_name = _models_by_machine()[0]
     return sum(1 << bit for bit, level in enumerate(_LEVELS) if not cpu.lacks(features_by_name[level]))
 
 
@@ -152,18 +156,18 @@ def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
         return frozenset()
     feature = feature_of_flag(machine, flag)
     # No processor has AVX-512 VNNI without AVX-512F: what all of them have comes with the feature.
-    having = [features for features in dict(_list_models())[machine].values() if feature in features]
+    having = [features for features in dict(_models_by_machine())[machine].values() if feature in features]
     return frozenset.intersection(*having) if having else None
 
 
 @functools.cache
 def _every(machine: Machine) -> frozenset[str]:
     """Return the features that compilers use on their own where a processor has them."""
-    return dict(_list_models())[machine][ARCHITECTURES[machine].newest]
+    return dict(_models_by_machine())[machine][ARCHITECTURES[machine].newest]
 
 
 @functools.cache
-def _list_models() -> tuple[tuple[Machine, dict[str, frozenset[str]]], ...]:
+def _models_by_machine() -> tuple[tuple[Machine, dict[str, frozenset[str]]], ...]:
     results: list[tuple[Machine, dict[str, frozenset[str]]]] = []
     for line in _MODELS.read_text("utf-8").splitlines():
         if line.startswith("["):

@@ -27,12 +27,12 @@ def torch_needs(machine: Machine, minor_version: tuple[int, int] | None) -> tupl
     """
     if minor_version is None:
         return ()
-    lines = (line for line in _list_lines() if line.machine is machine and line.first <= minor_version <= line.last)
+    lines = (line for line in _table_lines() if line.machine is machine and line.first <= minor_version <= line.last)
     return next((line.features for line in lines), ())
 
 
 @functools.cache
-def _list_lines() -> list[_Line]:
+def _table_lines() -> list[_Line]:
     results = []
     for text in _TABLE.read_text("utf-8").splitlines():
         if text and not text.startswith("#"):

@@ -27,7 +27,7 @@ def admitted_cpu(variant: WheelVariant, machine: Machine) -> Cpu | None:
         candidates = [
             (admitted, property_)
             for property_ in values
-            if (admitted := _list_features(machine, property_)) is not None
+            if (admitted := _features_of_property(machine, property_)) is not None
         ]
         if candidates:
             least, property_ = min(candidates, key=lambda pair: len(pair[0]))
@@ -43,7 +43,7 @@ def unknown_to_cpus(variant: WheelVariant) -> tuple[VariantProperty, ...]:
         stated
         for machine in Machine
         for stated in variant.properties
-        if stated.namespace == machine.value and _list_features(machine, stated) is None
+        if stated.namespace == machine.value and _features_of_property(machine, stated) is None
     )
 
 
@@ -64,7 +64,7 @@ def properties_of_needs(machine: Machine, features: frozenset[str]) -> tuple[Var
     )
 
 
-def _list_features(machine: Machine, stated: VariantProperty) -> frozenset[str] | None:
+def _features_of_property(machine: Machine, stated: VariantProperty) -> frozenset[str] | None:
     """Return what a processor has that is compatible with a property; None for one that is not known."""
     if stated.feature == ARCHITECTURES[machine].level:
         level = cpu(ARCHITECTURES[machine].levels.get(stated.value, ""))

@@ -21,14 +21,14 @@ from abiscan.words import ranges
 
 _SYMBOL: Final = regex(r"_{1,2}Z[\w.$@]+|(?:aoti_)?torch_\w+|THP\w+|_?Py[A-Z_]\w+")
 _OPERATOR: Final = regex(r"(?:torch\.ops\.)?[A-Za-z_]\w*(?:::|\.)[\w.]+")
-_OF_MACOS: Final = regex(r"[Ss]ymbol not found")
+_MACOS_ERROR: Final = regex(r"[Ss]ymbol not found")
 _CXX_NAME: Final = regex(r"[A-Za-z_]\w*(?:::~?\w+)+(?:\(.*\)[\w ]*)?")
 _LIBRARY: Final = regex(r"lib[\w.+-]+\.so(?:\.[0-9]+)*")
 _VERSION: Final = regex(r"(?:GLIBCXX|GLIBC|CXXABI)_[0-9.]+")
 _NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ITSELF: Final = ("torch/lib/", "torch/_C.", "nvidia/")
-_OF_LOADER: Final = ("undefined-symbol", "cxx11-abi-mismatch", "cuda-runtime-mismatch")
-_OF_TORCH: Final = (
+_LOADER_RULES: Final = ("undefined-symbol", "cxx11-abi-mismatch", "cuda-runtime-mismatch")
+_TORCH_FAILS_ADVICE: Final = (
     "it is torch itself that does not load: another copy of a library is met before its own, or its packages do not go "
     "together. Unset LD_LIBRARY_PATH, and install torch again in a new environment"
 )
@@ -50,7 +50,7 @@ _NOT_THE_RELEASE: Final = {
     "cxx11-abi-mismatch": _LOADED,
     "missing-torch-name": _OTHER_FILE,
 }
-_OF_RELEASE: Final = (*_NOT_THE_RELEASE, "missing-operator-lookup", CHANGED_PARAMETERS)
+_RELEASE_CAUSES: Final = (*_NOT_THE_RELEASE, "missing-operator-lookup", CHANGED_PARAMETERS)
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -80,14 +80,14 @@ def answer(text: str) -> Explanation:
     reading = read(text)
     if reading.match is not None:
         machine = next((machine for machine in Machine if machine.value in text), Machine.X86_64)
-        knowns = list(_list_known(reading, reading.match, machine))
+        knowns = list(_known_names(reading, reading.match, machine))
         if knowns or reading.match.cause.name != CHANGED_PARAMETERS:
             return _answer_match(reading, reading.match, knowns)
     return Explanation(cause=None, lines=tuple(_not_recognised(reading)), recognised=False)
 
 
 def _of_name(text: str) -> KnownName | None:
-    if _SYMBOL.fullmatch(text) or names.OF_CUDA.fullmatch(text):
+    if _SYMBOL.fullmatch(text) or names.CUDA_NAME.fullmatch(text):
         return names.of_symbol(text)
     if _LIBRARY.fullmatch(text):
         return names.of_library(text)
@@ -114,16 +114,18 @@ def _answer_match(reading: PastedText, match: Match, knowns: Sequence[KnownName]
         lines += [f"  {line}" for line in known.lines]
     lines += _state_torch(reading, knowns)
     is_torch = match.path is not None and any(part in match.path.replace("\\", "/") for part in _ITSELF)
-    lines.append(f"fix: {_OF_TORCH if is_torch and cause.name in _OF_LOADER else _fix_of(cause, reading, knowns)}")
+    lines.append(
+        f"fix: {_TORCH_FAILS_ADVICE if is_torch and cause.name in _LOADER_RULES else _fix_of(cause, reading, knowns)}"
+    )
     lines += _next_commands(cause, reading, [] if is_torch else packages)
     return Explanation(cause=cause.name, lines=tuple(lines), names=tuple(known.lines[0] for known in knowns))
 
 
-def _list_known(reading: PastedText, match: Match, machine: Machine) -> Iterator[KnownName]:
+def _known_names(reading: PastedText, match: Match, machine: Machine) -> Iterator[KnownName]:
     values = match.values
     if symbol := values.get("symbol"):
         # macOS has an underscore before every name.
-        of_macos = _OF_MACOS.search(match.text) is not None
+        of_macos = _MACOS_ERROR.search(match.text) is not None
         symbol = symbol.removeprefix("_") if of_macos else symbol
         if "::" in symbol:
             yield names.of_cxx_name(symbol, machine, reading.torch) or KnownName(lines=(symbol,))
@@ -175,7 +177,7 @@ def _package_of(operator: str) -> str | None:
 def _fix_of(cause: ErrorCause, reading: PastedText, knowns: Sequence[KnownName]) -> str:
     """Return what to do, with the releases of torch that have what is missing."""
     there = next((known.there for known in knowns if known.there is not None), None)
-    if cause.name not in _OF_RELEASE or there is None:
+    if cause.name not in _RELEASE_CAUSES or there is None:
         is_own = cause.name == "undefined-symbol" and any(known.is_foreign for known in knowns)
         return _NOT_OF_TORCH if is_own else cause.fix
     releases = list(map(str, embedded.versions()))

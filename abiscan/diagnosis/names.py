@@ -23,10 +23,10 @@ _CUDA: Final = (
     *("cuda", "__cuda", "cu", "nccl", "cublas", "cudnn", "cusparse", "cusolver", "cufft", "nvrtc", "nvJitLink"),
     *("__nvJitLink", "curand"),
 )
-OF_CUDA: Final = regex(rf"(?:{'|'.join(_CUDA)})[A-Z_]\w*")
-_OF_MKL: Final = ("iJIT_", "mkl_", "MKL_")
+CUDA_NAME: Final = regex(rf"(?:{'|'.join(_CUDA)})[A-Z_]\w*")
+_MKL_PREFIXES: Final = ("iJIT_", "mkl_", "MKL_")
 _LIBPYTHON: Final = regex(r"libpython(3\.[0-9]+)")
-_OF_ROCM: Final = ("amdhip", "hip", "roc", "rccl", "MIOpen")
+_ROCM_PREFIXES: Final = ("amdhip", "hip", "roc", "rccl", "MIOpen")
 _COMPILERS: Final = {
     "GLIBCXX": (
         *(("3.4.21", "5.1"), ("3.4.22", "6.1"), ("3.4.23", "7.1"), ("3.4.24", "7.2"), ("3.4.25", "8.1")),
@@ -67,7 +67,7 @@ def of_symbol(
         name, of_macos = name[1:], True
     readable = demangle(name)
     first = (name, *((f"  {readable}",) if readable != name else ()))
-    if OF_CUDA.match(name):
+    if CUDA_NAME.match(name):
         line = "  a function of a library of CUDA: another version of it is loaded than the file was built for"
         return KnownName(lines=(*first, line), cause="cuda-runtime-mismatch")
     exported = embedded.exported_by_release(name, machine)
@@ -82,7 +82,7 @@ def of_symbol(
         return KnownName(
             lines=(*first, "  a function of Python: the file is for another Python"), cause="python-abi-mismatch"
         )
-    if name.startswith(_OF_MKL):
+    if name.startswith(_MKL_PREFIXES):
         return KnownName(
             lines=(*first, "  a function of MKL: torch was built with another version (conda install 'mkl<2024.1')")
         )
@@ -282,7 +282,7 @@ def of_library(name: str, machine: Machine = Machine.X86_64) -> KnownName | None
         spans = f"in {ranges(there, builds)}" if there else "in none"
         return KnownName(lines=(name, f"  a library of torch: of the builds inside abiscan, it is {spans}"))
     if library := gpu_library(name):
-        maker = "ROCm" if library.stem.startswith(_OF_ROCM) else "CUDA"
+        maker = "ROCm" if library.stem.startswith(_ROCM_PREFIXES) else "CUDA"
         lines = [name, f"  {library.stem} of {maker}, version {library.version}"]
         if library.stem == "cudart":
             major = library.version.partition(".")[0]

@@ -129,7 +129,7 @@ def read(text: str) -> PastedText:
     return PastedText(
         match=match,
         torch=max(versions, key=lambda version: (versions.count(version), len(version)), default=None),
-        packages=tuple(_list_packages(text, match)),
+        packages=tuple(_packages_in(text, match)),
         last=last,
     )
 
@@ -199,7 +199,7 @@ def pattern_of(template: str) -> str:
     return _PARTIAL + pattern if template.startswith("module '") else pattern
 
 
-def _list_packages(text: str, match: Match | None) -> Iterator[tuple[str, str | None]]:
+def _packages_in(text: str, match: Match | None) -> Iterator[tuple[str, str | None]]:
     """Yield the packages, that of the file which fails first, then those of the traceback from its end."""
     modules = []
     if match is not None:

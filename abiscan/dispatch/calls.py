@@ -89,12 +89,12 @@ def failure_message(table: DispatchTable, failed: Failure, backend_name: str | N
         key = key.removesuffix(PRIVATE_USE) + backend_name
     check = "K7" if failed.key == UNDEFINED else "K6"
     raised = word_message(
-        check, table.release, name=failed.operator, key=key, keys=_list_available(table, failed.operator), table=""
+        check, table.release, name=failed.operator, key=key, keys=_available_keys(table, failed.operator), table=""
     )
     return replace(raised, text=raised.text.rstrip())
 
 
-def _list_available(table: DispatchTable, operator: str) -> str:
+def _available_keys(table: DispatchTable, operator: str) -> str:
     """List the keys that have an entry. Up to 1.6, torch names only those with a kernel for this operator."""
     names_all = table.release >= _NAMES_ALL
     keys = [

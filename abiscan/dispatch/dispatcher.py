@@ -33,7 +33,7 @@ from abiscan.dispatch.inference import (
     without_symint,
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of_minor, newest_minor
-from abiscan.dispatch.messages import OF_THE_CODE, UNKNOWN_KEY, Message, has_message, word_message
+from abiscan.dispatch.messages import CODE_OF_EXTENSION, UNKNOWN_KEY, Message, has_message, word_message
 from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind, RefusalError, Replay
 from abiscan.dispatch.registries import RegistryEntries
 from abiscan.dispatch.schema import TYPE_ADVICE, FunctionSchema, OperatorName
@@ -186,7 +186,7 @@ class _Run:
     @staticmethod
     def _end_process(event: ProcessEnd) -> None:
         """End the process, as the code does by itself."""
-        raise RefusalError(Message(id=OF_THE_CODE, text=event.text), event.symbol or event.cause)
+        raise RefusalError(Message(id=CODE_OF_EXTENSION, text=event.text), event.symbol or event.cause)
 
     def replay_rest(self, refused: Outcome, events: Iterable[Registration]) -> Iterator[Outcome]:
         """Yield what else torch rejects, each subject once: the kernels of a rejected operator count as part of it.
@@ -352,13 +352,13 @@ class _Run:
         ]
         if not inferred:
             self._throw_message("R6", str(name), name=name)
-        schema, *further_schemas = inferred
+        schema, *other_schemas = inferred
         if has_message("R7", self._release):
-            for further_schema in further_schemas:
-                reason = find_schema_difference(schema, further_schema, self._release)
+            for other_schema in other_schemas:
+                reason = find_schema_difference(schema, other_schema, self._release)
                 if reason is not None:
                     first, second = (
-                        self._print_schema(without_name(inferred_one)) for inferred_one in (schema, further_schema)
+                        self._print_schema(without_name(inferred_one)) for inferred_one in (schema, other_schema)
                     )
                     self._throw_message(
                         "R7", str(name), new=second, old=first, first=first, second=second, reason=reason

@@ -75,23 +75,23 @@ def keys_of(version: Version) -> DispatchKeys:
 
 def keys_of_minor(version: MinorVersion) -> DispatchKeys:
     """Return the keys of a minor version, or of the nearest older known one."""
-    minors = _list_lines()
+    minors = _keys_by_minor_version()
     return _read_keys(max((minor for minor in minors if minor <= version), default=min(minors)))
 
 
 def newest_minor() -> MinorVersion:
     """Return the newest minor version whose keys are known."""
-    return max(_list_lines())
+    return max(_keys_by_minor_version())
 
 
 @functools.cache
 def _read_keys(minor: MinorVersion) -> DispatchKeys:
-    pairs = (word.split(":") for word in _list_lines()[minor])
+    pairs = (word.split(":") for word in _keys_by_minor_version()[minor])
     return DispatchKeys(minor=minor, names={int(number): name for number, name in pairs})
 
 
 @functools.cache
-def _list_lines() -> dict[MinorVersion, list[str]]:
+def _keys_by_minor_version() -> dict[MinorVersion, list[str]]:
     """Read the keys of each minor version, oldest first, as they are written."""
     text = release_data.folder("dispatch").joinpath("keys.txt").read_text("utf-8")
     lines = (line.split() for line in text.splitlines())

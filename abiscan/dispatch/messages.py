@@ -29,7 +29,7 @@ class Message(Struct, frozen=True, kw_only=True):
     exact: bool = True
 
 
-OF_THE_CODE: Final = "end"
+CODE_OF_EXTENSION: Final = "end"
 """The id of a message that is not torch's but of the code that registers."""
 
 UNKNOWN_KEY: Final = "key"
@@ -85,7 +85,7 @@ def _between(first: MinorVersion, last: MinorVersion | None, id_: str, text: str
 
 
 _BLOCK: Final = "(Error occurred while processing {kind} block at {file}:{line})"
-_OF_ALL: Final = (
+_WILDCARD_NAMESPACE: Final = (
     "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
     "namespace!) Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK
 )
@@ -119,11 +119,11 @@ _FORGOT: Final = ", or that you (the operator writer) forgot to register a fallb
 
 TEMPLATES: Final = (
     # Blocks of torch/library.h, which came with 1.6.
-    _between((1, 6), (1, 6), "L1", _OF_ALL.replace("!) Did", "!)Did")),
-    _between((1, 7), None, "L1", _OF_ALL),
+    _between((1, 6), (1, 6), "L1", _WILDCARD_NAMESPACE.replace("!) Did", "!)Did")),
+    _between((1, 7), None, "L1", _WILDCARD_NAMESPACE),
     # Up to at least 2.5, torch reads a missing namespace: usually it is read as empty, or the process ends.
-    _between((1, 6), (1, 6), "L1b", _OF_ALL.replace("!) Did", "!)Did"), exact=False),
-    _between((1, 7), (2, 7), "L1b", _OF_ALL, exact=False),
+    _between((1, 6), (1, 6), "L1b", _WILDCARD_NAMESPACE.replace("!) Did", "!)Did"), exact=False),
+    _between((1, 7), (2, 7), "L1b", _WILDCARD_NAMESPACE, exact=False),
     _between((2, 8), None, "L1b", "bad optional access"),
     _between((1, 6), (1, 8), "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK),
     _between((1, 9), (1, 9), "L2", "!dispatch_key_.has_value()" + _ASSERT + _BLOCK),

@@ -26,14 +26,14 @@ _REFUSALS: Final = {
     "AcceleratorAllocatorConfig": "E5",
 }
 _REPLACED: Final = ("device-guard", "allocator", "privateuse1-profiler", "privateuse1-activity-profiler")
-_OF_DEVICES: Final = ("device-guard", "allocator", _STORAGE)
+_DEVICE_REGISTRIES: Final = ("device-guard", "allocator", _STORAGE)
 _PRIVATE_USE: Final = "PrivateUse1"
 _PRIVATE_USE_NAME: Final = "privateuseone"  # torch's name for the device until it is renamed
 
 
 def entry_key(registry: str, key: int | str | None) -> int | str | None:
     """Return the key of an entry in one of torch's other registries; for a device, its name."""
-    return device_key(key) or key if registry in _OF_DEVICES and isinstance(key, int) else key
+    return device_key(key) or key if registry in _DEVICE_REGISTRIES and isinstance(key, int) else key
 
 
 class RegistryEntries:

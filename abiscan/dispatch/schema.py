@@ -456,12 +456,12 @@ def parse_name_or_schema(
 
 
 # How torch's words for a syntax error begin. Which types it knows, in contrast, depends on the release.
-_OF_SYNTAX: Final = ("expected ", "Use `")
+_SYNTAX_ERRORS: Final = ("expected ", "Use `")
 
 
 def is_of_syntax(problem: str) -> bool:
     """Whether a schema with this problem is one that no torch reads, whatever types it knows."""
-    return problem.startswith(_OF_SYNTAX)
+    return problem.startswith(_SYNTAX_ERRORS)
 
 
 def find_syntax_error(text: str) -> str | None:

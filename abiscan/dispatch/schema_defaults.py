@@ -258,10 +258,10 @@ class DefaultReader(Tokens):
             case TypeKind.DEVICE:
                 return self._make_device()
             case TypeKind.LIST:
-                return self._list_default(type_.element, size)
+                return self._read_list_default(type_.element, size)
         raise self._fault("unexpected type, file a bug report", span)
 
-    def _list_default(self, element: Type, size: int | None) -> Default:
+    def _read_list_default(self, element: Type, size: int | None) -> Default:
         """Read the default of a list: values in brackets, or one value that a list of fixed size repeats."""
         span = self._spans[self._at]
         # A word can only be None here (parseTensorDefault), which is a token of its own: so this is always an error.

@@ -18,7 +18,7 @@ from abiscan.dispatch.operators import Rewording
 from abiscan.inputs.version import MinorVersion
 from abiscan.regex import regex
 
-_OF_HEADERS: Final = ("E5",)
+_HEADER_MESSAGES: Final = ("E5",)
 """Messages of inline functions (c10/core/AllocatorConfig.h): their texts are in the extension."""
 
 _TEXT: Final = regex(rb"\0([\n\t\x20-\x7e]{12,1000})(?=\0)")
@@ -55,7 +55,7 @@ def compare_messages(libraries: Collection[ElfFile], release: MinorVersion) -> W
     literals = {
         template.id: [literal for literal, *_ in string.Formatter().parse(template.text)]
         for template in TEMPLATES
-        if template.holds_for(release) and template.id not in _OF_HEADERS
+        if template.holds_for(release) and template.id not in _HEADER_MESSAGES
     }
     # A string that is part of no known message may be a reworded one, and only then is it compared: that takes long,
     # and libraries have very many strings.

@@ -88,16 +88,16 @@ class Arguments:
         if element != plain:
             begin, end = self._process.machine.words(alias + _CONTAINED, 2) if alias else (0, 0)
             text = f"{element}{self._alias_text(begin) if begin != end else ''}[{length}]"
-        if alias and self._list_symbols(alias):
+        if alias and self._symbols_in_set(alias):
             text += self._alias_text(alias)
         return text + type_[len(plain) :]
 
     def _alias_text(self, alias: int) -> str:
-        before, after = self._list_symbols(alias), self._list_symbols(alias + _AFTER)
+        before, after = self._symbols_in_set(alias), self._symbols_in_set(alias + _AFTER)
         text = "|".join(before) + ("!" if self._process.machine.byte(alias + _WRITTEN) else "")
         return f"({text})" if set(before) == set(after) else f"({text} -> {'|'.join(after)})"
 
-    def _list_symbols(self, table: int) -> list[str]:
+    def _symbols_in_set(self, table: int) -> list[str]:
         """Return what is in a ``std::unordered_set<Symbol>``, without the domain."""
         machine, results = self._process.machine, list[str]()
         node = machine.word(table + _FIRST_NODE)

@@ -40,10 +40,10 @@ def operators_behind(symbol: str) -> tuple[str, ...] | None:
 
 
 @functools.cache
-def _list_operators() -> frozenset[str]:
+def _recorded_operators() -> frozenset[str]:
     return frozenset(release_data.folder("emulation").joinpath("aten.txt").read_text("utf-8").splitlines())
 
 
 def is_known(operator: str) -> bool:
     """Whether torch has an operator of this name, in the releases of which the headers were read."""
-    return operator in _list_operators()
+    return operator in _recorded_operators()

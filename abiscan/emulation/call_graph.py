@@ -154,7 +154,7 @@ class _LinksInPython:
 
     def of(self, code: bytes, start: int) -> tuple[frozenset[int], frozenset[int]]:
         links = list(self._find(code, start))
-        functions = (target for kind, addresses in links for target in self._list_targets(kind, addresses))
+        functions = (target for kind, addresses in links for target in self._functions_behind(kind, addresses))
         symbols = (
             symbol
             # A load may be of a slot of the global offset table, and a call of a stub that jumps through one.
@@ -164,7 +164,7 @@ class _LinksInPython:
         # Where not all code is looked at, their order matters, and that of a set depends on what it is made of.
         return frozenset(sorted(functions)), frozenset(symbols)
 
-    def _list_targets(self, kind: str, addresses: AbstractSet[int]) -> Iterator[int]:
+    def _functions_behind(self, kind: str, addresses: AbstractSet[int]) -> Iterator[int]:
         """Yield the functions behind addresses that are jumped to, those of one word or several, or that are handed
         on.
         """

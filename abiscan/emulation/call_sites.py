@@ -46,7 +46,7 @@ def find_call_sites(image: Image, machine: Machine, slots: Slots) -> list[CallSi
     if not slots.by_stub and not slots.others:
         return []
     # With -fno-plt code calls through the slot itself, otherwise a stub that jumps through it: an object may have both.
-    stubs = _list_stubs(image, CODE[machine], slots)
+    stubs = _stubs_by_address(image, CODE[machine], slots)
     sites = {CallSite(place, stubs[target], is_jump) for place, target, is_jump in _calls_of(image, machine, stubs)}
     for content, address in code_in(image) if slots.others else ():
         calls = CODE[machine].calls_through_slots(content, address)
@@ -69,7 +69,7 @@ def let_code_go(image: Image) -> None:
             image.file.let_go(segment.offset, segment.offset + segment.file_size)
 
 
-def _list_stubs(image: Image, code: Code, slots: Slots) -> dict[int, str]:
+def _stubs_by_address(image: Image, code: Code, slots: Slots) -> dict[int, str]:
     """Return where calls of a stub may lead, and the function behind it."""
     stubs: dict[int, str] = {}
     symbol_of_slot, missing = slots.by_stub | slots.others, set(slots.by_stub)

@@ -142,7 +142,7 @@ class _Object:
         # A library asks once and keeps the answer in data; the functions that do so are the only ones that write it.
         writers = set(asking)
         if asking and len(self._known) < _MOST_FUNCTIONS:
-            writers |= {start for start in self._list_callers(asking) if self.code(start).size <= _WRITER}
+            writers |= {start for start in self._direct_callers(asking) if self.code(start).size <= _WRITER}
         # Read-only data, such as tables that the function uses, is dropped: an answer must be writable.
         kept = {datum for start in writers for _, place in self.code(start).data if (datum := self._find_datum(place))}
         pointers = {at for at, target in self._pointers.items() if target in asking} if asking else set[int]()
@@ -161,7 +161,7 @@ class _Object:
                 at = content.find(_CPUID, at + 1)
         return results
 
-    def _list_callers(self, targets: AbstractSet[int]) -> set[int]:
+    def _direct_callers(self, targets: AbstractSet[int]) -> set[int]:
         """Return the functions that call some functions of the object directly."""
         stubs = [stub for stub, slot in self.calls.stubs.items() if self._pointers.get(slot) in targets]
         return callers_of(self.image, self._machine, self._functions, {*targets, *stubs})

@@ -26,7 +26,7 @@ VARIABLES: Final = {
     b"HOME": b"/root",
     b"PATH": b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
-OF_A_LOGIN: Final = frozenset(
+LOGIN_VARIABLES: Final = frozenset(
     b"_ DISPLAY EDITOR HOSTNAME LANG LANGUAGE LC_ALL LC_CTYPE LD_LIBRARY_PATH LOGNAME MAIL OLDPWD PWD PYTHONPATH SHELL"
     b" SHLVL TERM TMP TMPDIR TZ USER".split()
 )
@@ -36,7 +36,7 @@ _FOLDERS: Final = regex(
     rb"/+(?:(?:bin|boot|dev|etc|home|lib|lib32|lib64|libx32|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var)(?:/.*)?)?"
     rb"|(?:\.{1,2}/+)*\.{1,2}/*"
 )
-_OF_EVERY_PROCESS: Final = regex(
+_KNOWN_VARIABLES: Final = regex(
     rb"(?:.*/)?(?:ld-linux[\w-]*|lib(?:c|m|dl|rt|pthread|util|resolv|stdc\+\+|gcc_s|gomp|z|torch\w*|c10\w*|shm|python3[\w.]*))\.so[.\d]*"
 )
 
@@ -63,7 +63,7 @@ def may_exist(path: bytes) -> bool:
 
 def may_be_loaded(library: bytes) -> bool:
     """Whether ``dlopen`` may find a library: it is one that a process with torch has, or a file that may exist."""
-    return _OF_EVERY_PROCESS.fullmatch(library) is not None or (b"/" in library and may_exist(library))
+    return _KNOWN_VARIABLES.fullmatch(library) is not None or (b"/" in library and may_exist(library))
 
 
 def asks_machine(function: str) -> bool:

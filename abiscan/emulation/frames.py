@@ -467,7 +467,7 @@ class Frames:
                     return None
                 return Landing(
                     base + pad,
-                    tuple(self._list_filters(actions, action)) if action else (0,),
+                    tuple(self._type_filters(actions, action)) if action else (0,),
                     lambda number: self._type(types, type_encoding, number),
                     lambda number: tuple(self._specification(types, type_encoding, number)),
                 )
@@ -475,7 +475,7 @@ class Frames:
                 break
         return Landing(0, (), lambda _: 0, lambda _: (), terminates=True)
 
-    def _list_filters(self, actions: int, action: int) -> Iterator[int]:
+    def _type_filters(self, actions: int, action: int) -> Iterator[int]:
         at = actions + action - 1
         for _ in range(_MOST_ACTIONS):
             reader = _Reader(self._memory, at)

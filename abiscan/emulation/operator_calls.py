@@ -37,7 +37,7 @@ _FAITHFUL: Final = regex(
 _SIGNATURE: Final = regex(rb"\0\(\) -> (\w+)\0", re.ASCII)
 """What pybind11 keeps of the types of a function without arguments."""
 _Result = TypeVar("_Result")
-_OF_THE_MACHINE: Final = regex(r"_ZNK?St(6thread|6chrono|13random_device|6locale)|_ZNK?St8ios_base")
+_MACHINE_FUNCTIONS: Final = regex(r"_ZNK?St(6thread|6chrono|13random_device|6locale)|_ZNK?St8ios_base")
 
 
 def call(
@@ -192,4 +192,4 @@ def _of_type(value: int, returns: str) -> int | bool | NotRun | None:
 
 
 def _is_faithful(name: str) -> bool:
-    return _FAITHFUL.match(name) is not None and _OF_THE_MACHINE.match(name) is None
+    return _FAITHFUL.match(name) is not None and _MACHINE_FUNCTIONS.match(name) is None

@@ -72,10 +72,10 @@ _WITHOUT_EFFECT: Final = (
 # Functions whose doubles keep what they are given where no instruction sees it.
 _KEEPS: Final = regex(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda|hip)")
 # What is there in every process with torch and Python.
-_OF_EVERY_PROCESS: Final = regex(r"_Z|_?Py|_?_?pthread_|__cxa_|_Unwind_|__(?:cuda|hip)|aoti_|torch_|c10_")
+_NAMES_IN_EVERY_PROCESS: Final = regex(r"_Z|_?Py|_?_?pthread_|__cxa_|_Unwind_|__(?:cuda|hip)|aoti_|torch_|c10_")
 _WORD_SIZE: Final = 8
 # The virtual functions of std::basic_streambuf, in their order.
-_OF_STRING_BUFFERS: Final = tuple(
+_STRINGBUF_FUNCTIONS: Final = tuple(
     f"stringbuf {member}"
     for member in (
         *("destroy", "delete", "imbue", "setbuf", "seekoff", "seekpos", "sync", "showmanyc", "xsgetn", "underflow"),
@@ -386,7 +386,7 @@ class EmulatedProcess:
 
     def _may_lack(self, name: str) -> bool:
         """Whether a function that need not be there may be missing: nobody knows."""
-        return not (_OF_EVERY_PROCESS.match(name) or self.has_double(name) or self._find_definition(name))
+        return not (_NAMES_IN_EVERY_PROCESS.match(name) or self.has_double(name) or self._find_definition(name))
 
     def ask_double(self, name: str) -> None:
         """Call the double of a function although code would do for it, since its arguments are of interest."""
@@ -446,7 +446,7 @@ class EmulatedProcess:
             )
             self.machine.write(slot, struct.pack("<6Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, members)))
         elif name.startswith(("_ZTVNSt7__cxx1115basic_stringbufIc", "_ZTVSt15basic_stringbufIc")):
-            functions = [0, self.bind("_ZTI" + name[4:]), *map(self.bind, _OF_STRING_BUFFERS)]
+            functions = [0, self.bind("_ZTI" + name[4:]), *map(self.bind, _STRINGBUF_FUNCTIONS)]
             self.machine.write(slot, struct.pack(f"<{len(functions)}Q", *functions))
         elif name.startswith("_ZTVNSt3pmr"):  # two destructors, then these
             of_resources = (f"pmr {subject}" for subject in ("destroy", "delete", "allocate", "deallocate", "is equal"))

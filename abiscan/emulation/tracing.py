@@ -42,7 +42,7 @@ def traced(
         _log.debug("%s: runs %s", recorder.phase.value, place)
         result = run(recovery, address, arguments, instructions)
         for record in recorder.since(before):
-            _log.debug("%s registers %s(%s)", place, type(record).__name__, ", ".join(_list_fields(record)))
+            _log.debug("%s registers %s(%s)", place, type(record).__name__, ", ".join(_stated_fields(record)))
         count = recovery.process.machine.executed - executed
         if isinstance(result, int):
             _log.debug("%s returns after %d instructions", place, count)
@@ -66,7 +66,7 @@ def _place(recovery: Runner, address: int) -> str:
     return f"{address - BASE:#x}{f' ({symbol})' if symbol else ''}"
 
 
-def _list_fields(record: Any) -> Iterator[str]:
+def _stated_fields(record: Any) -> Iterator[str]:
     for name in sorted(type(record).__struct_fields__, key=_LAST.__contains__):
         value = getattr(record, name)
         if name in _UNSAID or value in (None, (), False):

@@ -86,7 +86,7 @@ class TypeInformation:
         imported = self._process.name_at(type_)
         # A type of the object has its bases next to it; an imported one leads out of all files that are there.
         if imported is None:
-            return all(map(self.is_known, (base for base, _ in self._list_bases(type_))))
+            return all(map(self.is_known, (base for base, _ in self._direct_bases(type_))))
         name = imported.removeprefix("_ZTI")
         return name in BASES or name in _WITHOUT_BASE or len(name) == 1
 
@@ -117,7 +117,7 @@ class TypeInformation:
             if symbol is not None and symbol.defined:
                 yield image.address_of(symbol)
 
-    def _list_bases(self, type_: int) -> Iterator[tuple[int, int]]:
+    def _direct_bases(self, type_: int) -> Iterator[tuple[int, int]]:
         """Yield the direct bases: type, and offset with flags as the ABI has it."""
         machine, kind = self._process.machine, self.kind(type_)
         if kind == _SINGLE:
@@ -132,7 +132,7 @@ class TypeInformation:
         """Yield the object of a type at ``address``, and its public bases, wherever they lie."""
         yield Subobject(type_, address)
         machine = self._process.machine
-        for base, flags in self._list_bases(type_):
+        for base, flags in self._direct_bases(type_):
             if not flags & _PUBLIC and not private:
                 continue
             offset = flags >> 8

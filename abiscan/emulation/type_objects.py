@@ -148,7 +148,7 @@ class TypeObjects:
             return printed_type(vtable)
         form = _CONTAINERS.get(name)
         single = form is not None and form.count("{}") == 1
-        elements = [self.text(element) for element in (self._list_members if single else self._list_elements)(address)]
+        elements = [self.text(element) for element in (self._member_types if single else self._element_types)(address)]
         if form is None:
             return f"({', '.join(elements)})"
         return form.format(*elements) if len(elements) >= form.count("{}") else _UNKNOWN_TYPE
@@ -171,7 +171,7 @@ class TypeObjects:
             return None
         return name if name.startswith("_ZTVN3c10") and name.endswith("TypeE") else None
 
-    def _list_elements(self, address: int) -> list[int]:
+    def _element_types(self, address: int) -> list[int]:
         """Return the types in the type at ``address``, in a ``std::vector<TypePtr>`` or, up to 1.10, as members."""
         machine = self._process.machine
         words = machine.words(address, _TYPE_WORDS)[1:]
@@ -180,9 +180,9 @@ class TypeObjects:
                 types = [machine.word(at) for at in range(begin, end, 16)]
                 if all(map(self.is_type, types)):
                     return types
-        return self._list_members(address)
+        return self._member_types(address)
 
-    def _list_members(self, address: int) -> list[int]:
+    def _member_types(self, address: int) -> list[int]:
         """Return the types that the type at ``address`` points to; a weak pointer to itself comes before them."""
         words = self._process.machine.words(address, _TYPE_WORDS)[1:]
         return [word for word in words if word != address and self.is_type(word)]

@@ -14,13 +14,13 @@ _EXECUTABLE: Final = 1  # PF_X
 def features_in(file: ElfFile) -> dict[str, int]:
     """Return the features that the instructions of a file use, each with the address of the first one that does."""
     by_name: dict[str, int] = {}
-    for address, instruction in _list_instructions(file):
+    for address, instruction in _instructions(file):
         for feature in features_of(file.machine, instruction):
             by_name.setdefault(feature, address)
     return by_name
 
 
-def _list_instructions(file: ElfFile) -> Iterator[tuple[int, bytes]]:
+def _instructions(file: ElfFile) -> Iterator[tuple[int, bytes]]:
     """Yield the instructions of all executable segments; bytes that are none are skipped."""
     for segment in file.segments:
         if not segment.flags & _EXECUTABLE:

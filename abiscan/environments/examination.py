@@ -12,7 +12,6 @@ from packaging.utils import canonicalize_name
 
 from abiscan.cache.result_cache import answer
 from abiscan.environments.glance import ImportGlance
-from abiscan.environments.judgement import Fitness, Judgement, is_python_alone, judge_package
 from abiscan.environments.model import (
     Unmet,
     WholeEnvironment,
@@ -21,6 +20,7 @@ from abiscan.environments.model import (
     mentions_import,
     modules_of,
 )
+from abiscan.environments.package_check import CheckedPackage, Fitness, check_package, is_python_alone
 from abiscan.errors import InputError
 from abiscan.inputs import branches, observed_fs
 from abiscan.inputs.isolation import turn_of
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 _REMOVED: Final = "its libraries were removed meanwhile"
 
 
-class JudgeDistribution(Protocol):
+class CheckDistribution(Protocol):
     """Returns the verdict on a distribution, None if it has nothing to do with torch.
 
     ``errors`` are what the imports of others raise, by their modules.
     """
 
-    def __call__(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> Judgement | None:
+    def __call__(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> CheckedPackage | None:
         """Check it.
 
         :raises InputError: it cannot be read
@@ -66,7 +66,7 @@ _VERDICTS: Final = {
 class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     """What becomes of one distribution.
 
-    :ivar judgement: None if it could not be checked, or has nothing that can be
+    :ivar checked_package: None if it could not be checked, or has nothing that can be
     :ivar problem: why it could not be checked
     :ivar unmet: the requirements that are not met
     :ivar cause: the distribution that it fails for, which fails itself; None if nothing or itself
@@ -74,7 +74,7 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     """
 
     distribution: Distribution
-    judgement: Judgement | None
+    checked_package: CheckedPackage | None
     problem: str | None = None
     unmet: tuple[Unmet, ...] = ()
     cause: str | None = None
@@ -88,18 +88,18 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     @property
     def fitness(self) -> Fitness:
         """Whether it works."""
-        return self.judgement.fitness if self.judgement else Fitness.UNKNOWN
+        return self.checked_package.fitness if self.checked_package else Fitness.UNKNOWN
 
     @property
     def verdict(self) -> PackageVerdict:
         """The same as a verdict on the package, in its own words where it has one."""
-        package = self.judgement.package if self.judgement else None
+        package = self.checked_package.package if self.checked_package else None
         return package.verdict if package else _VERDICTS[self.fitness]
 
     @property
     def error(self) -> ImportFailure | None:
         """What its import ends in."""
-        package = self.judgement.package if self.judgement else None
+        package = self.checked_package.package if self.checked_package else None
         return package.error if package else None
 
     @property
@@ -115,7 +115,7 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     @property
     def modules(self) -> frozenset[str]:
         """The modules by whose import it fails or works."""
-        package = self.judgement.package if self.judgement else None
+        package = self.checked_package.package if self.checked_package else None
         return frozenset({package.module} if package and package.module else ())
 
     @property
@@ -174,25 +174,25 @@ def examine(
     environment: WholeEnvironment,
     distributions: Sequence[Distribution],
     session: Session,
-    judge: JudgeDistribution | None = None,
+    check: CheckDistribution | None = None,
     *,
     users: Sequence[Distribution] | None = None,
 ) -> list[ExaminedDistribution]:
     """Return what becomes of each distribution in an environment; one that cannot be checked costs no other.
 
     :param distributions: those of ``list_users``, or some of them
-    :param judge: checks one that is not installed
+    :param check: checks one that is not installed
     :param users: all of ``list_users``, whose code is followed where others import it; by default ``distributions``
     """
-    judge_one = judge or functools.partial(_judge, environment, session=session)
-    look = None if judge else _Look(environment, users or distributions, session)
+    check_one = check or functools.partial(_check_distribution, environment, session=session)
+    look = None if check else _Look(environment, users or distributions, session)
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     waiting = [item for item in distributions if look is None or not look.may_settle(item)]
     # What imports a package that fails, fails with it, also where its own reading could not follow that package. So
     # those that require what fails are looked at again, until nothing more fails.
     errors: dict[str, Raised] = {}
     while True:
-        rows |= {row.name: row for row in _judge_all(environment, waiting, errors, session, judge_one)}
+        rows |= {row.name: row for row in _check_all(environment, waiting, errors, session, check_one)}
         read |= {canonicalize_name(item.name) for item in waiting}
         failing = [row for row in rows.values() if row.raises is not None and not row.modules & errors.keys()]
         for row in failing:
@@ -207,7 +207,7 @@ def examine(
                 read.add(name)
                 if mentions_import(item, "torch"):  # an extra of it requires torch, and none of its code
                     rows[name] = look.make_row(item)
-            elif not is_read or broken & _list_required(environment, item):
+            elif not is_read or broken & _all_required(environment, item):
                 waiting.append(item)
         if not waiting:
             in_order = (rows.get(canonicalize_name(item.name)) for item in distributions)
@@ -232,7 +232,7 @@ class _Look:
         """Whether a distribution is Python code alone, installed as an installer does, with all that it requires."""
         if self._glance is None or distribution.source is not None or not self._modules.get(distribution):
             return False
-        required = map(self._environment.find, _list_required(self._environment, distribution))
+        required = map(self._environment.find, _all_required(self._environment, distribution))
         return not any(map(self._environment.unmet, (distribution, *filter(None, required))))
 
     def settles(self, distribution: Distribution, failing: Collection[str]) -> bool:
@@ -257,8 +257,8 @@ class _Look:
             verdict=PackageVerdict.WORKS,
             is_python=True,
         )
-        judgement = Judgement(results=(), package=package)
-        return ExaminedDistribution(distribution=distribution, judgement=judgement, is_settled=True)
+        checked_package = CheckedPackage(results=(), package=package)
+        return ExaminedDistribution(distribution=distribution, checked_package=checked_package, is_settled=True)
 
 
 def _modules_for_users(distribution: Distribution) -> tuple[str, ...]:
@@ -268,36 +268,36 @@ def _modules_for_users(distribution: Distribution) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: name != own))
 
 
-def _judge_all(
+def _check_all(
     environment: WholeEnvironment,
     distributions: Sequence[Distribution],
     errors: Mapping[str, Raised],
     session: Session,
-    judge: JudgeDistribution,
+    check: CheckDistribution,
 ) -> Iterator[ExaminedDistribution]:
     jobs = max(session.jobs, count_processors())
-    find = functools.partial(judge, errors=errors)
+    find = functools.partial(check, errors=errors)
     shared = branches.share_in_order(distributions, find, str, jobs, first_here=True)
     for number, (distribution, take) in enumerate(shared, 1):
         session.progress(f"checking {distribution} ({number} of {len(distributions)} packages)")
         unmet = environment.unmet(distribution)
         try:
             with turn_of(str(distribution)):
-                judgement = take()
+                checked_package = take()
         except InputError as error:  # such as that another pip is at work, and removes it
             observed_fs.look_once()
             problem = error.problem if error.subject == str(distribution) else f"{error.subject}: {error.problem}"
-            yield ExaminedDistribution(distribution=distribution, judgement=None, problem=problem, unmet=unmet)
+            yield ExaminedDistribution(distribution=distribution, checked_package=None, problem=problem, unmet=unmet)
             continue
-        if judgement is not None:
-            yield ExaminedDistribution(distribution=distribution, judgement=judgement, unmet=unmet)
+        if checked_package is not None:
+            yield ExaminedDistribution(distribution=distribution, checked_package=checked_package, unmet=unmet)
         elif not all(map(observed_fs.is_file, distribution.objects)):
-            yield ExaminedDistribution(distribution=distribution, judgement=None, problem=_REMOVED, unmet=unmet)
+            yield ExaminedDistribution(distribution=distribution, checked_package=None, problem=_REMOVED, unmet=unmet)
 
 
-def _judge(
+def _check_distribution(
     environment: WholeEnvironment, distribution: Distribution, *, session: Session, errors: Mapping[str, Raised]
-) -> Judgement | None:
+) -> CheckedPackage | None:
     """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on."""
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
     own = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
@@ -311,13 +311,13 @@ def _judge(
         session.system,
         known,
     ]
-    find = functools.partial(judge_package, distribution, environment.choice, session, import_errors=errors)
+    find = functools.partial(check_package, distribution, environment.choice, session, import_errors=errors)
     if environment.over is not None:  # a folder that is gone tomorrow
         return find()
     return answer(session.folder, question, find, ())
 
 
-def _list_required(environment: WholeEnvironment, distribution: Distribution) -> set[str]:
+def _all_required(environment: WholeEnvironment, distribution: Distribution) -> set[str]:
     """Return the canonical names of everything that a distribution requires, directly or not."""
     required, waiting = set[str](), [distribution]
     while waiting:
@@ -349,7 +349,7 @@ def _find_cause(
     if error.of_package is not None:
         names: list[str] = [canonicalize_name(item.name) for item in environment.providers(error.of_package)]
     else:
-        required = _list_required(environment, row.distribution)
+        required = _all_required(environment, row.distribution)
         same = (error.exception, error.message)
         names = [
             name
@@ -388,7 +388,7 @@ def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
             continue
         name, broken = lazy[taken]
         problem = f"it takes names from {name}, which imports {broken} for some of them, and that fails"
-        yield msgspec.structs.replace(row, judgement=None, problem=problem)
+        yield msgspec.structs.replace(row, checked_package=None, problem=problem)
 
 
 def _find_root(name: str, direct: Mapping[str, str]) -> str | None:

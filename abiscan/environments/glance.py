@@ -48,11 +48,11 @@ _ACTING: Final = frozenset({
 """The same as names."""
 _IMPORTING: Final = frozenset({"import_module", "__import__"})
 """What functions do for names that somebody asks for, and what counts only outside of them."""
-_OF_AUTHORS: Final = frozenset(
+_AUTHORS_ERRORS: Final = frozenset(
     {"AssertionError", "AttributeError", "IndexError", "KeyError", "TypeError", "ValueError"}
 )
 """What code raises where its authors have made a mistake."""
-_OF_MACHINE: Final = frozenset({"torch", "sys", "os", "platform", "version", "Version", "parse", "importlib"})
+_MACHINE_NAMES: Final = frozenset({"torch", "sys", "os", "platform", "version", "Version", "parse", "importlib"})
 _MAIN: Final = ("__name__", "TYPE_CHECKING")
 """What the condition of a block has that no import runs."""
 _FOR_CHECKERS: Final = regex(rb"\n([ \t]*)if (?:\w+\.)?TYPE_CHECKING\b[^\n]*(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))*")
@@ -190,7 +190,7 @@ class ImportGlance:
             return False
         if names is None:
             return True
-        imported = {full for line in module.imports for full in (line.module, *_list_taken(line))}
+        imported = {full for line in module.imports for full in (line.module, *_imported_names(line))}
         lacking = {use: names.first_lacking(use) or use for use in names.lacking(uses)}
         lacking |= {
             use: around
@@ -227,7 +227,7 @@ class ImportGlance:
                     inside = posixpath.relpath(entry.path, folder).removesuffix(".py").replace("/", ".")
                     module = f"{package}.{inside}".removesuffix(".__init__")
                     with regular.open_regular(entry.path) as stream:
-                        for name in _list_defined(stream.read()):
+                        for name in _defined_names(stream.read()):
                             modules.setdefault(name, []).append(module)
             if folder is not None:
                 observed_fs.observe_sources(folder)
@@ -255,37 +255,37 @@ class _Walk:
         :raises _Doubt: the import may fail
         """
         while self._waiting:
-            name, perhaps = self._waiting.pop()
-            if not self._look_at(name, perhaps=perhaps) and not perhaps:
+            name, is_conditional = self._waiting.pop()
+            if not self._look_at(name, is_conditional=is_conditional) and not is_conditional:
                 raise _Doubt(name)
 
-    def enter(self, module: str, *, perhaps: bool = False) -> None:
+    def enter(self, module: str, *, is_conditional: bool = False) -> None:
         """Look at a module, after the packages that it is in, and at what it imports.
 
-        :param perhaps: whether it is imported under a condition, or with a handler for its absence
+        :param is_conditional: whether it is imported under a condition, or with a handler for its absence
         :raises _Doubt: its import may fail
         """
         for name in list_prefixes(module):
-            if self._seen.get(name, True) <= perhaps and name in self._seen:
+            if self._seen.get(name, True) <= is_conditional and name in self._seen:
                 continue
-            self._seen[name] = perhaps  # before it is looked at: modules import each other
+            self._seen[name] = is_conditional  # before it is looked at: modules import each other
             if name in self._failing:
                 raise _Doubt(name)
             top = name.partition(".")[0]
             if top == "torch":
                 is_doubtful = self._glance.breaks(name)
             elif self._glance.is_user(top):
-                self._waiting.append((name, perhaps))
+                self._waiting.append((name, is_conditional))
                 continue
             else:
                 # What a folder without a body has, or a compiled module, cannot be told.
                 is_doubtful = (name == top or self._glance.source_of(name.rpartition(".")[0]) is not None) and (
                     self._glance.is_there(name) is not True
                 )
-            if is_doubtful and not perhaps:
+            if is_doubtful and not is_conditional:
                 raise _Doubt(name)
 
-    def _look_at(self, name: str, *, perhaps: bool) -> bool:
+    def _look_at(self, name: str, *, is_conditional: bool) -> bool:
         """Look at a module and what it imports; return whether it is there and raises nothing."""
         source = self._glance.source_of(name)
         if source is None:
@@ -295,22 +295,22 @@ class _Walk:
         if effect is BodyEffect.ACTS:
             raise _Doubt(name)
         for line in source.imports:
-            self._follow(line, source, perhaps=perhaps or line.nested)
+            self._follow(line, source, is_conditional=is_conditional or line.nested)
         return effect is BodyEffect.NONE
 
-    def _follow(self, line: ImportLine, source: _Module, *, perhaps: bool) -> None:
+    def _follow(self, line: ImportLine, source: _Module, *, is_conditional: bool) -> None:
         base = absolute_name(source.package, line.module)
         if not base:
             raise _Doubt(line.module)
-        self.enter(base, perhaps=perhaps)
+        self.enter(base, is_conditional=is_conditional)
         top = base.partition(".")[0]
         if top == "torch" or self._glance.is_standard(top):  # which names torch has is asked where they are used
             return
         for name in line.names:
             if name != "*":
-                self._take(base, name, perhaps=perhaps, asking=source.name)
+                self._take(base, name, is_conditional=is_conditional, asking=source.name)
 
-    def _take(self, base: str, name: str, *, perhaps: bool, asking: str) -> None:
+    def _take(self, base: str, name: str, *, is_conditional: bool, asking: str) -> None:
         """Look at a name that is taken from a module: it is there, or a module of its own."""
         submodule = f"{base}.{name}"
         source = self._glance.source_of(base)
@@ -318,11 +318,11 @@ class _Walk:
             return  # compiled, or a folder
         bound = source.name != asking and _has_word(source.text, name)
         if self._glance.is_there(submodule) is True:
-            self.enter(submodule, perhaps=perhaps)
+            self.enter(submodule, is_conditional=is_conditional)
             return
         # Where something fails, a name that is made when it is asked for may come from a module that imports it.
         made = self._is_made(source, name, _STARS) if self._failing or not bound else False
-        if not bound and not made and not perhaps:
+        if not bound and not made and not is_conditional:
             raise _Doubt(submodule)
 
     def _is_made(self, source: _Module, name: str, depth: int) -> bool:
@@ -364,7 +364,7 @@ def _nest(line: ImportLine, outline: Outline, starts: Sequence[int]) -> ImportLi
     return msgspec.structs.replace(line, nested=nested)
 
 
-def _list_defined(text: bytes) -> Iterator[bytes]:
+def _defined_names(text: bytes) -> Iterator[bytes]:
     """Yield the names of functions and classes, and what is assigned, at the left margin."""
     # To split at a text is many times as fast as a pattern.
     for word in (b"\nclass ", b"\ndef "):
@@ -375,7 +375,7 @@ def _list_defined(text: bytes) -> Iterator[bytes]:
     yield from _ASSIGNED.findall(text)
 
 
-def _list_taken(line: ImportLine) -> Iterator[str]:
+def _imported_names(line: ImportLine) -> Iterator[str]:
     return (f"{line.module}.{name}" for name in line.names)
 
 
@@ -387,24 +387,28 @@ def _acts(outline: Outline) -> bool:
     """Whether code outside of functions loads, registers or ends something, or calls a function that does."""
     if not _WORDS.search(outline.data):
         return False
-    imports = any(_is_named(node, _IMPORTING) for node in _list_run(_parsed(outline)))
+    imports = any(_is_named(node, _IMPORTING) for node in _nodes_run_at_import(_parsed(outline)))
     return imports or _names_any(outline, _ACTING)
 
 
 def _find_raised(outline: Outline) -> BodyEffect:
     # Most of it is in functions, which takes no parsing to see.
     raises = any(outline.outside_functions(match.end()) for match in _RAISING.finditer(outline.data))
-    return BodyEffect.RAISES if raises and any(map(_may_raise, _list_run(_parsed(outline)))) else BodyEffect.NONE
+    return (
+        BodyEffect.RAISES
+        if raises and any(map(_may_raise, _nodes_run_at_import(_parsed(outline))))
+        else BodyEffect.NONE
+    )
 
 
 def _may_raise(node: ast.AST) -> bool:
     """Whether a statement raises for what is installed, or for the machine, and not for a mistake of its authors."""
     if isinstance(node, ast.Assert):
-        return any(isinstance(item, ast.Name) and item.id in _OF_MACHINE for item in walk(node))
+        return any(isinstance(item, ast.Name) and item.id in _MACHINE_NAMES for item in walk(node))
     if not isinstance(node, ast.Raise):
         return False
     raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-    return not (isinstance(raised, ast.Name) and raised.id in _OF_AUTHORS)
+    return not (isinstance(raised, ast.Name) and raised.id in _AUTHORS_ERRORS)
 
 
 def _names_any(outline: Outline, names: Collection[str]) -> bool:
@@ -419,7 +423,7 @@ def _names_any(outline: Outline, names: Collection[str]) -> bool:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     callers = {function.name for function in functions if any(_is_named(node, names) for node in walk(function))}
-    return any(_is_named(node, {*names, *callers}) for node in _list_run(tree))
+    return any(_is_named(node, {*names, *callers}) for node in _nodes_run_at_import(tree))
 
 
 def _parsed(outline: Outline) -> list[ast.stmt]:
@@ -433,21 +437,21 @@ def _parsed(outline: Outline) -> list[ast.stmt]:
         raise _Doubt from error
 
 
-def _list_run(body: Sequence[ast.AST], *, handled: bool = False) -> Iterator[ast.AST]:
+def _nodes_run_at_import(body: Sequence[ast.AST], *, handled: bool = False) -> Iterator[ast.AST]:
     """Yield the nodes outside of functions, without what is raised where somebody handles it."""
     for node in body:
         if isinstance(node, ast.Raise) and handled:
             continue
         if isinstance(node, ast.If) and any(word in ast.dump(node.test) for word in _MAIN):
-            yield from _list_run(node.orelse, handled=handled)
+            yield from _nodes_run_at_import(node.orelse, handled=handled)
             continue
         yield node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _list_run([*node.decorator_list, *node.args.defaults])
+            yield from _nodes_run_at_import([*node.decorator_list, *node.args.defaults])
         elif not isinstance(node, ast.Lambda):
             # What is raised in a handler says again that something is not there, which is looked for anyway.
             inside = handled or isinstance(node, ast.Try | ast.ExceptHandler)
-            yield from _list_run(list(ast.iter_child_nodes(node)), handled=inside)
+            yield from _nodes_run_at_import(list(ast.iter_child_nodes(node)), handled=inside)
 
 
 def _is_named(node: ast.AST, names: Collection[str]) -> bool:

@@ -49,8 +49,8 @@ def compare_locks(
         state = examine_locked(after, session, hardware)
         state_before = examine_locked(before, session, hardware) if before is not None else None
         names.append(str(state))
-        versions |= dict.fromkeys(_list_versions(before, after))
-        for kind, change in _list_outcomes(state_before, state, changed=_changed(before, after)):
+        versions |= dict.fromkeys(_version_changes(before, after))
+        for kind, change in _outcome_changes(state_before, state, changed=_changed(before, after)):
             found[kind].setdefault(change, []).append(str(state))
     changes = tuple(sorted(versions, key=lambda change: (change.name != "torch", change.name)))
     return LockComparison(
@@ -69,7 +69,7 @@ def _with_environments(outcomes: Mapping[OutcomeChange, Sequence[str]]) -> Itera
         yield msgspec.structs.replace(change, environments=tuple(outcomes[change]))
 
 
-def _list_versions(before: LockedEnvironment | None, after: LockedEnvironment) -> Iterator[VersionChange]:
+def _version_changes(before: LockedEnvironment | None, after: LockedEnvironment) -> Iterator[VersionChange]:
     old = {name: item.version for name, item in before.packages.items()} if before else {}
     new = {name: item.version for name, item in after.packages.items()}
     for name in sorted({*old, *new}):
@@ -82,7 +82,7 @@ def _changed(before: LockedEnvironment | None, after: LockedEnvironment) -> bool
     return before is None or (before.keys, before.build) != (after.keys, after.build)
 
 
-def _list_outcomes(
+def _outcome_changes(
     before: LockedState | None, after: LockedState, *, changed: bool
 ) -> Iterator[tuple[str, OutcomeChange]]:
     old = {item.name: item for item in before.distributions} if before else {}

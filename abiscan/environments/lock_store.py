@@ -180,7 +180,7 @@ class LockStore:
                     return InputError(
                         file.name, f"has {size:,} bytes on the server, and {file.size:,} in the lock", _AGAIN
                     )
-                if size <= _WHOLE or file.name.endswith(_OF_CONDA):
+                if size <= _WHOLE or file.name.endswith(_CONDA_SUFFIXES):
                     remote.prefetch([(0, size)])
         except InputError as error:
             return error
@@ -190,7 +190,7 @@ class LockStore:
         return RemoteFile(self._web, file.url or "", file.sha256, self._folder)
 
     def _source_of(self, file: LockedFile) -> LockedSource:
-        if file.url is not None and not file.name.endswith(_OF_CONDA):
+        if file.url is not None and not file.name.endswith(_CONDA_SUFFIXES):
             return RemoteWheel(path=Path(file.name), stream=functools.partial(self._stream, file))
         if file.url is not None:
             path = Path(tempfile.mkdtemp(prefix="abiscan-"), file.name)
@@ -243,7 +243,7 @@ class LockStore:
 
 
 _AGAIN: Final = "lock the project again; the file is not the one that was locked"
-_OF_CONDA: Final = (".conda", ".tar.bz2")
+_CONDA_SUFFIXES: Final = (".conda", ".tar.bz2")
 
 
 def _required_in(wheel: Wheel, subject: str) -> tuple[str, ...] | None:

@@ -20,9 +20,9 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.cache.result_cache import answer
 from abiscan.environments.examination import ExaminedDistribution, examine, list_modules
-from abiscan.environments.judgement import Fitness, Judgement, judge_package, may_fail
 from abiscan.environments.lock_store import LockedSource, LockStore
 from abiscan.environments.model import Unmet, WholeEnvironment
+from abiscan.environments.package_check import CheckedPackage, Fitness, check_package, may_fail
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gpu.devices import Hardware
@@ -48,7 +48,7 @@ from abiscan.verdict.hardware import cpu_question
 
 TORCHES: Final = ("torch", "pytorch")
 _MINORS: Final = range(9, 16)
-_OF_CUDA: Final = regex(r"(nvidia|cuda|cupti)(-|$)|pytorch-cuda$|.*-cuda-?")
+_CUDA_PACKAGES: Final = regex(r"(nvidia|cuda|cupti)(-|$)|pytorch-cuda$|.*-cuda-?")
 _NOT_USERS: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$|libtorch$|pytorch-(mutex|cuda|cpu|gpu)$")
 _KNOWN: Final = regex(
     r"(?!torch(tune)?$)(.*-)?(torch.*|pytorch.*)|apex$|detectron2$|fbgemm-gpu.*|pyg-lib$|k2$|kaolin$|natten$|xformers$"
@@ -93,9 +93,14 @@ class LockedEnvironment(WholeEnvironment, frozen=True, kw_only=True, dict=True):
         if name not in self._required:
             of_metadata = super().requirements(distribution)
             names = {canonicalize_name(requirement.name) for requirement in of_metadata}
-            further = (other for other in self.mentioned(distribution) if other in self.packages and other not in names)
+            others_mentioned = (
+                other for other in self.mentioned(distribution) if other in self.packages and other not in names
+            )
             of_lock = map(Requirement, self.packages[name].requires or ())
-            self._required[name] = (*(of_metadata if distribution.requires else of_lock), *map(Requirement, further))
+            self._required[name] = (
+                *(of_metadata if distribution.requires else of_lock),
+                *map(Requirement, others_mentioned),
+            )
         return self._required[name]
 
     def mentioned(self, distribution: Distribution) -> tuple[str, ...]:
@@ -103,7 +108,7 @@ class LockedEnvironment(WholeEnvironment, frozen=True, kw_only=True, dict=True):
         names = (_NAME.match(line) for line in distribution.requires or self.packages[distribution.name].requires or ())
         return tuple(dict.fromkeys(canonicalize_name(match[0]) for match in names if match))
 
-    def versions_beside(self, distribution: Distribution) -> tuple[tuple[str, str | None], ...]:
+    def other_versions(self, distribution: Distribution) -> tuple[tuple[str, str | None], ...]:
         """Return what a distribution mentions, and its versions; None for what will not be there."""
         names = self.mentioned(distribution)
         there = {name: self.packages[name].version for name in names if name in self.packages}
@@ -252,7 +257,7 @@ def make_environment(
     files = store.locate(suspects, system)
     with contextlib.suppress(InputError):  # torch itself is not fetched: only what it requires is of interest
         files |= store.locate([torch] if torch else [], system)
-    lines = _list_requirements(files, store)
+    lines = _requirements_by_package(files, store)
     above = _above(packages)
     users = [item for item in suspects if item.name in above or _uses_torch(item, lines.get(item.name))]
     fetched = {item: file for item in users if (file := files[item]) is not None and torch is not None}
@@ -283,7 +288,7 @@ def _key_of(file: LockedFile) -> str:
     return file.sha256 or file.url or file.path or file.name
 
 
-def _list_requirements(
+def _requirements_by_package(
     files: Mapping[LockedPackage, LockedFile | None], store: LockStore
 ) -> dict[str, tuple[str, ...] | None]:
     """Return what metadata require, by the names of the packages that have them apart from their files."""
@@ -335,7 +340,7 @@ def find_build(torch: LockedPackage, packages: Collection[str], system: System, 
     if version.local:
         cuda = version.local.startswith("cu")
     elif complete or (torch.index or "").rstrip("/").endswith("/cpu"):  # the last is an index of PyTorch's own
-        cuda = any(_OF_CUDA.match(name) for name in packages)
+        cuda = any(_CUDA_PACKAGES.match(name) for name in packages)
     else:  # what pip gets by that name
         return platform.build_of(str(version.of_release)).number
     return (
@@ -352,10 +357,10 @@ def examine_locked(environment: LockedEnvironment, session: Session, hardware: H
     users = [item for item in environment.distributions if _is_user(item, environment)]
     if torch is None or environment.build is None:
         problem = "torch is not in the lock" if torch is None else f"torch {torch.version} is not known to this abiscan"
-        rows = [ExaminedDistribution(distribution=item, judgement=None, problem=problem) for item in users]
+        rows = [ExaminedDistribution(distribution=item, checked_package=None, problem=problem) for item in users]
     else:
-        judge = functools.partial(_judge, environment, session=session, hardware=hardware)
-        rows = examine(environment, _in_order_of_work(users, environment), session, judge)
+        check = functools.partial(_check_distribution, environment, session=session, hardware=hardware)
+        rows = examine(environment, _in_order_of_work(users, environment), session, check)
         rows = [
             row for row in rows if row.fitness is not Fitness.UNKNOWN or environment.may_need_torch(row.distribution)
         ]
@@ -416,51 +421,51 @@ def _unbuilt(distribution: Distribution, environment: LockedEnvironment) -> Exam
     )
     problem = f"{what}, and would be built with the torch that is there then: not checked"
     return ExaminedDistribution(
-        distribution=distribution, judgement=None, problem=problem, unmet=environment.unmet(distribution)
+        distribution=distribution, checked_package=None, problem=problem, unmet=environment.unmet(distribution)
     )
 
 
-def _judge(
+def _check_distribution(
     environment: LockedEnvironment,
     distribution: Distribution,
     *,
     session: Session,
     hardware: Hardware | None,
     errors: Mapping[str, Raised],
-) -> Judgement | None:
+) -> CheckedPackage | None:
     """Return the verdict on a distribution: that of an earlier run, if its bytes and all else were the same."""
     name = canonicalize_name(distribution.name)
     # Only libraries need those of others; Python code is the same whatever is next to it.
     has_libraries = environment.has_libraries(name)
-    beside = sorted(
+    neighbours = sorted(
         other for other in environment.sources if other != name and has_libraries and environment.has_libraries(other)
     )
     known = sorted((module, str(error)) for module, error in errors.items())
-    planned = environment.versions_beside(distribution)
-    keys = [environment.keys[other] for other in (name, *beside)]
+    planned = environment.other_versions(distribution)
+    keys = [environment.keys[other] for other in (name, *neighbours)]
     more = result_codec.encode_result(hardware) if hardware else None, cpu_question(session.cpus)
     question = ["locked", environment.build, *keys, known, list(planned), more]
     assert environment.build is not None
     source, choice = environment.sources[name], ReleaseNumber(environment.build)
 
-    def find() -> Judgement | None:
-        others = [environment.sources[other] for other in beside]
-        judgement = judge_package(
+    def find() -> CheckedPackage | None:
+        others = [environment.sources[other] for other in neighbours]
+        checked_package = check_package(
             source, choice, session, others, import_errors=errors, hardware=hardware, planned=planned
         )
         # What the reading does not follow to its end is no news about torch, if it uses nothing that torch lacks.
-        unknown = judgement is not None and judgement.fitness is Fitness.UNKNOWN
+        unknown = checked_package is not None and checked_package.fitness is Fitness.UNKNOWN
         if unknown and not errors and not has_libraries and not may_fail(source, choice, session):
-            return Judgement(results=())
-        return judgement
+            return CheckedPackage(results=())
+        return checked_package
 
     # Without its hash, what is at an address may be another file tomorrow.
     return find() if any("://" in key for key in keys) else answer(session.folder, question, find, ())
 
 
 def _state_of(row: ExaminedDistribution, environment: LockedEnvironment) -> DistributionState:
-    package = row.judgement.package if row.judgement else None
-    error = row.problem or (row.judgement.error if row.judgement else None)
+    package = row.checked_package.package if row.checked_package else None
+    error = row.problem or (row.checked_package.error if row.checked_package else None)
     lost = package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT
     origin = environment.packages[row.name].origin
     without = (package.summary,) if package is not None and lost else ()
@@ -476,14 +481,14 @@ def _examine_hardware(
         return
     files = session.files()
     torch = ReleaseNumber(environment.build).open(files, session).for_linux()
-    release = torch.release_for(environment.system.machine, or_like=True)
+    release = torch.release_for(environment.system.machine, allow_similar_build=True)
     targets = architectures(release, files) or ()
     of_cuda = [gpu for gpu in hardware.gpus if gpu.gfx is None and targets]
     lacking = [gpu for gpu in of_cuda if not has_code_for(gpu, targets, release.build)]
     of_torch = [no_kernel_image.of_torch(release, gpu) for gpu in lacking]
     yield from of_torch
     for row in rows:
-        results = row.judgement.results if row.judgement else ()
+        results = row.checked_package.results if row.checked_package else ()
         for finding in (finding for result in results for finding in result.findings):
             if finding.rule in _OF_HARDWARE and finding.effect is not Effect.NOTE and finding not in of_torch:
                 yield msgspec.structs.replace(finding, message=f"{row.distribution}: {finding.message}")

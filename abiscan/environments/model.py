@@ -147,7 +147,7 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
         return (
             any(map(requires_torch, distribution.requires))
             or own_system().uses_torch(distribution, files)
-            or any(_IMPORTS_TORCH.search(source) for source in _list_sources(distribution))
+            or any(_IMPORTS_TORCH.search(source) for source in _top_level_sources(distribution))
         )
 
     def may_need_torch(self, distribution: Distribution) -> bool:
@@ -179,22 +179,22 @@ def wheel_uses_torch(wheel: FetchedWheel) -> bool:
 
 def defers_imports(distribution: Distribution) -> bool:
     """Whether a distribution has a module that imports others when one of their names is asked for (PEP 562)."""
-    return any(_DEFERS.search(source) for source in _list_sources(distribution, depth=1))
+    return any(_DEFERS.search(source) for source in _top_level_sources(distribution, depth=1))
 
 
 def mentions_import(distribution: Distribution, module: str) -> bool:
     """Whether code of a distribution imports a module, wherever it does."""
     word = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(module)}\b".encode(), re.MULTILINE)
-    return any(word.search(source) for source in _list_sources(distribution, depth=100))
+    return any(word.search(source) for source in _top_level_sources(distribution, depth=100))
 
 
 def imports_at_once(distribution: Distribution, module: str) -> bool:
     """Whether code of a distribution takes names from a module, under no condition and with no handler."""
     word = re.compile(rf"^from[ \t]+{re.escape(module)}\b".encode(), re.MULTILINE)
-    return any(word.search(source) for source in _list_sources(distribution))
+    return any(word.search(source) for source in _top_level_sources(distribution))
 
 
-def _list_sources(distribution: Distribution, depth: int = _DEPTH) -> Iterator[bytes]:
+def _top_level_sources(distribution: Distribution, depth: int = _DEPTH) -> Iterator[bytes]:
     """Yield the code of the modules of a distribution, and of the packages directly in them: what is further down is
     hardly what it is about, as the adapters for torch that some packages bring along.
     """

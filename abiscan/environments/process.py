@@ -25,7 +25,7 @@ _OPENMP: Final = regex(r"lib(?P<kind>iomp5|omp)(?:-[0-9a-f]+)?\.so")
 """The runtimes of Intel and LLVM, which are one, and end a process that has two of it: ``OMP: Error #15``."""
 _LEFT_BY_PIP: Final = "~"
 _LOADS_TORCH: Final = regex(rb"(?m)^import[ \t][^\n]*\btorch\b")
-_OF_TORCH: Final = frozenset({
+_TORCH_AND_DEPENDENCIES: Final = frozenset({
     "torch", "torchgen", "functorch", "numpy", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock",
     "fsspec", "typing_extensions", "setuptools", "triton",
 })  # fmt: skip
@@ -41,8 +41,8 @@ _NAMES_OF_CONDA: Final = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-g
 
 def examine_process(environment: WholeEnvironment, torch: Torch, files_read: Files) -> Iterator[Finding]:
     """Yield what distributions do to each other and to torch, and what earlier installations have left."""
-    yield from _list_numpy(environment, torch, files_read)
-    files = {item: frozenset(_list_code(item)) for item in environment.distributions if item.source is None}
+    yield from _numpy_mismatch(environment, torch, files_read)
+    files = {item: frozenset(_code_files(item)) for item in environment.distributions if item.source is None}
     gone = [item for item, paths in files.items() if paths and not any(_is_there(item, path) for path in paths)]
     for item in gone:
         yield Finding(
@@ -52,15 +52,15 @@ def examine_process(environment: WholeEnvironment, torch: Torch, files_read: Fil
             evidence=(Evidence(subject=item.site),),
             fix=f"install it again: pip install --force-reinstall --no-deps {item}",
         )
-    yield from _list_shared({item: paths for item, paths in files.items() if item not in gone})
-    yield from _list_damaged(environment)
-    yield from _list_runtimes(environment)
-    yield from _list_shadows(environment)
-    yield from _list_path_files(environment)
-    yield from _list_of_conda(environment)
+    yield from _shared_files({item: paths for item, paths in files.items() if item not in gone})
+    yield from _interrupted_uninstalls(environment)
+    yield from _openmp_runtimes(environment)
+    yield from _shadowing_modules(environment)
+    yield from _path_files_importing_torch(environment)
+    yield from _mixed_conda_and_pip(environment)
 
 
-def _list_numpy(environment: WholeEnvironment, torch: Torch, files: Files) -> Iterator[Finding]:
+def _numpy_mismatch(environment: WholeEnvironment, torch: Torch, files: Files) -> Iterator[Finding]:
     """Yield that torch itself was compiled for another numpy: it asks for it when it needs it, and goes on without."""
     library = torch.release.own_libraries.get("libtorch_python.so") if isinstance(torch, InstalledTorch) else None
     source = files.find_source(library) if library else None
@@ -78,7 +78,7 @@ def _list_numpy(environment: WholeEnvironment, torch: Torch, files: Files) -> It
         )
 
 
-def _list_code(distribution: Distribution) -> Iterator[str]:
+def _code_files(distribution: Distribution) -> Iterator[str]:
     return (path for path in packages.files_of(distribution) if _CODE.search(path) and not path.startswith(".."))
 
 
@@ -86,7 +86,7 @@ def _is_there(distribution: Distribution, path: str) -> bool:
     return observed_fs.is_file(posixpath.join(distribution.site, path))
 
 
-def _list_shared(files: dict[Distribution, frozenset[str]]) -> Iterator[Finding]:
+def _shared_files(files: dict[Distribution, frozenset[str]]) -> Iterator[Finding]:
     """Yield the pairs of distributions that have installed the same files: those of the last one are there."""
     owners: dict[tuple[str, str], Distribution] = {}
     shared: dict[tuple[Distribution, Distribution], list[str]] = {}
@@ -105,7 +105,7 @@ def _list_shared(files: dict[Distribution, frozenset[str]]) -> Iterator[Finding]
         )
 
 
-def _list_damaged(environment: WholeEnvironment) -> Iterator[Finding]:
+def _interrupted_uninstalls(environment: WholeEnvironment) -> Iterator[Finding]:
     """Yield the folders that an interrupted pip has renamed, and not removed."""
     for site in dict.fromkeys(item.site for item in environment.distributions):
         names = [name for name in observed_fs.list_names(site) if name.startswith(_LEFT_BY_PIP)]
@@ -119,7 +119,7 @@ def _list_damaged(environment: WholeEnvironment) -> Iterator[Finding]:
             )
 
 
-def _list_runtimes(environment: WholeEnvironment) -> Iterator[Finding]:
+def _openmp_runtimes(environment: WholeEnvironment) -> Iterator[Finding]:
     """Yield that distributions bring OpenMP runtimes of which a process may have only one, or that get in each other's
     way.
     """
@@ -159,7 +159,7 @@ def _plain_name(library: str) -> str:
     return f"lib{match['kind']}.so" if match else library
 
 
-def _list_shadows(environment: WholeEnvironment) -> Iterator[Finding]:
+def _shadowing_modules(environment: WholeEnvironment) -> Iterator[Finding]:
     """Yield what the current folder has in the place of modules that torch imports: ``python -m`` and ``python -c``
     find it first, and so do scripts in it.
     """
@@ -175,7 +175,7 @@ def _list_shadows(environment: WholeEnvironment) -> Iterator[Finding]:
         # Python finds what is built in, and has imported what starts it, before it looks there.
         if module in sys.stdlib_module_names and module not in {*sys.builtin_module_names, *_AT_START}:
             shadowed = f"Python's own module {module}"
-        elif module in _OF_TORCH and any(is_in(site, module, Answer.UNKNOWN) for site in sites):
+        elif module in _TORCH_AND_DEPENDENCIES and any(is_in(site, module, Answer.UNKNOWN) for site in sites):
             shadowed = f"the module {module}, which torch imports," if module != "torch" else "torch"
         else:
             continue
@@ -189,7 +189,7 @@ def _list_shadows(environment: WholeEnvironment) -> Iterator[Finding]:
         )
 
 
-def _list_path_files(environment: WholeEnvironment) -> Iterator[Finding]:
+def _path_files_importing_torch(environment: WholeEnvironment) -> Iterator[Finding]:
     """Yield the path files that import torch whenever Python starts (module ``site``: lines that begin with import)."""
     for site in dict.fromkeys(item.site for item in environment.distributions):
         for name in observed_fs.list_names(site):
@@ -206,7 +206,7 @@ def _list_path_files(environment: WholeEnvironment) -> Iterator[Finding]:
                 )
 
 
-def _list_of_conda(environment: WholeEnvironment) -> Iterator[Finding]:
+def _mixed_conda_and_pip(environment: WholeEnvironment) -> Iterator[Finding]:
     """Yield what conda has installed in one version, and pip in another over it: conda may replace it again."""
     for site in dict.fromkeys(item.site for item in environment.distributions):
         records = Path(site).parent.parent.parent / "conda-meta"

@@ -31,7 +31,7 @@ def examine_torch(
     """
     if not isinstance(torch, InstalledTorch) or not torch.here:
         return TorchHealth(version=torch.build, imports=None)
-    error = next(_list_errors(torch, environment, files, target), None)
+    error = next(_import_errors(torch, environment, files, target), None)
     return TorchHealth(version=torch.build, imports=error is None, error=error, unmet=_describe_unmet(environment))
 
 
@@ -45,7 +45,7 @@ def _describe_unmet(environment: WholeEnvironment) -> tuple[str, ...]:
     return tuple(map(str, needed_by_torch(environment)))
 
 
-def _list_errors(
+def _import_errors(
     torch: InstalledTorch, environment: WholeEnvironment, files: Files, target: LinuxSystem | None
 ) -> Iterator[str]:
     """Yield what an import of torch ends in, the first error first."""

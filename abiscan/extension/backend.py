@@ -16,7 +16,7 @@ from abiscan.registrations import Registrations
 from abiscan.torches import embedded, embedded_operators
 
 # A torch has these or not, depending on its build: no extension adds them to a torch that was built without.
-_OF_EVERY_TORCH: Final = frozenset({"CPU", "CUDA", "HIP"})
+_BUILT_IN_BACKENDS: Final = frozenset({"CPU", "CUDA", "HIP"})
 _MAKERS: Final = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
 
 
@@ -53,7 +53,7 @@ def brought_backend(
     :param operators_of: returns the torch's operators with the given names, or all operators for None
     """
     backend = meant_backend(registered, built_for)
-    if backend is None or backend[0] in _OF_EVERY_TORCH:
+    if backend is None or backend[0] in _BUILT_IN_BACKENDS:
         return None
     built_key, built_keys = backend
     # Whoever has kernels that create tensors has the backend; without them, no other kernel is ever called.

@@ -170,7 +170,7 @@ def read_extension_gpu(
         launches=reached,
         runtime=runtime.partition(".")[0] if runtime else None,
         driver=_first_driver(own, runtime),
-        gaps=(*_list_gaps(own, facts, registrations), *_list_unconnected(inventory, reached)),
+        gaps=(*_code_gaps(own, facts, registrations), *_unconnected_operators(inventory, reached)),
     )
 
 
@@ -214,7 +214,7 @@ def _first_driver(code: GpuCode, runtime: str | None) -> Driver | None:
     return max(filter(None, needed), default=None)
 
 
-def _list_unconnected(inventory: Inventory | None, reached: Collection[RegisteredKernel]) -> Iterable[str]:
+def _unconnected_operators(inventory: Inventory | None, reached: Collection[RegisteredKernel]) -> Iterable[str]:
     """Yield a gap for the operators with a kernel for GPUs that launches nothing, as far as is known."""
     # If no operator is connected, that is one gap of its own, and not one for each.
     if inventory is None or not reached:
@@ -230,7 +230,7 @@ def _list_unconnected(inventory: Inventory | None, reached: Collection[Registere
         yield f"no kernel was found that {listed(left)} launch: it is unknown whether they have code for a GPU"
 
 
-def _list_gaps(code: GpuCode, facts: SharedObject, registrations: Registrations | None) -> Iterable[str]:
+def _code_gaps(code: GpuCode, facts: SharedObject, registrations: Registrations | None) -> Iterable[str]:
     """Yield what is unknown of the code for GPUs."""
     yield from code.gaps
     for reason, functions in _LOADERS.items():

@@ -89,7 +89,7 @@ def recover_inventory(
         keys=keys_of(assumed),
         tags=tags_of(assumed),
         registrations=recovered,
-        doubts=tuple(_list_doubts(used, origin.releases, assumed)),
+        doubts=tuple(_doubts_about_keys(used, origin.releases, assumed)),
     )
 
 
@@ -160,7 +160,7 @@ def used_keys(registrations: Registrations) -> list[int]:
     return sorted({key for key in keys if isinstance(key, int)})
 
 
-def _list_doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[Gap]:
+def _doubts_about_keys(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[Gap]:
     """Yield a gap if the releases in question have different names for the keys that are used, or none."""
     nameless = [number for number in used if not keys_of(assumed).can_register(number)]
     if nameless:

@@ -145,7 +145,7 @@ class _Kept(Struct, frozen=True, kw_only=True):
     machine: Machine
     python: PythonTag | None
 
-    def may_be_beside(self, examined: ExaminedExtension) -> bool:
+    def may_share_process(self, examined: ExaminedExtension) -> bool:
         """Whether a process can have both: no processor or Python runs what is for another one."""
         python = _python_of(examined)
         return self.machine is examined.facts.machine and (None in (self.python, python) or self.python == python)
@@ -209,7 +209,7 @@ class Replayer(Struct, kw_only=True):
             doubts=inventory.doubts,
             keys=keys,
             operators=operators,
-            reactions=tuple(reaction for reaction in every_reaction if not _is_defined_beside(examined, reaction)),
+            reactions=tuple(reaction for reaction in every_reaction if not _is_defined_by_sibling(examined, reaction)),
             assumed_classes=tuple(sorted(assumed)),
             # The package that has the device has the kernels.
             backend=None
@@ -276,7 +276,7 @@ class Replayer(Struct, kw_only=True):
         Files of one wheel may be alternatives, of which only one is loaded. Those that cannot be loaded together with
         what is already loaded are left out.
         """
-        before = [kept.registrant for kept in self._kept if kept.may_be_beside(examined)]
+        before = [kept.registrant for kept in self._kept if kept.may_share_process(examined)]
         loaded = {registrant.identity for registrant in before}
         new = [registrant for registrant in self._objects_of(examined, resolution) if registrant.identity not in loaded]
         assumed = frozenset(registering.assumed_classes)
@@ -290,7 +290,7 @@ class Replayer(Struct, kw_only=True):
     def _loaded_before(self, examined: ExaminedExtension) -> list[Registrant]:
         """Return the objects loaded before an extension: no other build of the same package."""
         package = None if self.together else _package_of(examined.target)
-        return [kept.registrant for kept in self._kept if kept.package != package and kept.may_be_beside(examined)]
+        return [kept.registrant for kept in self._kept if kept.package != package and kept.may_share_process(examined)]
 
     def _objects_of(self, examined: ExaminedExtension, resolution: Resolution) -> list[Registrant]:
         """Return the libraries with registrations that an extension brings along, as they are initialised, then
@@ -344,7 +344,7 @@ def _in_words(reaction: Reaction) -> str:
     return f"{reaction.outcome.subject}{f': {message.text}' if message else ''} ({reaction.outcome.event})"
 
 
-def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
+def _is_defined_by_sibling(examined: ExaminedExtension, reaction: Reaction) -> bool:
     """Tell whether another extension of the target defines the operator of a kernel that is otherwise dead."""
     if reaction.outcome.kind is not OutcomeKind.DEAD:
         return False
@@ -433,17 +433,13 @@ def find_reactions(
         if id(event) not in sources or (is_dead and (operators is None or outcome.subject in unread)):
             continue
         source, phase = sources[id(event)], event.phase
-        further_objects = (further_object for further_object in (*before, *objects) if further_object is not source)
+        other_objects = (other_object for other_object in (*before, *objects) if other_object is not source)
         yield Reaction(
             outcome=_in_words_of(outcome, operators),
             object=source.name,
             phase=phase,
             conflicts_with=next(
-                (
-                    further_object.name
-                    for further_object in further_objects
-                    if further_object.conflicts_in(outcome, keys)
-                ),
+                (other_object.name for other_object in other_objects if other_object.conflicts_in(outcome, keys)),
                 None,
             ),
             aborts=_ends_process(outcome, source, phase),

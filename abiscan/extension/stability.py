@@ -97,14 +97,14 @@ def find_ties(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> tup
 
     :param siblings: the libraries that come with it: what they define is not torch's, whatever its name
     """
-    beside = tuple(siblings)
+    sibling_facts = tuple(siblings)
     return tuple(
         name
         for name in sorted(facts.imports)
         if is_torch_symbol(name)
         # A C function of libtorch_python is no part of the stable ABI.
         and not (shims.is_shim(name) and _is_of_stable_abi(name, facts.machine))
-        and not any(sibling.symbols.find(name) for sibling in beside)
+        and not any(sibling.symbols.find(name) for sibling in sibling_facts)
     )
 
 

@@ -106,10 +106,10 @@ _NAMES: Final[tuple[tuple[str, int | str], ...]] = (
     ("RX 9070", "gfx1201"),
     ("RX 9070 XT", "gfx1201"),
 )
-_OF_NAME: Final = dict(_NAMES)
-NAMES: Final = tuple(_OF_NAME)
+_GPU_BY_NAME: Final = dict(_NAMES)
+NAMES: Final = tuple(_GPU_BY_NAME)
 """What a GPU can be called, besides its compute capability or target."""
-KNOWN_CAPABILITIES: Final = tuple(sorted({known for known in _OF_NAME.values() if isinstance(known, int)}))
+KNOWN_CAPABILITIES: Final = tuple(sorted({known for known in _GPU_BY_NAME.values() if isinstance(known, int)}))
 """The compute capabilities of the GPUs that are known by name."""
 
 _SUFFIXES: Final = (
@@ -165,7 +165,7 @@ def find_gpu(text: str) -> Gpu | None:
     # 12.0 is 120: the last digit is the minor version of the compute capability.
     if match := _CAPABILITY.fullmatch(text):
         return Gpu(name=text, capability=int(match[1]) * 10 + int(match[2]))
-    model = _OF_NAME.get(_strip_name(text))
+    model = _GPU_BY_NAME.get(_strip_name(text))
     if isinstance(model, str):
         return Gpu(name=text, gfx=model)
     return Gpu(name=text, capability=model) if model else None
@@ -182,7 +182,7 @@ def _strip_name(text: str) -> str:
     while changed:
         changed = False
         for suffix in _SUFFIXES:
-            if name.endswith(suffix) and name not in _OF_NAME:
+            if name.endswith(suffix) and name not in _GPU_BY_NAME:
                 name, changed = name.removesuffix(suffix), True
     return re.sub(r"\b(RTX|GTX)([0-9])", r"\1 \2", name)
 

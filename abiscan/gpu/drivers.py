@@ -62,7 +62,7 @@ _PTX: Final[dict[tuple[int, int], tuple[tuple[int, int], Driver | None]]] = {
     (9, 5): ((13, 5), None),
 }
 _NEWEST_KNOWN: Final = max(driver for _, driver in _PTX.values() if driver)
-_OF_MAJOR: Final = {11: Driver(450), 12: Driver(525), 13: Driver(580)}
+_DRIVER_BY_CUDA: Final = {11: Driver(450), 12: Driver(525), 13: Driver(580)}
 
 ZSTD: Final = Driver(550, 54, 14)
 """The first driver that decompresses zstd in containers."""
@@ -102,4 +102,4 @@ def knows_ptx(driver: Driver, version: tuple[int, int]) -> bool | None:
 
 def driver_for_runtime(major: int) -> Driver | None:
     """Return the first driver that runs programs of a major version of CUDA; None if that is unknown."""
-    return _OF_MAJOR.get(major)
+    return _DRIVER_BY_CUDA.get(major)

@@ -81,7 +81,7 @@ def parse_arguments(words: Iterable[str]) -> Iterator[InstallArgument]:
 
 def index_options(words: Sequence[str]) -> list[str]:
     """Return the options that say where packages come from."""
-    return _list_words(
+    return _words_of(
         argument
         for argument in parse_arguments(words)
         if argument.option in _INDEX_FLAGS or (argument.option in _INDEX_VALUES and argument.value is not None)
@@ -90,12 +90,12 @@ def index_options(words: Sequence[str]) -> list[str]:
 
 def without_files(words: Sequence[str]) -> list[str]:
     """Return the arguments without files of requirements and constraints."""
-    return _list_words(argument for argument in parse_arguments(words) if argument.option not in _FILE_VALUES)
+    return _words_of(argument for argument in parse_arguments(words) if argument.option not in _FILE_VALUES)
 
 
 def drop_options(words: Sequence[str], *options: str) -> list[str]:
     """Return the arguments without some options and their values."""
-    return _list_words(argument for argument in parse_arguments(words) if argument.option not in options)
+    return _words_of(argument for argument in parse_arguments(words) if argument.option not in options)
 
 
 def has_option(words: Sequence[str], *options: str) -> bool:
@@ -175,7 +175,7 @@ def free_versions(words: Sequence[str], free: Collection[str], urls: Mapping[str
             kept.append(f"{package}{extras}")
         else:
             kept += argument.words
-    return kept + [name for name in free if name not in _list_packages(kept)]
+    return kept + [name for name in free if name not in _named_packages(kept)]
 
 
 def pin_versions(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[str, str]) -> list[str]:
@@ -193,7 +193,7 @@ def pin_versions(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[st
             kept.append(f"{requirement.name if requirement else package}{extras}=={pins[package]}")
         else:
             kept += argument.words
-    named = _list_packages(kept)
+    named = _named_packages(kept)
     return kept + [f"{name}=={version}" for name, version in pins.items() if name not in named]
 
 
@@ -204,10 +204,10 @@ def ignores_dependencies(words: Sequence[str]) -> bool:
 
 def names_package(words: Sequence[str], package: str) -> bool:
     """Whether the arguments name a package."""
-    return package in _list_packages(words)
+    return package in _named_packages(words)
 
 
-def _list_packages(words: Sequence[str]) -> set[str | None]:
+def _named_packages(words: Sequence[str]) -> set[str | None]:
     return {argument.package for argument in parse_arguments(words)}
 
 
@@ -219,5 +219,5 @@ def _file_address(word: str) -> str:
     return path.absolute().as_uri() if is_wheel_name(path.name) else word
 
 
-def _list_words(arguments: Iterable[InstallArgument]) -> list[str]:
+def _words_of(arguments: Iterable[InstallArgument]) -> list[str]:
     return [word for argument in arguments for word in argument.words]

@@ -125,7 +125,7 @@ def read_command_line(words: Sequence[str], syntax: Syntax) -> CommandLine:
     command: list[str] = []
     arguments: list[str] = []
     doubt: str | None = None
-    for part in _list_parts(words, syntax):
+    for part in _options_and_words(words, syntax):
         # Options may stand between the words of a command, too: ``uv --quiet pip --offline install``.
         complete = bool(command) and command[-1] not in syntax.groups
         if not is_option(part[0]) and not complete:
@@ -143,7 +143,7 @@ def is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
-def _list_parts(words: Sequence[str], syntax: Syntax) -> Iterator[tuple[str, ...]]:
+def _options_and_words(words: Sequence[str], syntax: Syntax) -> Iterator[tuple[str, ...]]:
     """Yield the options, each with its value, and the other words."""
     remainder = iter(words)
     for word in remainder:

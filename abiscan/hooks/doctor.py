@@ -21,16 +21,16 @@ from packaging.utils import canonicalize_name
 from abiscan.binary.ownership import is_torch_library
 from abiscan.cache.result_cache import answer_by_content
 from abiscan.environments.examination import ExaminedDistribution, examine, list_modules, list_users
-from abiscan.environments.judgement import (
+from abiscan.environments.model import WholeEnvironment, origin_of
+from abiscan.environments.package_check import (
+    CheckedPackage,
     Fitness,
-    Judgement,
     MainCause,
     Problem,
+    check_package,
     find_main_cause,
-    judge_package,
     worst_finding,
 )
-from abiscan.environments.model import WholeEnvironment, origin_of
 from abiscan.environments.process import examine_process
 from abiscan.environments.torch_itself import examine_torch, needed_by_torch
 from abiscan.errors import InputError, NoTorchError, UnreachableError
@@ -54,8 +54,8 @@ from abiscan.results.doctor import (
     DistributionState,
     EnvironmentState,
     Origin,
+    ProblemKind,
     Remedy,
-    Trouble,
 )
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.torch import TorchChoice
@@ -148,7 +148,7 @@ def examine_environment(
     state = examine_torch(torch, environment, files, target)
     if state.error is not None:  # what needs torch fails for that, whatever else is wrong with it
         ailments.append(_torch_ailment(state.error, environment, pip))
-        fails = functools.partial(ExaminedDistribution, judgement=None, problem=_NO_TORCH, cause="torch")
+        fails = functools.partial(ExaminedDistribution, checked_package=None, problem=_NO_TORCH, cause="torch")
         rows = [fails(distribution=item) for item in users]
     else:
         # A module that imports torch may be one that hardly anybody imports: what is not known of such a distribution
@@ -160,9 +160,9 @@ def examine_environment(
         ]
     for row in rows:
         if row.fitness is Fitness.FAILS:
-            assert row.judgement is not None
-            main_cause = find_main_cause(row.distribution, row.judgement, torch.build, session)
-            broken.append(Broken(row=row, judgement=row.judgement, cause=main_cause))
+            assert row.checked_package is not None
+            main_cause = find_main_cause(row.distribution, row.checked_package, torch.build, session)
+            broken.append(Broken(row=row, checked_package=row.checked_package, cause=main_cause))
         elif row.cause is None and row.fitness is Fitness.UNKNOWN:
             ailments.append(_unknown_ailment(str(row.distribution), _doubt(row)))
         elif problem := _gpu_ailment(row.distribution, hardware, session):
@@ -198,16 +198,16 @@ def examine_environment(
 
 
 def _state_of(row: ExaminedDistribution) -> DistributionState:
-    judgement = row.judgement
-    package = judgement.package if judgement else None
+    checked_package = row.checked_package
+    package = checked_package.package if checked_package else None
     modules = list_modules(package) if package else ()
-    without = tuple(_describe_loss(judgement)) if judgement else ()
+    without = tuple(_describe_loss(checked_package)) if checked_package else ()
     return row.state(Origin(origin_of(row.distribution)), modules, _doubt(row), without)
 
 
 def _doubt(row: ExaminedDistribution) -> str:
     """Return why a distribution does not work, or why that is not known."""
-    return row.problem or (row.judgement.error if row.judgement else "it could not be checked")
+    return row.problem or (row.checked_package.error if row.checked_package else "it could not be checked")
 
 
 def way_out(examination: Examination, python: str | None, named: str | None, session: Session) -> WayOut:
@@ -290,7 +290,7 @@ def conclude_diagnosis(examination: Examination, result: WayOut, python: str | N
         msgspec.structs.replace(item, commands=upgrades.get(item.subject, item.commands), stays=stays.get(item.subject))
         for item in (*examination.diagnosis.ailments, *broken)
     ]
-    ailments.sort(key=lambda item: (item.trouble is Trouble.TORCH_ITSELF, item.severity), reverse=True)
+    ailments.sort(key=lambda item: (item.trouble is ProblemKind.TORCH_ITSELF, item.severity), reverse=True)
     return msgspec.structs.replace(
         examination.diagnosis,
         ailments=tuple(ailments),
@@ -299,9 +299,9 @@ def conclude_diagnosis(examination: Examination, result: WayOut, python: str | N
     )
 
 
-def _describe_loss(judgement: Judgement) -> Iterator[str]:
+def _describe_loss(checked_package: CheckedPackage) -> Iterator[str]:
     """Yield what a package works without, and why, if it does."""
-    package = judgement.package
+    package = checked_package.package
     if package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT:
         reason = next((library.error for library in package.without if library.error), None)
         yield f"{package.summary}: {first_line(reason)}" if reason else package.summary
@@ -311,20 +311,20 @@ class Broken(Struct, frozen=True, kw_only=True):
     """A row that fails, and why."""
 
     row: ExaminedDistribution
-    judgement: Judgement
+    checked_package: CheckedPackage
     cause: MainCause | None
 
     @property
     def for_another_python(self) -> bool:
         """Whether the same version, for the Python that is here, is all that it takes."""
-        return self.judgement.failing_rules == {"python-abi-mismatch"}
+        return self.checked_package.failing_rules == {"python-abi-mismatch"}
 
     @property
     def own_command(self) -> bool:
         """Whether what to type is known without an index: to build or to install the same again."""
         own = self.row.distribution.origin or self.row.distribution.source
         # Python code is the same however often it is built.
-        return bool(own and self.judgement.failing) or self.for_another_python
+        return bool(own and self.checked_package.failing) or self.for_another_python
 
     @property
     def problem(self) -> Problem:
@@ -334,14 +334,14 @@ class Broken(Struct, frozen=True, kw_only=True):
             name=distribution.name,
             version=distribution.version,
             source=distribution,
-            judgement=self.judgement,
+            checked_package=self.checked_package,
             unmet=self.row.unmet,
         )
 
 
 def _make_ailment(broken: Broken, remedies: Mapping[str, str], pip: Pip) -> Ailment:
-    distribution, judgement = broken.row.distribution, broken.judgement
-    finding = worst_finding(judgement.results[0]) if judgement.results else None
+    distribution, checked_package = broken.row.distribution, broken.checked_package
+    finding = worst_finding(checked_package.results[0]) if checked_package.results else None
     # The order is that of what users can do: rebuild what is theirs, reinstall what is for another Python, and only
     # then look for other versions. What fails for another package is mended with that.
     if broken.row.cause is not None:
@@ -358,11 +358,11 @@ def _make_ailment(broken: Broken, remedies: Mapping[str, str], pip: Pip) -> Ailm
         commands = [remedies[broken.row.name]] if broken.row.name in remedies else []
     return Ailment(
         subject=str(distribution),
-        trouble=Trouble.CPU_TORCH if broken.cause and broken.cause.torch_kind else Trouble.BROKEN,
+        trouble=ProblemKind.CPU_TORCH if broken.cause and broken.cause.torch_kind else ProblemKind.BROKEN,
         effect=finding.effect if finding else Effect.LOAD_FAILS,
         cause=broken.cause.text if broken.cause else None,
-        message=judgement.error,
-        extensions=tuple(result.path for result in judgement.failing),
+        message=checked_package.error,
+        extensions=tuple(result.path for result in checked_package.failing),
         commands=tuple(commands),
         because_of=broken.row.cause,
     )
@@ -379,7 +379,7 @@ def _gpu_ailment(distribution: Distribution, hardware: Hardware, session: Sessio
         if files and not any(choice.fit.runs for choice in files):
             return Ailment(
                 subject=str(distribution),
-                trouble=Trouble.NO_GPU_CODE,
+                trouble=ProblemKind.NO_GPU_CODE,
                 effect=Effect.CALL_FAILS,
                 message=f"it has no code that {gpu} runs",
                 extensions=(),
@@ -393,7 +393,9 @@ def _unread_ailment(subject: str, error: InputError) -> Ailment:
 
 
 def _unknown_ailment(subject: str, message: str) -> Ailment:
-    return Ailment(subject=subject, trouble=Trouble.UNKNOWN, effect=None, message=message, extensions=(), commands=())
+    return Ailment(
+        subject=subject, trouble=ProblemKind.UNKNOWN, effect=None, message=message, extensions=(), commands=()
+    )
 
 
 def _torch_ailment(error: str, environment: WholeEnvironment, pip: Pip) -> Ailment:
@@ -405,7 +407,7 @@ def _torch_ailment(error: str, environment: WholeEnvironment, pip: Pip) -> Ailme
     words = unmet or (again if known else [])
     return Ailment(
         subject=str(distribution) if distribution is not None else "torch",
-        trouble=Trouble.TORCH_ITSELF,
+        trouble=ProblemKind.TORCH_ITSELF,
         effect=Effect.LOAD_FAILS,
         message=error,
         extensions=(),
@@ -431,7 +433,7 @@ def _second_copy(distribution: Distribution, copies: Sequence[str], pip: Pip) ->
     names = ", ".join(sorted({posixpath.basename(path) for path in copies}))
     return Ailment(
         subject=str(distribution),
-        trouble=Trouble.SECOND_LIBTORCH,
+        trouble=ProblemKind.SECOND_LIBTORCH,
         effect=Effect.CORRUPTS,
         message=f"bundles its own copy of torch's libraries ({names}), so a process may have two dispatchers",
         extensions=tuple(copies),
@@ -450,7 +452,7 @@ def _on_search_path(package: str) -> Iterator[Ailment]:
             remainder = ":".join(item for item in folders if item != folder)
             yield Ailment(
                 subject=f"LD_LIBRARY_PATH={folder}",
-                trouble=Trouble.SECOND_LIBTORCH,
+                trouble=ProblemKind.SECOND_LIBTORCH,
                 effect=Effect.CORRUPTS,
                 message=f"contains libraries of another torch, which the loader finds first: {', '.join(copies)}",
                 extensions=(),
@@ -491,20 +493,20 @@ def _cache_of_torch(system: str) -> Path:
 def _find_stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:
     try:
         with turn_of(str(build)):
-            judgement = judge_package(build, choice, session)
+            checked_package = check_package(build, choice, session)
     except InputError as error:
         return _unread_ailment(str(build), error)
-    if judgement is None:
+    if checked_package is None:
         return None
     # torch rebuilds the extension if its sources change, but not if torch itself does.
-    if judgement.fitness is Fitness.FAILS:
-        finding = worst_finding(judgement.results[0])
+    if checked_package.fitness is Fitness.FAILS:
+        finding = worst_finding(checked_package.results[0])
         return Ailment(
             subject=str(build),
-            trouble=Trouble.STALE_BUILD,
+            trouble=ProblemKind.STALE_BUILD,
             effect=finding.effect if finding else Effect.LOAD_FAILS,
-            message=judgement.error,
-            extensions=tuple(result.path for result in judgement.failing),
+            message=checked_package.error,
+            extensions=tuple(result.path for result in checked_package.failing),
             commands=(f"rm -r {shlex.quote(str(build))}",),
         )
-    return _unknown_ailment(str(build), judgement.error) if judgement.fitness is Fitness.UNKNOWN else None
+    return _unknown_ailment(str(build), checked_package.error) if checked_package.fitness is Fitness.UNKNOWN else None

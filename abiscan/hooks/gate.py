@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.judgement import MainCause, Problem, find_main_cause, list_fitting
+from abiscan.environments.package_check import MainCause, Problem, find_main_cause, list_fitting
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.changes import list_changes
@@ -102,13 +102,14 @@ def _explain_refusal(
 ) -> Iterator[str]:
     """Yield what will not work, then the way out."""
     causes = [
-        find_main_cause(problem.source, problem.judgement, inspection.torch, session) for problem in inspection.problems
+        find_main_cause(problem.source, problem.checked_package, inspection.torch, session)
+        for problem in inspection.problems
     ]
     for problem, main_cause in zip(inspection.problems, causes, strict=True):
         yield _format_line(problem, main_cause, inspection.torch)
     # Without a torch there is nothing that other versions could work with; nor are other versions of what fails for
     # another package what the user asked for.
-    if inspection.torch is None or all(problem.beside for problem in inspection.problems):
+    if inspection.torch is None or all(problem.other_change for problem in inspection.problems):
         return
     try:
         stays = explain_stays(inspection.problems, plan, installer, arguments, session)
@@ -142,6 +143,6 @@ def _explain_refusal(
 
 
 def _format_line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:
-    error = problem.judgement.error
+    error = problem.checked_package.error
     because = f"it {main_cause.text} ({error})" if main_cause else error
-    return f"{problem} will not work with {problem.beside or f'torch {torch}'}: {because}"
+    return f"{problem} will not work with {problem.other_change or f'torch {torch}'}: {because}"

@@ -53,7 +53,7 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
         if not path.exists():  # built from source, so not stamped
             return
         expected = json.loads(path.read_text("utf-8"))
-        problems = list(_list_problems(expected, only, torch))
+        problems = list(_problems(expected, only, torch))
     except Exception as error:  # noqa: BLE001 - the package may still work
         if switch == "details":
             sys.stderr.write(f"abiscan guard: could not check: {error!r}\n")  # noqa: TID251 - of the program that imports
@@ -87,7 +87,7 @@ def _format_line(expected: Any, running: str, switch: str) -> str:
     return f"{subject} and does not work with torch {running}: {second}{hint}"
 
 
-def _list_problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
+def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
     for extension in expected["extensions"]:
         if any(fnmatch.fnmatch(extension["path"], pattern) for pattern in only):
             yield from _unresolved(extension, torch)

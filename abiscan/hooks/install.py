@@ -16,8 +16,8 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.environments.examination import ExaminedDistribution, examine, list_users
-from abiscan.environments.judgement import Fitness, Judgement, Problem, judge_package, may_fail
 from abiscan.environments.model import wheel_uses_torch
+from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, may_fail
 from abiscan.errors import InputError
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned
@@ -36,11 +36,11 @@ from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 from abiscan.words import listed
 
-_OF_CUDA: Final = regex(r"(nvidia|cuda)-")
+_CUDA_WHEELS: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
-_OF_TORCH: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$")
+_TORCH_DEPENDENCIES: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$")
 # From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
-_CUDA_BESIDE: Final = TorchVersion("2.0")
+_CUDA_IN_OTHER_WHEELS: Final = TorchVersion("2.0")
 
 
 class Installer(Protocol):
@@ -137,7 +137,7 @@ class Inspector:
         notes = [
             f"{planned} is not checked: it will be built from source" for planned in plan.packages if not planned.wheel
         ]
-        suspects = _list_suspects(plan)
+        suspects = _wheels_to_check(plan)
         torch = plan.find_planned("torch")
         if torch is None and ("torch" in plan.removed or not _has_torch(plan.python)):
             return _without_torch(suspects, notes)
@@ -269,30 +269,34 @@ class _Comparison:
         """
         rows = self._examine_after()
         failing = [row for row in rows if self._is_failing(row)]
-        broken_now = self._list_broken_now(failing) if has_torch else {row.name for row in failing}
+        broken_now = self._broken_before(failing) if has_torch else {row.name for row in failing}
         unread = (item for item, _ in self._wheels.values() if self._planned.after.find(item.name) is None)
         notes += [f"{item} is not checked: its metadata cannot be read" for item in unread]
         for row in rows:
             planned, wheel = self._find_wheel(row.name)
             source = wheel or row.distribution
             name = str(planned) if planned else f"the installed {row.distribution.name} {row.distribution.version}"
-            beside = self._explain_beside(row, is_coming=planned is not None)
-            if row.judgement is None:
+            other_change = self._reason_other_than_torch(row, is_coming=planned is not None)
+            if row.checked_package is None:
                 notes.append(f"{name} is not checked: {row.problem}")
             elif row in failing:
-                judgement = self._as_installed(row.judgement)
+                checked_package = self._as_installed(row.checked_package)
                 version = row.distribution.version
                 problem = Problem(
-                    name=row.distribution.name, version=version, source=source, judgement=judgement, beside=beside
+                    name=row.distribution.name,
+                    version=version,
+                    source=source,
+                    checked_package=checked_package,
+                    other_change=other_change,
                 )
                 if planned or row.name in self._requested or row.name not in broken_now:
                     yield problem
                 else:
-                    cause = beside or f"torch {self._build}"
+                    cause = other_change or f"torch {self._build}"
                     notes.append(f"{problem} does not work now, and will not work with {cause}: see abiscan doctor")
             elif planned and row.fitness is Fitness.UNKNOWN:
-                notes.append(f"{name} could not be checked completely: {row.judgement.error}")
-            elif planned and (missing := self._list_missing(row)):
+                notes.append(f"{name} could not be checked completely: {row.checked_package.error}")
+            elif planned and (missing := self._unmet_requirements(row)):
                 notes.append(f"{name} requires {listed(missing)}, which will not be there")
 
     @property
@@ -303,57 +307,57 @@ class _Comparison:
         after = self._planned.after
         coming = list(filter(None, map(after.find, self._wheels)))
         if not self._keeps_torch:  # of another torch, it is not known what would be found with it
-            return examine(after, [*coming, *self._touched], self._session, self._judge)
+            return examine(after, [*coming, *self._touched], self._session, self._check_distribution)
         users = list_users(after, self._session.files())
         return examine(after, [*coming, *self._touched], self._session, users=users)
 
-    def _judge(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> Judgement | None:
+    def _check_distribution(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> CheckedPackage | None:
         """Check a distribution with a torch that is not installed yet."""
         _, wheel = self._find_wheel(canonicalize_name(distribution.name))
         source = wheel or distribution
         # They are installed together, so one may need libraries of another.
-        beside = [item for _, item in self._wheels.values() if wheel is not None and item is not wheel]
+        neighbours = [item for _, item in self._wheels.values() if wheel is not None and item is not wheel]
         if not may_fail(source, self._choice, self._session):
             return None
-        return judge_package(source, self._choice, self._session, beside, import_errors=errors)
+        return check_package(source, self._choice, self._session, neighbours, import_errors=errors)
 
     def _find_wheel(self, name: str) -> tuple[Planned, FetchedWheel] | tuple[None, None]:
         return self._wheels.get(name) or (None, None)
 
     def _is_failing(self, row: ExaminedDistribution) -> bool:
-        if row.judgement is None:
+        if row.checked_package is None:
             return False
         # What is requested does not work now: that nothing is known of it then is no reason to install anything.
         doubtful = row.name in self._requested and self._keeps_torch and row.fitness is Fitness.UNKNOWN
         return row.fitness is Fitness.FAILS or doubtful
 
-    def _list_broken_now(self, failing: Sequence[ExaminedDistribution]) -> set[str]:
+    def _broken_before(self, failing: Sequence[ExaminedDistribution]) -> set[str]:
         """Return the names of those that stay and do not work now, which no installation is to blame for."""
         before = self._planned.before
         asked = [row.distribution for row in failing if row.name not in {*self._wheels, *self._requested}]
         return {row.name for row in examine(before, asked, self._session) if row.fitness is Fitness.FAILS}
 
-    def _list_missing(self, row: ExaminedDistribution) -> list[str]:
+    def _unmet_requirements(self, row: ExaminedDistribution) -> list[str]:
         # Which torch there will be is known, and what is built has no version yet.
         known = (item for item in row.unmet if item.name != "torch" and not self._planned.is_built(item.name))
         return [item.requirement for item in known] if self._keeps_torch else []
 
-    def _explain_beside(self, row: ExaminedDistribution, *, is_coming: bool) -> str | None:
+    def _reason_other_than_torch(self, row: ExaminedDistribution, *, is_coming: bool) -> str | None:
         """Return what a package fails with, if that is not the torch."""
         if not self._keeps_torch:
             return None
         if is_coming:
-            missing = self._list_missing(row) if row.judgement and not row.judgement.failing else ()
+            missing = self._unmet_requirements(row) if row.checked_package and not row.checked_package.failing else ()
             return f"what would be installed, without {listed(missing)}" if missing else None
         return listed(map(str, self._planned.changes)) or None if row.name not in self._requested else None
 
-    def _as_installed(self, judgement: Judgement) -> Judgement:
+    def _as_installed(self, checked_package: CheckedPackage) -> CheckedPackage:
         """Return a verdict whose error has the paths that files have once they are installed."""
-        package = judgement.package
+        package = checked_package.package
         if package is None or package.error is None or package.error.message is None:
-            return judgement
+            return checked_package
         error = msgspec.structs.replace(package.error, message=self._planned.as_installed(package.error.message))
-        return msgspec.structs.replace(judgement, package=msgspec.structs.replace(package, error=error))
+        return msgspec.structs.replace(checked_package, package=msgspec.structs.replace(package, error=error))
 
 
 def requirements_in(wheel: FetchedWheel) -> tuple[str, ...]:
@@ -393,7 +397,7 @@ def _has_torch(python: str | None) -> bool:
     return package is not None
 
 
-def _list_suspects(plan: Plan) -> list[Planned]:
+def _wheels_to_check(plan: Plan) -> list[Planned]:
     """Return the wheels that may depend on the build of torch: all but torch itself and its dependencies."""
     below = _below_torch(plan)
     return [
@@ -401,7 +405,7 @@ def _list_suspects(plan: Plan) -> list[Planned]:
         for planned in plan.packages
         if planned.wheel
         and (name := canonicalize_name(planned.name)) not in below
-        and (not _OF_TORCH.match(name) or any(map(_names_torch, planned.requires)))
+        and (not _TORCH_DEPENDENCIES.match(name) or any(map(_names_torch, planned.requires)))
     ]
 
 
@@ -440,7 +444,7 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     required = [name for text in torch.requires if (name := _needed_package(text))]
     along = [canonicalize_name(planned.name) for planned in plan.packages]
     # Before 2.0, the default wheel for Linux is the one with CUDA, whatever its metadata say.
-    cuda = version < _CUDA_BESIDE or any(map(_OF_CUDA.match, required or along))
+    cuda = version < _CUDA_IN_OTHER_WHEELS or any(map(_CUDA_WHEELS.match, required or along))
     return own_platform().find_build(version, cuda=cuda)
 
 

@@ -57,7 +57,7 @@ def fit_lock(lock: Lock, systems: Sequence[System], part: ProjectPart, torch: st
     """
     asked = {"torch": torch} if torch is not None else {}
     report = check_lock(lock, systems, part, session, versions=asked)
-    broken = _list_broken(report)
+    broken = _broken_packages(report)
     names = [name for name, cause in broken.items() if cause is not None]
     if not broken:
         return _make_fit(lock, systems[0], part, asked, broken, report)
@@ -66,13 +66,13 @@ def fit_lock(lock: Lock, systems: Sequence[System], part: ProjectPart, torch: st
         session.progress(f"trying {' '.join(proposal.pins)}")
         with contextlib.suppress(InputError):  # the index has no file of it for one of the systems
             after = check_lock(lock, systems, part, session, versions=versions)
-            if not _list_broken(after):
+            if not _broken_packages(after):
                 return _make_fit(lock, systems[0], part, versions, broken, after)
     obstacle = f"found no versions on the index that work together: looked for {listed(names)}"
     return msgspec.structs.replace(_make_fit(lock, systems[0], part, {}, broken, report), obstacle=obstacle)
 
 
-def _list_broken(report: LockReport) -> dict[str, str | None]:
+def _broken_packages(report: LockReport) -> dict[str, str | None]:
     """Return what does not work, and why; None for what fails for another one of them."""
     broken: dict[str, str | None] = {}
     for state in report.environments:
@@ -89,7 +89,7 @@ def _list_broken(report: LockReport) -> dict[str, str | None]:
     return broken
 
 
-def _list_unknown(report: LockReport) -> Iterator[str]:
+def _unknown_packages(report: LockReport) -> Iterator[str]:
     for state in report.environments:
         for item in state.distributions:
             if item.verdict is PackageVerdict.UNKNOWN:
@@ -118,7 +118,7 @@ def _make_fit(
         torch=versions.get("torch") or next((there[name] for name in TORCHES if name in there), None),
         broken=tuple(filter(None, broken.values())),
         changes=changed,
-        unknown=tuple(dict.fromkeys(_list_unknown(report))),
+        unknown=tuple(dict.fromkeys(_unknown_packages(report))),
         command=command if changed else None,
     )
 

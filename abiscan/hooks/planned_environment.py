@@ -69,14 +69,14 @@ class PlannedEnvironment:
 
     def list_touched(self, requested: Collection[str]) -> list[Distribution]:
         """Return those that stay and import something that changes, or are requested."""
-        modules = [module for item in self._list_gone() for module in modules_of(item)]
+        modules = [module for item in self._replaced_and_removed() for module in modules_of(item)]
         if not modules and not requested:
             return []
         words = "|".join(map(re.escape, modules)) or r"(?!)"
         imports = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:[\w., \t]+,[ \t]*)?(?:{words})\b".encode(), re.MULTILINE)
         return [item for item in self.staying if canonicalize_name(item.name) in requested or _mentions(item, imports)]
 
-    def _list_gone(self) -> list[Distribution]:
+    def _replaced_and_removed(self) -> list[Distribution]:
         removed = map(self.before.find, sorted(self._plan.removed))
         return [*self.changes.values(), *filter(None, removed)]
 

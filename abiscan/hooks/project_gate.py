@@ -77,10 +77,10 @@ def check_project(tool: ProjectTool, command: ProjectCommand, session: Session) 
         plan = _Plan(tool=tool, command=command, copy=copy, old=old, new=new, part=part, systems=systems)
         # What was broken before is no fault of a lock; but nobody installs it anew.
         installed = _installed(root, python, tool) if command.kind.installs else None
-        return _judge(plan, installed, session)
+        return _check_plan(plan, installed, session)
 
 
-def _judge(plan: _Plan, installed: dict[str, str] | None, session: Session) -> ProjectCheck:
+def _check_plan(plan: _Plan, installed: dict[str, str] | None, session: Session) -> ProjectCheck:
     comparison = compare_locks(plan.old, plan.new, plan.systems, plan.part, session)
     worse = [*comparison.worse]
     worse += [item for item in comparison.still if installed is not None and _is_new(item, installed)]

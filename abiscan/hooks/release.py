@@ -13,7 +13,7 @@ import msgspec.structs
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.findings import OF_METADATA, Effect
+from abiscan.findings import METADATA_RULES, Effect
 from abiscan.hooks.stamp import GUARD, stamp_wheel
 from abiscan.hooks.wheel_file import refuse_signed, rewrite_wheel
 from abiscan.inputs.files import Wheel
@@ -23,7 +23,7 @@ from abiscan.inputs.sources import Source, Target
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.wheel_tag import Version, has_rules_for, lowest_manylinux, manylinux_version
 from abiscan.pipelines.declared import declared_findings
-from abiscan.pipelines.matrix import Judged, judge_on_all
+from abiscan.pipelines.matrix import CheckedTarget, check_on_all
 from abiscan.pipelines.stable import list_stabilities
 from abiscan.regex import regex
 from abiscan.results.matrix import is_loading
@@ -34,8 +34,8 @@ from abiscan.results.verdict import Verdict
 from abiscan.rules import declared_requirement_wrong, platform_tag_wrong
 from abiscan.torches.pythons import runs_in
 from abiscan.torches.torch import ReleaseNumber
-from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.systems import system_of
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 from abiscan.verdict.turns import TargetQueue
 from abiscan.words import listed, plural, ranges
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from abiscan.extension.examined import ExaminedTarget
 
 _TAGS: Final = regex(r"-(?P<python>[^-]+-[^-]+)-(?P<platform>[^-]+)\.whl$")
-_OF_TORCH: Final = regex(r"Requires-Dist:\s*torch\s*(?![\w.-])[^;\n]*(?P<marker>;[^\n]*)?", re.IGNORECASE)
+_TORCH_REQUIREMENT: Final = regex(r"Requires-Dist:\s*torch\s*(?![\w.-])[^;\n]*(?P<marker>;[^\n]*)?", re.IGNORECASE)
 _EXTRA: Final = regex(r"\bextra\s*==")
-_OF_WHEEL: Final = frozenset({*OF_METADATA, platform_tag_wrong.RULE.name})
+_WHEEL_RULES: Final = frozenset({*METADATA_RULES, platform_tag_wrong.RULE.name})
 _LEGACY: Final = {(2, 17): "manylinux2014", (2, 12): "manylinux2010", (2, 5): "manylinux1"}
 """What older versions of pip call three of the tags."""
 
 
-def judge_release(
+def check_release(
     request: CheckRequest, previous: Sequence[Source], session: Session, corrected: Path | None = None
 ) -> ReleaseReport:
     """Check the wheels of a release, together and each by itself.
@@ -64,40 +64,40 @@ def judge_release(
     wheels: list[ReleaseWheel] = []
     for source in turns:
         with turns.of(source):
-            wheel = _judge_wheel(source, TorchSet(msgspec.structs.replace(request, torches=()), counted), session)
+            wheel = _check_wheel(source, TorchSet(msgspec.structs.replace(request, torches=()), counted), session)
             if corrected and (wheel.requires_dist or wheel.tags or wheel.stamp):
                 wheel = _write_corrected(wheel, corrected, session)
             wheels.append(wheel)
     earlier = [
-        _judge_wheel(source, TorchSet(CheckRequest(targets=tuple(previous)), session), session) for source in previous
+        _check_wheel(source, TorchSet(CheckRequest(targets=tuple(previous)), session), session) for source in previous
     ]
     return ReleaseReport(
         wheels=tuple(_compared(wheel, earlier) for wheel in wheels),
         problems=(
-            *(problem for of_package in _by_name(wheels).values() for problem in _list_differences(of_package)),
-            *_list_gone(wheels, earlier),
+            *(problem for of_package in _by_name(wheels).values() for problem in _differences_among(of_package)),
+            *_missing_platforms(wheels, earlier),
         ),
         against=tuple(wheel.target for wheel in earlier),
         unchecked=turns.unchecked(),
     )
 
 
-def _judge_wheel(source: Source, bench: TorchSet, session: Session) -> ReleaseWheel:
+def _check_wheel(source: Source, torch_set: TorchSet, session: Session) -> ReleaseWheel:
     """Return what is known of a wheel, whatever was published before."""
-    examined = bench.target(source)
+    examined = torch_set.target(source)
     target = examined.target
     match = _TAGS.search(target.metadata.wheel) if target.metadata else None
     if target.metadata is None or match is None:
         raise InputError(target.name, "is no wheel", "pass the wheels of a release, or the folder that they are in")
-    judged = judge_on_all(bench, source, explained=False, jobs=session.jobs)
+    checked_target = check_on_all(torch_set, source, with_suggestions=False, jobs=session.jobs)
     python = target.metadata.python
-    builds = {release: build for release, build in judged.builds.items() if runs_in(release, python)}
-    unknown = [release for release, build in builds.items() if _is_unknown(judged, build)]
-    working = [release for release, build in builds.items() if judged.works_on(build)]
+    builds = {release: build for release, build in checked_target.builds.items() if runs_in(release, python)}
+    unknown = [release for release, build in builds.items() if _is_unknown(checked_target, build)]
+    working = [release for release, build in builds.items() if checked_target.works_on(build)]
     stability = StableSummary.of(list_stabilities(examined)) if examined.extensions else None
     needed = _needed_glibc(target)
     tagged = manylinux_version(target.metadata.wheel)
-    problems = tuple(_list_problems(judged, builds, bench, source, needed))
+    problems = tuple(_wheel_problems(checked_target, builds, torch_set, source, needed))
     wrong = any(
         problem.rule == declared_requirement_wrong.RULE.name and problem.effect is not Effect.NOTE
         for problem in problems
@@ -120,7 +120,7 @@ def _judge_wheel(source: Source, bench: TorchSet, session: Session) -> ReleaseWh
         glibc=".".join(map(str, needed)) if needed else None,
         stable_abi=str(stability) if stability else None,
         minimum_torch=short_name(stability.minimum) if stability else None,
-        gpus=_list_gpus(examined),
+        gpus=_gpu_targets(examined),
         operators=sorted(
             {
                 operator.name
@@ -129,37 +129,41 @@ def _judge_wheel(source: Source, bench: TorchSet, session: Session) -> ReleaseWh
             }
         ),
         problems=problems,
-        requires_dist=simplest_requirement(admitted, list(judged.builds)) if wrong else None,
+        requires_dist=simplest_requirement(admitted, list(checked_target.builds)) if wrong else None,
         tags=f"{match['python']}-{_platform(needed, target)}" if needed and tagged and needed > tagged else None,
         stamp=f"abiscan stamp {Path(target.name).name} --torch {max(releases)}" if guarded and releases else None,
     )
 
 
-def _is_unknown(judged: Judged, build: str) -> bool:
-    if judged.package:
-        result = judged.package.results.get(build)
+def _is_unknown(checked_target: CheckedTarget, build: str) -> bool:
+    if checked_target.package:
+        result = checked_target.package.results.get(build)
         return result is not None and result.verdict is PackageVerdict.UNKNOWN
-    return any(row.results[build].verdict is Verdict.UNKNOWN for row in judged.rows if build in row.results)
+    return any(row.results[build].verdict is Verdict.UNKNOWN for row in checked_target.rows if build in row.results)
 
 
-def _list_problems(
-    judged: Judged, builds: Mapping[TorchVersion, str], bench: TorchSet, source: Source, needed: Version | None
+def _wheel_problems(
+    checked_target: CheckedTarget,
+    builds: Mapping[TorchVersion, str],
+    torch_set: TorchSet,
+    source: Source,
+    needed: Version | None,
 ) -> Iterator[ReleaseProblem]:
-    target = bench.target(source).target
+    target = torch_set.target(source).target
     assert target.metadata is not None
-    promises = declared_findings(judged, target.metadata, bench.rules)
+    promises = declared_findings(checked_target, target.metadata, torch_set.rules)
     # What does not depend on torch is wrong on the newest that it works on, too.
-    works = [build for build in builds.values() if judged.imports_on(build)]
-    newest = [row.results[works[-1]] for row in judged.rows if works and works[-1] in row.results]
+    works = [build for build in builds.values() if checked_target.imports_on(build)]
+    newest = [row.results[works[-1]] for row in checked_target.rows if works and works[-1] in row.results]
     findings = (finding for result in newest for finding in result.findings if is_loading(result))
     lasting = (
-        item for item in findings if item.rule in _OF_WHEEL or item.effect.severity >= Effect.CALL_FAILS.severity
+        item for item in findings if item.rule in _WHEEL_RULES or item.effect.severity >= Effect.CALL_FAILS.severity
     )
     for finding in dict.fromkeys((*promises, *lasting)):
         # pip trusts the tag: on an older system, the load fails.
         effect = Effect.LOAD_FAILS if finding.rule == platform_tag_wrong.RULE.name else finding.effect
         yield ReleaseProblem(rule=finding.rule, effect=effect, message=finding.message, fix=finding.fix)
-    if not works and not any(_is_unknown(judged, build) for build in builds.values()):
+    if not works and not any(_is_unknown(checked_target, build) for build in builds.values()):
         fix = "build it for a released torch"
         yield ReleaseProblem(rule=None, effect=Effect.LOAD_FAILS, message="works on no known release of torch", fix=fix)
     if "linux_" in target.name and manylinux_version(target.name) is None and target.libraries:
@@ -191,7 +195,7 @@ def _platform(glibc: Version, target: Target) -> str:
     return f"{_LEGACY[glibc]}_{machine}.{tag}" if glibc in _LEGACY else tag  # sorted, as in the specification
 
 
-def _list_gpus(examined: ExaminedTarget) -> list[str]:
+def _gpu_targets(examined: ExaminedTarget) -> list[str]:
     codes = (extension.gpu.code for extension in examined.extensions if extension.gpu)
     return list(dict.fromkeys(itertools.chain.from_iterable(code.targets for code in codes)))
 
@@ -207,7 +211,7 @@ def _place_of(wheel: ReleaseWheel) -> tuple[str, str, str | None]:
     return wheel.name, wheel.python, wheel.machine
 
 
-def _list_differences(wheels: Sequence[ReleaseWheel]) -> Iterator[ReleaseProblem]:
+def _differences_among(wheels: Sequence[ReleaseWheel]) -> Iterator[ReleaseProblem]:
     """Yield what the wheels of one package do not have in common."""
     places = {(wheel.python, wheel.machine) for wheel in wheels}
     for machine in dict.fromkeys(wheel.machine for wheel in wheels):
@@ -261,7 +265,7 @@ def _compared(wheel: ReleaseWheel, earlier: Iterable[ReleaseWheel]) -> ReleaseWh
     return msgspec.structs.replace(wheel, problems=tuple(problems))
 
 
-def _list_gone(wheels: Iterable[ReleaseWheel], earlier: Iterable[ReleaseWheel]) -> Iterator[ReleaseProblem]:
+def _missing_platforms(wheels: Iterable[ReleaseWheel], earlier: Iterable[ReleaseWheel]) -> Iterator[ReleaseProblem]:
     names, places = {wheel.name for wheel in wheels}, set(map(_place_of, wheels))
     for before in earlier:
         if before.name in names and _place_of(before) not in places:
@@ -316,7 +320,7 @@ def with_requirement(metadata: str, requirement: str) -> str:
     head, separator, description = metadata.partition("\n\n")
     lines, place = list[str](), None
     for line in head.split("\n"):
-        match = _OF_TORCH.fullmatch(line.rstrip("\r"))
+        match = _TORCH_REQUIREMENT.fullmatch(line.rstrip("\r"))
         if match is None or _EXTRA.search(match["marker"] or ""):
             lines.append(line)
         elif place is None:

@@ -19,7 +19,7 @@ import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.judgement import Problem
+from abiscan.environments.package_check import Problem
 from abiscan.errors import AbiscanError, InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.changes import list_changes
@@ -156,17 +156,17 @@ class _Search:
         :raises OutOfTimeError: before the end
         """
         for problem in self._broken:
-            self._try(problem, self._list_of_same_kind)
+            self._try(problem, self._remedies_of_same_kind)
         for problem in self._broken:
-            self._try(problem, self._list_by_requirements)
+            self._try(problem, self._remedies_by_requirements)
         # Versions that work together, with the torch that is there; what has none takes nothing from the others.
         for same_torch in (True, False):
-            for problem in self._list_unsolved():
+            for problem in self._unsolved_problems():
                 self._solve([problem], same_torch=same_torch)
-            if len(rest := self._list_unsolved()) > 1:  # what only changes together
+            if len(rest := self._unsolved_problems()) > 1:  # what only changes together
                 self._solve(rest, same_torch=same_torch)
 
-    def _list_unsolved(self) -> list[Problem]:
+    def _unsolved_problems(self) -> list[Problem]:
         helped = {name for remedy in self._small for name in remedy.remedies}
         return [problem for problem in self.replaceable if canonicalize_name(problem.name) not in helped]
 
@@ -194,7 +194,7 @@ class _Search:
         if (solution := solve(task, self._pip, self._inspector, self._session)) is not None:
             self._keep(_of_solution(solution, task.names, self._pip))
 
-    def _list_by_requirements(self, problem: Problem) -> Iterator[Remedy]:
+    def _remedies_by_requirements(self, problem: Problem) -> Iterator[Remedy]:
         """Yield the installation of what a distribution requires and lacks, if it works then."""
         missing = [item.requirement for item in problem.unmet if item.there is None]
         other = [item.requirement for item in problem.unmet if item.name != "torch"]
@@ -202,12 +202,12 @@ class _Search:
             if requirements:
                 yield from self._installed(problem, requirements, self._session.index.words)
 
-    def _list_of_same_kind(self, problem: Problem) -> Iterator[Remedy]:
+    def _remedies_of_same_kind(self, problem: Problem) -> Iterator[Remedy]:
         """Yield the same version, built for the kind of torch that is there, if that is known to be on an index of
         PyTorch's own: the public index has only the build with CUDA. It need not be one that can be read here.
         """
         name, kind = canonicalize_name(problem.name), self._torch.partition("+")[2]
-        fits = problem.judgement.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
+        fits = problem.checked_package.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
         if name not in _WITH_BUILDS or kind != "cpu" or not fits or problem not in self.replaceable:
             return
         version = f"{number_of(problem.version)}+{kind}"

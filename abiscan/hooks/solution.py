@@ -18,7 +18,7 @@ import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.judgement import Problem, list_fitting
+from abiscan.environments.package_check import Problem, list_fitting
 from abiscan.errors import InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
@@ -84,7 +84,7 @@ class Task(Struct, frozen=True, kw_only=True):
     @property
     def other_kind(self) -> bool:
         """Whether something is broken because it was built for another kind of torch (CUDA, CPU)."""
-        return any(problem.judgement.torch_kind for problem in self.broken)
+        return any(problem.checked_package.torch_kind for problem in self.broken)
 
     @property
     def urls(self) -> dict[str, str]:
@@ -165,7 +165,7 @@ class _Search:
         same_versions = _Mode(any_torch=True, any_version=False)
         # From the least change to the greatest, and lazily: whoever takes the first one does not pay for the others.
         # Each step may cost up to eight plans of the installer and as many checks.
-        for words in self._list_variants():
+        for words in self._argument_variants():
             if (
                 not task.stays and task.same_torch is not False
             ):  # what does not work with this torch, and is not to be replaced, takes another torch
@@ -181,7 +181,7 @@ class _Search:
             yield from self._searched(words, _Mode(any_torch=True, any_version=True, newer=True))
             yield from self._searched(words, _Mode(any_torch=True, any_version=True))
 
-    def _list_variants(self) -> Iterator[list[str]]:
+    def _argument_variants(self) -> Iterator[list[str]]:
         """Yield the arguments; without files that may pin what has to change."""
         words = list(self.task.words)
         yield words

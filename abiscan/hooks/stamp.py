@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 import abiscan
-from abiscan.environments.judgement import Fitness, judge_package
+from abiscan.environments.package_check import Fitness, check_package
 from abiscan.errors import InputError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
@@ -47,20 +47,20 @@ def stamp_wheel(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     :param choice: the torch that it was built for, and with whose schemas it was compiled
     :raises InputError: it is not a wheel that contains the guard, or does not load on that torch
     """
-    members = _list_places(path)
+    members = _guard_folders(path)
     session.progress("checking that it loads")
-    judgement = judge_package(path, choice, session)
+    checked_package = check_package(path, choice, session)
     torch = choice.open(session.files(), session)
-    if judgement is None or not judgement.results:
+    if checked_package is None or not checked_package.results:
         raise InputError(
             str(path), "has no extension of torch, so there is nothing to guard", "pass the wheel of an extension"
         )
-    if torch.build is None or judgement.fitness is not Fitness.WORKS:
-        problem = f"does not load on torch {torch.build}: {judgement.error}"
+    if torch.build is None or checked_package.fitness is not Fitness.WORKS:
+        problem = f"does not load on torch {torch.build}: {checked_package.error}"
         raise InputError(str(path), problem, "name the torch that it was built for with --torch")
     session.progress("collecting what it relies on")
     examined = examine(path, session)
-    find_layouts = functools.partial(_list_drifts, path, session)
+    find_layouts = functools.partial(_layout_drifts, path, session)
     relied = system_of(examined.target).relied_on(examined, torch, find_layouts)
     document = _make_document(path, relied)
     # Sorted, without a date: the same wheel and torch give the same bytes, so a build stays reproducible.
@@ -76,7 +76,7 @@ def stamp_wheel(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     )
 
 
-def _list_places(path: Path) -> tuple[str, ...]:
+def _guard_folders(path: Path) -> tuple[str, ...]:
     """Return where the stamp goes: next to each copy of the guard."""
     wheel = Wheel(path)
     refuse_signed(path, wheel.list_members())
@@ -99,13 +99,13 @@ def _make_document(path: Path, relied: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _list_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
+def _layout_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
     """Return, by extension and release, which class it cannot share with that torch, though every symbol is defined.
 
     A running torch cannot report the layout of its classes, so the embedded releases are used.
     """
     session.progress("looking for releases with different class layouts")
-    judged = abiscan.matrix(path, rules=(layout_drift.RULE, vtable_drift.RULE), explained=False, session=session)
+    matrix = abiscan.matrix(path, rules=(layout_drift.RULE, vtable_drift.RULE), explained=False, session=session)
     return {
         row.path: {
             release: finding.message
@@ -113,5 +113,5 @@ def _list_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
             for finding in result.findings
             if finding.effect.severity >= Effect.CORRUPTS.severity
         }
-        for row in judged.rows
+        for row in matrix.rows
     }

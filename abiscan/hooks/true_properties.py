@@ -67,11 +67,11 @@ def true_properties(path: Path, session: Session) -> TrueProperties:
     gpus = list(_of_gpus(examined.extensions))
     return TrueProperties(
         properties=(
-            *(properties_of_needs(machine, _list_features(results)) if newest else ()),
+            *(properties_of_needs(machine, _needed_features(results)) if newest else ()),
             *gpus,
             *map(torch_property, _shorten_releases(torches, releases)),
         ),
-        gaps=tuple(dict.fromkeys(_list_gaps(machine, results, examined.extensions, has_torch=newest is not None))),
+        gaps=tuple(dict.fromkeys(_property_gaps(machine, results, examined.extensions, has_torch=newest is not None))),
     )
 
 
@@ -92,7 +92,7 @@ def _shorten_releases(torches: Iterable[str], releases: Iterable[str]) -> Iterat
             yield from (str(release) for release in siblings if release in working)
 
 
-def _list_features(results: Iterable[Result]) -> frozenset[str]:
+def _needed_features(results: Iterable[Result]) -> frozenset[str]:
     """Return what the loads need, and the operators without asking."""
     needs = [result.cpu for result in results if result.cpu is not None]
     operators = (reach for of_file in needs for reach in (of_file.operators or {}).values())
@@ -104,7 +104,7 @@ def _list_features(results: Iterable[Result]) -> frozenset[str]:
     )
 
 
-def _list_gaps(
+def _property_gaps(
     machine: Machine, results: Iterable[Result], extensions: Iterable[ExaminedExtension], *, has_torch: bool
 ) -> Iterator[str]:
     if not has_torch:

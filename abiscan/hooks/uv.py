@@ -109,7 +109,7 @@ class Uv(Struct, frozen=True):
             process = _run_uv([*command, *words])
         if process.returncode:
             raise InstallerError(process.returncode, "" if silent else process.stderr)
-        changes = tuple(_list_changes(process.stderr))
+        changes = tuple(_parsed_changes(process.stderr))
         if process.stdout.strip():
             changes = _merge_versions(changes, process.stdout)
         python = self.find_python(arguments)
@@ -186,7 +186,7 @@ def _run_uv(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _list_changes(text: str) -> Iterator[_Change]:
+def _parsed_changes(text: str) -> Iterator[_Change]:
     """Yield the changes that the text of uv has.
 
     :raises UnclearPlanError: there is a line that is not understood, or not the number of lines that it announces

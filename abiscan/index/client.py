@@ -64,7 +64,7 @@ _SECTIONS: Final = ("global", "install", ":env:")  # the later ones have precede
 _MANYLINUX: Final = regex(r"manylinux_2_(\d+)_(\w+)")
 _MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-_OF_VARIANTS: Final = "-variants.json"
+_VARIANTS_SUFFIX: Final = "-variants.json"
 _LARGEST_METADATA: Final = 8 << 20
 _LARGEST_SOURCE: Final = 256 << 20
 _MOST_READ: Final = 2_000
@@ -298,11 +298,11 @@ class Index:
         # PEP 592: a version that was yanked is only installed by its very number.
         exact = any(clause.operator in ("==", "===") for clause in specifier)
         links: dict[Version, list[Link]] = {}
-        for package in (*_list_packages(self._finder, name, allow_yanked=exact), *self._finder.variants.wheels):
+        for package in (*_packages_on_index(self._finder, name, allow_yanked=exact), *self._finder.variants.wheels):
             if package.version is not None:
                 links.setdefault(Version(package.version), []).append(package.link)
         if not links:
-            if _list_packages(self._finder_of(only_binary=()), name, allow_yanked=True):
+            if _packages_on_index(self._finder_of(only_binary=()), name, allow_yanked=True):
                 problem = "has no wheel on the index, only source code, in which nothing is compiled yet"
                 fix = f"build a wheel for your torch: pip wheel --no-deps --no-build-isolation {name}"
                 raise InputError(name, problem, fix)
@@ -329,7 +329,7 @@ class Index:
 
         :raises UnreachableError: an index cannot be read
         """
-        found = _list_packages(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
+        found = _packages_on_index(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
         return frozenset(Version(package.version) for package in found if package.version is not None)
 
     def source_versions(self, name: str) -> frozenset[Version]:
@@ -337,7 +337,7 @@ class Index:
 
         :raises UnreachableError: an index cannot be read
         """
-        wheels = _list_packages(self._finder, canonicalize_name(name), allow_yanked=True)
+        wheels = _packages_on_index(self._finder, canonicalize_name(name), allow_yanked=True)
         return self.versions(name) - {Version(package.version) for package in wheels if package.version is not None}
 
     def download_source(self, name: str, version: Version, folder: Path) -> Path | None:
@@ -347,7 +347,7 @@ class Index:
 
         :raises InputError: it cannot be read, or is not the file that the index describes
         """
-        found = _list_packages(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
+        found = _packages_on_index(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
         links = [package.link for package in found if package.version and Version(package.version) == version]
         link = next((link for link in links if not link.is_wheel and _is_sound(link)), None)
         if link is None:
@@ -570,7 +570,7 @@ class _Variants:
     def evaluate_link(self, link: Link) -> Package | None:
         """Return the package of a file whose name unearth knows; None if the link is none of them."""
         name = link.filename
-        if name.endswith(_OF_VARIANTS):
+        if name.endswith(_VARIANTS_SUFFIX):
             self.descriptions[name] = link
         elif variant_label(name):
             # Without the label, it is a name as in PEP 427, which unearth takes apart.
@@ -636,7 +636,7 @@ def _unreadable_error(name: str, error: Exception) -> InputError:
     return InputError(name, f"cannot be read: {error}", "check the index settings")
 
 
-def _list_packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
+def _packages_on_index(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
     """List what an index has of a package.
 
     :raises UnreachableError: its page cannot be read

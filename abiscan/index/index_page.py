@@ -25,7 +25,7 @@ KINDS: Final = (JSON, "application/vnd.pypi.simple.v1+html", "text/html")
 MOST_FILES: Final = 50_000
 """The most that a page may list: twice as many as the largest known."""
 
-_VALUES_OF_A_FILE: Final = 40
+_VALUES_PER_FILE: Final = 40
 LONGEST_NAME: Final = 255
 """A file with a longer name cannot be downloaded: no file system takes it."""
 
@@ -50,7 +50,7 @@ def bound_page(url: str, kind: str, content: bytes) -> bytes:
     """
     if kind.lower().startswith(JSON):
         # Counted before it is parsed: parsing takes far more memory than the text.
-        if content.count(b"{") > 4 * MOST_FILES or content.count(b",") > _VALUES_OF_A_FILE * MOST_FILES:
+        if content.count(b"{") > 4 * MOST_FILES or content.count(b",") > _VALUES_PER_FILE * MOST_FILES:
             raise _too_many_error(url)
         document = json.loads(content)
         if not isinstance(document, dict) or not isinstance(document.get("files", []), list):

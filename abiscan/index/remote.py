@@ -192,7 +192,7 @@ class RemoteFile(io.RawIOBase):
 
     def prefetch(self, parts: Iterable[tuple[int, int]]) -> None:
         """Fetch these parts, by their starts and ends: in few requests, and nothing that is in the cache."""
-        gaps = [gap for start, end in sorted(parts) for gap in self._list_lacking(start, min(end, self.size))]
+        gaps = [gap for start, end in sorted(parts) for gap in self._missing_ranges(start, min(end, self.size))]
         joined: list[tuple[int, int]] = []
         # Invariant: ``joined`` is in order, and its parts are further apart than a request is worth.
         for start, end in gaps:
@@ -232,7 +232,7 @@ class RemoteFile(io.RawIOBase):
 
     def _require_bytes(self, start: int, end: int) -> None:
         """Fetch these bytes unless they are there, and some more if they are read one after the other."""
-        gap = next(iter(self._find_gaps(start, end)), None) and next(iter(self._list_lacking(start, end)), None)
+        gap = next(iter(self._find_gaps(start, end)), None) and next(iter(self._missing_ranges(start, end)), None)
         if gap is None:
             return
         # A reader that goes on where it stopped gets twice as much each time.
@@ -242,7 +242,7 @@ class RemoteFile(io.RawIOBase):
 
     def _fetch_missing(self, start: int, end: int) -> None:
         """Fetch what is missing of these bytes; a body that ends early is continued."""
-        for first, last in self._list_lacking(start, end):
+        for first, last in self._missing_ranges(start, end):
             # Each attempt begins where the last one broke off.
             for left in reversed(range(_TRIES)):
                 here = next(self._find_gaps(first, last), None)
@@ -382,7 +382,7 @@ class RemoteFile(io.RawIOBase):
         bytes_there = sum(stop - begin for begin, stop, _ in self._kept) + sum(
             stop - begin for begin, stop in self._parts
         )
-        if self._sha256 is not None and bytes_there >= self._size and not self._list_lacking(0, self._size):
+        if self._sha256 is not None and bytes_there >= self._size and not self._missing_ranges(0, self._size):
             # Complete: only now can the hash be compared that the index states for the whole file.
             digest = hashlib.sha256()
             for at in range(0, self._size, _NOTED):
@@ -417,7 +417,7 @@ class RemoteFile(io.RawIOBase):
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
 
-    def _list_lacking(self, start: int, end: int) -> list[tuple[int, int]]:
+    def _missing_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
         """List what of these bytes is to be read, once what an earlier run has kept of them is checked."""
         gaps = list(self._find_gaps(start, end))
         if gaps and self._kept:

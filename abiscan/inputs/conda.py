@@ -112,7 +112,7 @@ class CondaPackage:
         self._infos: dict[str, tuple[tarfile.TarFile, tarfile.TarInfo]] = {}
         self._links: dict[str, str] = {}
         with self._name_errors():
-            for archive in self._list_archives():
+            for archive in self._tar_archives():
                 self._enter_members(archive)
         if _INDEX not in self._infos:
             raise InputError(str(path), "is not a conda package: it has no info/index.json", "pass a package")
@@ -199,7 +199,7 @@ class CondaPackage:
                 raise InputError(f"{self.path}!{info.name}", "is not a file", _FIX)
             yield stream
 
-    def _list_archives(self) -> Iterator[tarfile.TarFile]:
+    def _tar_archives(self) -> Iterator[tarfile.TarFile]:
         """Unpack the package: return its tar archives."""
         with observed_fs.open_file(self.path) as stream:
             if self.path.suffix != ".conda":

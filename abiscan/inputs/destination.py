@@ -112,18 +112,18 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
         # The new file is made in the same folder, since a rename is atomic inside of one file system only (rename(2)).
         part = temporary.part_of(place.path)
         with temporary.note_temporary(part):
-            beside = _make_beside(part, place) if place.is_file else None
+            handle = _make_next_to(part, place) if place.is_file else None
             # What cannot be replaced is written at the very end, too: an error in the block then leaves it as it was.
-            with tempfile.TemporaryFile() if beside is None else os.fdopen(beside, "w+b") as stream:
+            with tempfile.TemporaryFile() if handle is None else os.fdopen(handle, "w+b") as stream:
                 yield stream
                 stream.flush()
-                if beside is None:
+                if handle is None:
                     _write_in_place(stream, place)
-            if beside is not None:
+            if handle is not None:
                 _replace_file(part, place)
 
 
-def _make_beside(part: Path, place: _Place) -> int | None:
+def _make_next_to(part: Path, place: _Place) -> int | None:
     """Make a file next to the one that it is to replace; None if only that file itself can be written."""
     if place.status is not None and not os.access(place.path, os.W_OK):
         raise PermissionError(errno.EACCES, _READ_ONLY)

@@ -676,15 +676,15 @@ class Files:
 
     def _resolve_links(self, path: str) -> str | None:
         """Return the real path of a folder; None if there is none."""
-        if path in self._list_laid(self._mounted):
+        if path in self._folders_above(self._mounted):
             return path
         real = self._below._resolve_links(path) if self._below else None
         if real is None and self._is_on_disk(path):
             real = observed_fs.resolve_links(path)
-        return real or (path if path in self._list_laid(self._put) else None)
+        return real or (path if path in self._folders_above(self._put) else None)
 
     def _has_folder(self, path: str) -> bool:
-        if path in self._list_laid(self._mounted) or path in self._list_laid(self._put):
+        if path in self._folders_above(self._mounted) or path in self._folders_above(self._put):
             return True
         return self._below._has_folder(path) if self._below else self._is_on_disk(path)
 
@@ -695,7 +695,7 @@ class Files:
             self._folders[path] = observed_fs.is_dir(path or ".")
         return self._folders[path]
 
-    def _list_laid(self, paths: Collection[str]) -> set[str]:
+    def _folders_above(self, paths: Collection[str]) -> set[str]:
         """Return all folders above what was mounted, or put here."""
         key = paths is self._put
         if key not in self._laid:

@@ -88,7 +88,7 @@ def users_of_torch(files: Iterable[ImageFile]) -> tuple[ImageFile, ...]:
         reached = {
             file.path
             for file in remainder
-            if any(map(functools.partial(_uses_torch, names), _list_needed(file.images)))
+            if any(map(functools.partial(_uses_torch, names), _needed_names(file.images)))
         }
         grown = not reached <= users
         users |= reached
@@ -107,5 +107,5 @@ def _uses_torch(users: set[str], name: str) -> bool:
     return is_torch_image(name) or posixpath.basename(name).lower() in users
 
 
-def _list_needed(images: Mapping[Machine, LibraryImage]) -> Iterable[str]:
+def _needed_names(images: Mapping[Machine, LibraryImage]) -> Iterable[str]:
     return (needed.name for image in images.values() for needed in image.needed)

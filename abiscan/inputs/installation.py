@@ -41,7 +41,7 @@ def describe_damage(error: Exception) -> str | None:
     :param error: what went wrong
     """
     # Only after an unexplained error: hashing the data files takes a second that no good run should pay.
-    damaged = list(dict.fromkeys((*_find_missing(error), *_list_changed(_PACKAGE))))
+    damaged = list(dict.fromkeys((*_find_missing(error), *_changed_files(_PACKAGE))))
     if not damaged:
         return None
     return f"the installation of abiscan is damaged: {', '.join(damaged)} ({_FIX})"
@@ -56,16 +56,16 @@ def _find_missing(error: Exception) -> Iterator[str]:
 
 
 @functools.cache
-def _list_changed(package: Path) -> tuple[str, ...]:
+def _changed_files(package: Path) -> tuple[str, ...]:
     """Return the files whose bytes are not those that the installer recorded."""
     try:
         recorded = distribution("abiscan").files or ()
     except PackageNotFoundError:
         return ()
-    return tuple(_list_different(package, recorded))
+    return tuple(_files_with_other_hash(package, recorded))
 
 
-def _list_different(package: Path, recorded: Iterable[PackagePath]) -> Iterator[str]:
+def _files_with_other_hash(package: Path, recorded: Iterable[PackagePath]) -> Iterator[str]:
     for file in recorded:
         path = Path(str(file.locate()))
         if file.hash is None or not path.is_relative_to(package):

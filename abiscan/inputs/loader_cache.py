@@ -32,12 +32,14 @@ def read_cache(content: bytes, machine: Machine, subfolders: Sequence[str]) -> M
     """
     start = content.find(_MAGIC)  # older ones have a cache of another format in front of it
     try:
-        return dict(_list_entries(content, start, machine, subfolders)) if start >= 0 else {}
+        return dict(_cache_entries(content, start, machine, subfolders)) if start >= 0 else {}
     except (struct.error, ValueError, IndexError):
         return {}
 
 
-def _list_entries(content: bytes, start: int, machine: Machine, subfolders: Sequence[str]) -> list[tuple[bytes, bytes]]:
+def _cache_entries(
+    content: bytes, start: int, machine: Machine, subfolders: Sequence[str]
+) -> list[tuple[bytes, bytes]]:
     _, count, _, flags, extensions = _HEADER.unpack_from(content, start)
     if flags & 3 in (_INVALID, _BIG_ENDIAN):
         return []

@@ -40,7 +40,7 @@ _COUNTS: Final = struct.Struct("<HHH")  # the size of a row, the number of rows,
 _COUNTS_AT: Final = 0x3A
 _SECTION: Final = struct.Struct("<II16xQQ")
 _LONGEST_NAME: Final = 16
-_OF_LARGE_DATA: Final = (b".lrodata", b".ldata")
+_LARGE_DATA_SECTIONS: Final = (b".lrodata", b".ldata")
 _DAMAGED: Final = "save the model again, or copy it again: it is damaged, or made to harm"
 
 PICKLE_MAGIC: Final = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
@@ -213,7 +213,7 @@ def _find_weights(content: memoryview) -> range:
         names = rows[strings][2]
         for name, _, begin, length in rows:
             word = bytes(content[names + name : names + name + _LONGEST_NAME]).partition(b"\0")[0]
-            if word in _OF_LARGE_DATA and length > len(largest):
+            if word in _LARGE_DATA_SECTIONS and length > len(largest):
                 largest = range(begin, begin + length)
     # OverflowError: of an offset that no memory has.
     except (struct.error, IndexError, ValueError, OverflowError):

@@ -25,7 +25,7 @@ Seen: TypeAlias = str | list[int] | None
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
-_OF_PYTHON: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
+_PYTHON_VARIABLES: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
 _BLOCK: Final = 1 << 20
 _SOURCES: Final = (".py", ".pyi")
 _SIZE: Final = 1  # where ``status_of`` has it
@@ -189,7 +189,7 @@ def hash_file(path: StrPath) -> str:
 def list_names(folder: StrPath) -> list[str]:
     """Return the names in a folder, sorted; none if it cannot be read."""
     _add_observation("names", folder)
-    return _list_names(folder)
+    return _sorted_names(folder)
 
 
 def walk_folder(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -245,7 +245,7 @@ def observe_python(executable: str, folders: Iterable[str] = ()) -> None:
     """Look at what an interpreter's answers depend on: itself, its configuration, and its path files in ``folders``."""
     # All that decides the sys.path of a Python: variables, links to its executable, pyvenv.cfg next to it or one folder
     # up (PEP 405), and the .pth files that the module site reads.
-    for name in _OF_PYTHON:
+    for name in _PYTHON_VARIABLES:
         _add_observation("variable", name)
     _add_observation("file", executable)
     _add_observation("real", executable)
@@ -278,7 +278,7 @@ def status_of(path: str) -> Seen:
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _list_names(folder: StrPath) -> list[str]:
+def _sorted_names(folder: StrPath) -> list[str]:
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
     except (OSError, ValueError):
@@ -295,18 +295,18 @@ def _search_programs(program: str) -> str | None:
 
 
 def _see_names(folder: str) -> Seen:
-    return _hash_texts(_list_names(folder))
+    return _hash_texts(_sorted_names(folder))
 
 
 def _see_packages(site: str) -> Seen:
     """Return the metadata in a folder: where they change, an installer gives their folder a new one or a new name."""
     # An installer that replaces a package by the same version writes its RECORD anew.
-    folders = (name for name in _list_names(site) if name.endswith((".dist-info", ".egg-info", ".egg-link")))
+    folders = (name for name in _sorted_names(site) if name.endswith((".dist-info", ".egg-info", ".egg-link")))
     return _hash_texts(f"{name} {status_of(os.path.join(site, name, 'RECORD'))}" for name in folders)  # noqa: PTH118
 
 
 def _see_path_files(folder: str) -> Seen:
-    files = (name for name in _list_names(folder) if name.endswith((".pth", ".egg-link")))
+    files = (name for name in _sorted_names(folder) if name.endswith((".pth", ".egg-link")))
     return _hash_texts(f"{name} {status_of(os.path.join(folder, name))}" for name in files)  # noqa: PTH118
 
 

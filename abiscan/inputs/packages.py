@@ -131,11 +131,11 @@ def files_of(distribution: Distribution) -> Iterator[str]:
     import importlib.metadata
 
     for item in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
-        yield from map(posixpath.normpath, _list_files(item))
+        yield from map(posixpath.normpath, _recorded_files(item))
         return
 
 
-def _list_files(distribution: importlib.metadata.Distribution, *, libraries: bool = False) -> list[str]:
+def _recorded_files(distribution: importlib.metadata.Distribution, *, libraries: bool = False) -> list[str]:
     """Return the files of an installed package as its metadata list them, relative to where it is installed.
 
     :param libraries: whether lines may be left out that name no library
@@ -183,7 +183,7 @@ def _make_distribution(name: str, distribution: importlib.metadata.Distribution,
     if not requires and _read_text(distribution, "requires.txt"):  # of an egg
         with contextlib.suppress(ValueError):  # it is no text
             requires = distribution.requires
-    libraries = tuple(_list_libraries(distribution, site))
+    libraries = tuple(_installed_libraries(distribution, site))
     return Distribution(
         name=name,
         version=headers["Version"] or "unknown",
@@ -197,16 +197,16 @@ def _make_distribution(name: str, distribution: importlib.metadata.Distribution,
     )
 
 
-def _list_libraries(distribution: importlib.metadata.Distribution, site: str) -> Iterator[str]:
-    for name in _list_files(distribution, libraries=True):
+def _installed_libraries(distribution: importlib.metadata.Distribution, site: str) -> Iterator[str]:
+    for name in _recorded_files(distribution, libraries=True):
         if is_library(name):
             yield posixpath.normpath(posixpath.join(site, name))
     source = _find_editable(distribution)
     if source is not None:
-        yield from _list_importable(source)
+        yield from _importable_libraries(source)
 
 
-def _list_importable(source: str) -> Iterator[str]:
+def _importable_libraries(source: str) -> Iterator[str]:
     """Yield the shared objects in the packages of a source tree, without those in a build folder or test data."""
     packages: set[str] = set()
     for folder, subfolders, files in observed_fs.walk_folder(source):
@@ -404,7 +404,7 @@ def resolve_target(
     distribution = find_installed(requirement.name, interpreter.search_path(python))
     if distribution is None:
         location = f"for {python}" if python else "in this environment"
-        meant = did_you_mean(word, (*_list_beside(path), *_installed_names(python)))
+        meant = did_you_mean(word, (*_other_files(path), *_installed_names(python)))
         raise InputError(
             word,
             f"does not exist, and no package of that name is installed {location}",
@@ -436,13 +436,13 @@ def _missing_error(path: Path) -> InputError:
         return InputError(str(path), "matches no file", FIX)
     if path.is_symlink():
         return InputError(str(path), f"is a symbolic link to {path.readlink()}, which leads nowhere", FIX)
-    return InputError(str(path), "does not exist", did_you_mean(str(path), _list_beside(path)) or FIX)
+    return InputError(str(path), "does not exist", did_you_mean(str(path), _other_files(path)) or FIX)
 
 
-def _list_beside(path: Path) -> list[str]:
+def _other_files(path: Path) -> list[str]:
     """Return what there is in the folder of a path, as paths of the same form."""
     try:
-        return sorted(str(path.parent / beside.name) for beside in path.parent.iterdir() if beside.name != path.name)
+        return sorted(str(path.parent / other.name) for other in path.parent.iterdir() if other.name != path.name)
     except OSError:
         return []
 

@@ -99,7 +99,7 @@ def run_program(
     """
     import subprocess
 
-    variables = _list_variables(os.environ if env is None else env)
+    variables = _safe_variables(os.environ if env is None else env)
     _rewind_stdin()
     return subprocess.run(_locate_program(command), env=variables, check=check, text=True, **options)  # noqa: S603
 
@@ -111,7 +111,7 @@ def start_program(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """
     import subprocess
 
-    variables, pipe = _list_variables(os.environ), subprocess.PIPE
+    variables, pipe = _safe_variables(os.environ), subprocess.PIPE
     return subprocess.Popen(_locate_program(command), env=variables, stdin=pipe, stdout=pipe)  # noqa: S603
 
 
@@ -136,7 +136,7 @@ def replace_process(command: Sequence[str]) -> NoReturn:
     :raises OSError: it cannot be started
     """
     program = _locate_program(command)
-    os.environ.update(_list_variables(os.environ))
+    os.environ.update(_safe_variables(os.environ))
     if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
         import subprocess
 
@@ -154,7 +154,7 @@ def _locate_program(command: Sequence[str]) -> list[str]:
     return [os.path.abspath(path), *command[1:]]  # noqa: PTH100 - a virtual environment has a link to its Python
 
 
-def _list_variables(variables: Mapping[str, str]) -> dict[str, str]:
+def _safe_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return environment variables, but the current folder is not in ``PYTHONPATH``, where an empty entry means it."""
     folders = (variables.get("PYTHONPATH") or os.sep).split(os.pathsep)
     # An empty variable is no entry at all, while an empty entry is the current folder (Modules/getpath.py).

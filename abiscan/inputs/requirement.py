@@ -26,7 +26,7 @@ _LONGEST_REQUIREMENT: Final = 10_000
 _LONGEST_PLAIN: Final = 200
 _NO_NUMBER: Final = regex(r"[0-9]{1000}")  # Python takes none of 4,300 digits, and packaging says so anywhere
 _NAME: Final = regex(r"\s*([A-Za-z0-9._-]+)")
-_OF_CUDA: Final = regex(r"(?:nvidia|cuda)[-_.]")
+_CUDA_PACKAGE: Final = regex(r"(?:nvidia|cuda)[-_.]")
 _BRINGS_DEVICE: Final = regex(
     r"(?:^|[-_.]|torch)(?:npu|ipex|intel[-_.]extension|habana|xla|directml|musa|mlu|gcu|sdaa|spyre|tpu)(?![a-z])"
 )
@@ -34,7 +34,7 @@ _CLAUSE: Final = r"\s*(?:[=!<>]=|[<>])\s*[0-9]+(?:\.[0-9]+)*\s*"
 _PLAIN: Final = regex(rf"\s*[A-Za-z]+\s*(\()?({_CLAUSE}(?:,{_CLAUSE})*)?(?(1)\))\s*")
 """A requirement without extras, marker and address, in versions that are numbers alone."""
 _FIELD: Final = regex(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
-_WHEEL_OF_TORCH: Final = regex(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
+_TORCH_WHEEL: Final = regex(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
 _PYTHON_TAG: Final = regex(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
 _MACHINE_TAG: Final = regex(rf"_({'|'.join(name for machine in Machine for name in machine.names)})$")
 _LINUX: Final = {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux"}
@@ -121,7 +121,7 @@ def read_metadata(text: str, wheel_name: str, variant: WheelVariant | None = Non
     Environment markers are evaluated for the system, the Python and the machine in the file name of the wheel, or for
     Linux if it is for any system. Requirements of extras are ignored. Several requirements are combined.
     """
-    fields = _list_fields(text)
+    fields = _header_fields(text)
     requirements = [value for name, value in fields if name.lower() == "requires-dist"]
     version = next((value for name, value in fields if name.lower() == "version"), "")
     pythons = next((value for name, value in fields if name.lower() == "requires-python"), "")
@@ -134,7 +134,7 @@ def required_by(text: str, subject: str) -> tuple[str, ...]:
     :param subject: its name
     :raises InputError: there are more than any package has
     """
-    lines = tuple(value for name, value in _list_fields(text) if name.lower() == "requires-dist")
+    lines = tuple(value for name, value in _header_fields(text) if name.lower() == "requires-dist")
     if len(lines) > _MOST_REQUIREMENTS:
         problem = f"has {len(lines):,} requirements, more than {_MOST_REQUIREMENTS:,}"
         raise InputError(subject, problem, "choose another version; the package is damaged or malicious")
@@ -172,7 +172,7 @@ def metadata_of(
     for line in requirements:
         match = _NAME.match(line)
         name = match[1].lower() if match else ""
-        if name != "torch" and not _OF_CUDA.match(name) and not brings_device(name):
+        if name != "torch" and not _CUDA_PACKAGE.match(name) and not brings_device(name):
             continue
         if plain := _PLAIN.fullmatch(line) if name == "torch" and len(line) <= _LONGEST_PLAIN else None:
             stated.append(_Stated(SpecifierSet(plain[2] or "")))
@@ -250,7 +250,7 @@ def _combine_requirements(requirements: Sequence[_Stated]) -> TorchRequirement:
 def _without_local_tags(requirement: _Stated) -> SpecifierSet:
     if requirement.url:
         # The file that a direct reference names is the only one that satisfies it.
-        wheel = _WHEEL_OF_TORCH.search(requirement.url)
+        wheel = _TORCH_WHEEL.search(requirement.url)
         return _make_specifiers([("==", wheel.group(1))]) if wheel else SpecifierSet()
     pairs = [(specifier.operator, specifier.version) for specifier in requirement.specifier]
     # If one build is excluded, the other builds of the release are still allowed.
@@ -265,7 +265,7 @@ def _make_specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
         return SpecifierSet()
 
 
-def _list_fields(text: str) -> list[tuple[str, str]]:
+def _header_fields(text: str) -> list[tuple[str, str]]:
     # The email package does the same, but importing it takes longer than checking a small wheel.
     fields: list[tuple[str, str]] = _FIELD.findall(text.replace("\r\n", "\n").partition("\n\n")[0])
     return fields

@@ -37,10 +37,10 @@ def read_requirements(path: Path, *, constraint: bool = False, by_name_only: boo
         lines are left out otherwise
     :raises InputError: it cannot be read, or has requirements that name no package of an index
     """
-    return tuple(_list_lines(path, (), constraint=constraint, by_name_only=by_name_only))
+    return tuple(_read_lines(path, (), constraint=constraint, by_name_only=by_name_only))
 
 
-def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool, by_name_only: bool) -> Iterator[Line]:
+def _read_lines(path: Path, above: tuple[Path, ...], *, constraint: bool, by_name_only: bool) -> Iterator[Line]:
     # By resolved path: a file may include itself through a link, too.
     try:
         if path.resolve() in above:
@@ -54,7 +54,7 @@ def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool, by_nam
         content = _COMMENT.sub("", line).strip()
         if nested := _NESTED.fullmatch(content):
             inside = path.parent / nested["file"]
-            yield from _list_lines(
+            yield from _read_lines(
                 inside,
                 (*above, path.resolve()),
                 constraint=constraint or bool(nested["constraint"]),

@@ -72,7 +72,7 @@ class _Writer:
         if id(value) not in self._places:
             # Depth first: the parts get their numbers before the whole, so ``decode_result`` needs one pass and no
             # placeholders.
-            kind, values = _list_parts(value)
+            kind, values = _kind_and_parts(value)
             node = [self._number_kind(kind)]
             # Most parts are plain: a call for each would be most of the work.
             node += [part if part is None or type(part) in _PLAIN else self.refer_to(part) for part in values]
@@ -87,7 +87,7 @@ class _Writer:
         return self._kinds[kind]
 
 
-def _list_parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
+def _kind_and_parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
     """Return the kind of a value, and what it consists of."""
     cls = type(value)
     if cls in (tuple, list):
@@ -102,12 +102,12 @@ def _list_parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
     if cls.__module__.startswith(f"{_PACKAGE}."):
         if isinstance(value, enum.Enum):
             return (cls.__module__, cls.__qualname__), [value.name]
-        names = _list_fields(cls)
+        names = _constructor_parameters(cls)
         return (cls.__module__, cls.__qualname__, *names), [getattr(value, name) for name in names]
     raise TypeError(f"{cls.__module__}.{cls.__qualname__} cannot be kept")
 
 
-def _list_fields(cls: Any) -> tuple[str, ...]:
+def _constructor_parameters(cls: Any) -> tuple[str, ...]:
     """Return the parameters of the constructor of a struct or a named tuple.
 
     :raises TypeError: the class is neither
@@ -135,7 +135,7 @@ def _make_builder(module: str, name: str = "", *names: str) -> _Builder:
     if issubclass(cls, enum.Enum):
         return lambda values: cls[values[0]]
     # An answer of another version of the package, whose class has other fields, is none.
-    if _list_fields(cls) != names:
+    if _constructor_parameters(cls) != names:
         raise ValueError(names)
     if issubclass(cls, tuple):
         return lambda values: cls(*values)

@@ -78,7 +78,7 @@ def target_system(text: str) -> LinuxSystem:
     if match and _OLDEST <= (minor := int(match[1] or _OLDEST)) <= _NEWEST:
         newest = {**newest_of_manylinux((2, minor)), "GLIBC": f"2.{minor}"}
         return LinuxSystem(name=text, folder="/lib64", newest=newest)
-    systems = _list_systems()
+    systems = _known_systems()
     if text in systems:
         return systems[text]
     similar = did_you_mean(text, systems)
@@ -93,7 +93,7 @@ def _of_musl(text: str) -> InputError:
 
 
 @functools.cache
-def _list_systems() -> dict[str, LinuxSystem]:
+def _known_systems() -> dict[str, LinuxSystem]:
     systems = {}
     text = resources.files("abiscan.inputs").joinpath("data", "systems.txt").read_text("utf-8")
     for line in text.splitlines():

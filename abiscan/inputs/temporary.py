@@ -124,7 +124,7 @@ def stop_processes(roots: Collection[int] | None = None) -> None:
     asked = set[int]()
     # In rounds: a process may start others until it has ended, and these are found by their parents, not by a group,
     # which a program can leave.
-    while alive := _list_started(roots):
+    while alive := _descendants(roots):
         is_late = time.monotonic() > deadline
         for pid in alive if is_late else alive - asked:
             with contextlib.suppress(OSError):
@@ -143,7 +143,7 @@ def _reap_children() -> None:
             pass
 
 
-def _list_started(roots: Collection[int] | None) -> set[int]:
+def _descendants(roots: Collection[int] | None) -> set[int]:
     """Return the processes that were started by this one, or by the roots and these themselves, and have not ended."""
     parents = dict[int, int]()
     for entry in _PROCESSES.iterdir():

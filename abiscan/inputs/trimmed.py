@@ -55,7 +55,7 @@ def trim_library(size: int, packed: int, head: Callable[[int], bytes], tail: Cal
     while asked < packed // 2:
         end = known_end(tail(asked))
         if len(end) >= size - table:
-            sections = _list_sections(end, size, table, count)
+            sections = _section_headers(end, size, table, count)
             if names >= count or sections[names].kind != _STRINGS or sections[names].offset >= size:
                 return None
             requested = size - sections[names].offset
@@ -96,7 +96,7 @@ class _Section(NamedTuple):
         return self.kind == _PROGRAM_BITS and any(names.startswith(item + b"\0", self.name) for item in _GPU_CODE)
 
 
-def _list_sections(end: bytes, size: int, table: int, count: int) -> list[_Section]:
+def _section_headers(end: bytes, size: int, table: int, count: int) -> list[_Section]:
     """Return the section headers, in the end of a file.
 
     :param size: of the whole file

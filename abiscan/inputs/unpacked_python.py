@@ -82,7 +82,9 @@ def describe(root: str, executable: str) -> UnpackedPython:
         (home and _resolve(root, posixpath.join(root, home.lstrip("/")))) or posixpath.dirname(real)
     )
     standard = next(
-        _list_standard(base, posixpath.basename(real), settings.get("version_info") or settings.get("version", "")),
+        _standard_libraries(
+            base, posixpath.basename(real), settings.get("version_info") or settings.get("version", "")
+        ),
         None,
     )
     if standard is None:
@@ -97,12 +99,12 @@ def describe(root: str, executable: str) -> UnpackedPython:
     return UnpackedPython(
         version=_read_version(code, name.removeprefix("python").rstrip("t")),
         suffix=next(suffixes, f".cpython-{digits}-x86_64-linux-gnu.so"),
-        folders=(standard, modules, *_list_sites(root, prefix, base, name, settings)),
+        folders=(standard, modules, *_package_folders(root, prefix, base, name, settings)),
         code=code,
     )
 
 
-def _list_standard(base: str, executable: str, version: str) -> Iterator[str]:
+def _standard_libraries(base: str, executable: str, version: str) -> Iterator[str]:
     """Yield the folders of standard libraries: that of the version, or of the name of the executable, comes first."""
     named = "python" + ".".join(version.split(".")[:2]) if version else executable
     for lib in ("lib", "lib64"):
@@ -115,7 +117,7 @@ def _list_standard(base: str, executable: str, version: str) -> Iterator[str]:
         )
 
 
-def _list_sites(root: str, prefix: str, base: str, name: str, settings: dict[str, str]) -> Iterator[str]:
+def _package_folders(root: str, prefix: str, base: str, name: str, settings: dict[str, str]) -> Iterator[str]:
     """Yield the folders of packages, and those that their path files add (the module ``site``)."""
     sites = [posixpath.join(prefix, lib, name, "site-packages") for lib in ("lib", "lib64")]
     if settings.get("include-system-site-packages", "true").lower() == "true":

@@ -175,7 +175,7 @@ def variant_of_wheel(label: str, text: str | None) -> WheelVariant | None:
 def _make_variant(label: str, namespaces: Any) -> WheelVariant:
     """Read the properties of one variant; what does not follow the format is told, and left out."""
     properties, problems = list[VariantProperty](), list[str]()
-    for namespace, feature, values in _list_features(namespaces):
+    for namespace, feature, values in _features_in(namespaces):
         whole = _NAME.fullmatch(namespace) and _NAME.fullmatch(feature) and isinstance(values, list) and values
         sound = whole and all(isinstance(value, str) and _VALUE.fullmatch(value) for value in values)
         if not sound or len(properties) + len(values) > _MOST_PROPERTIES:
@@ -194,7 +194,7 @@ def _make_variant(label: str, namespaces: Any) -> WheelVariant:
     return WheelVariant(label=label, properties=tuple(properties), problems=tuple(problems[:10]))
 
 
-def _list_features(namespaces: Any) -> Iterator[tuple[str, str, Any]]:
+def _features_in(namespaces: Any) -> Iterator[tuple[str, str, Any]]:
     for namespace, features in namespaces.items() if isinstance(namespaces, Mapping) else ():
         if isinstance(features, Mapping):
             yield from ((namespace, feature, values) for feature, values in features.items())

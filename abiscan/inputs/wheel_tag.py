@@ -62,7 +62,7 @@ def lowest_manylinux(version: str, machine: str) -> Version | None:
         return None
     if match["family"] == _GLIBC:
         return version_of(match["number"])
-    return _list_policies().get((machine, version))
+    return _lowest_policies().get((machine, version))
 
 
 def family_and_number(version: str) -> tuple[str, str] | None:
@@ -74,7 +74,7 @@ def family_and_number(version: str) -> tuple[str, str] | None:
 def newest_of_manylinux(glibc: Version) -> dict[str, str]:
     """Return the newest symbol version of each family that all systems with a glibc have, by the manylinux tags."""
     newest: dict[str, str] = {}
-    for (machine, name), since in _list_policies().items():
+    for (machine, name), since in _lowest_policies().items():
         match = _VERSION.fullmatch(name)
         if machine == "x86_64" and match and since <= glibc:
             family, number = match["family"], match["number"]
@@ -85,7 +85,7 @@ def newest_of_manylinux(glibc: Version) -> dict[str, str]:
 def has_rules_for(version: str) -> bool:
     """Whether the manylinux tags say anything about the library of a symbol version."""
     match = _VERSION.fullmatch(version)
-    return match is not None and match["family"] in _list_families()
+    return match is not None and match["family"] in _version_families()
 
 
 def limited_api() -> Mapping[str, Version]:
@@ -105,7 +105,7 @@ def _limited_api() -> dict[str, Version]:
 
 
 @functools.cache
-def _list_policies() -> dict[tuple[str, str], Version]:
+def _lowest_policies() -> dict[tuple[str, str], Version]:
     policies: dict[tuple[str, str], Version] = {}
     for line in _read_data("manylinux.txt").splitlines():
         machine, number, family, *versions = line.split()
@@ -116,8 +116,8 @@ def _list_policies() -> dict[tuple[str, str], Version]:
 
 
 @functools.cache
-def _list_families() -> frozenset[str]:
-    return frozenset(name.partition("_")[0] for _, name in _list_policies())
+def _version_families() -> frozenset[str]:
+    return frozenset(name.partition("_")[0] for _, name in _lowest_policies())
 
 
 def _read_data(name: str) -> str:

@@ -25,7 +25,7 @@ from abiscan.torches.torch_images import TorchImages
 
 _LOADER_PATH: Final = "@loader_path/"
 _SYSTEM_FOLDERS: Final = ("/usr/lib/", "/System/")
-_OF_PYTHON: Final = regex(r"python3\d*\.dll|libpython3[\d.]*\.dylib|.*/Python", re.IGNORECASE)
+_PYTHON_LIBRARY: Final = regex(r"python3\d*\.dll|libpython3[\d.]*\.dylib|.*/Python", re.IGNORECASE)
 
 
 class LibraryNotFound(Struct, frozen=True, kw_only=True):
@@ -194,4 +194,6 @@ def _join_paths(folder: str, path: str) -> str:
 
 def _is_of_system(name: str) -> bool:
     """Tell whether a library comes with the system or with Python, and so is taken for granted."""
-    return name.startswith(_SYSTEM_FOLDERS) or is_library_of_windows(name) or _OF_PYTHON.fullmatch(name) is not None
+    return (
+        name.startswith(_SYSTEM_FOLDERS) or is_library_of_windows(name) or _PYTHON_LIBRARY.fullmatch(name) is not None
+    )

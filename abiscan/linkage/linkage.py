@@ -38,12 +38,12 @@ class ExtensionLoad(Struct, frozen=True, kw_only=True, dict=True):
     :ivar siblings: the libraries next to the extension, by base name
     :ivar here: whether libraries were looked for on this system; for a release number they are not
     :ivar registering: the registrations with torch, None if there are none
-    :ivar explained: whether rules look for what the torch has in place of what it lacks
+    :ivar with_suggestions: whether rules look for what the torch has in place of what it lacks
     :ivar defined_in_python: where the package's Python code defines an operator, by operator: ``pkg/ops.py:16``
     :ivar drifts: the class layouts that differ from those that the extension, or a library that it brings along, was
         compiled with
     :ivar built_for: the releases that the extension may have been built for, oldest first; empty if unknown
-    :ivar only_beside: libraries next to a single file that no search path leads to
+    :ivar found_only_next_to_file: libraries next to a single file that no search path leads to
     """
 
     name: str
@@ -56,11 +56,11 @@ class ExtensionLoad(Struct, frozen=True, kw_only=True, dict=True):
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
     registering: Registering | None = None
-    explained: bool = True
+    with_suggestions: bool = True
     defined_in_python: Mapping[str, str] = field(default_factory=dict)
     drifts: tuple[LayoutDrift, ...] = ()
     built_for: tuple[TorchVersion, ...] = ()
-    only_beside: tuple[str, ...] = ()
+    found_only_next_to_file: tuple[str, ...] = ()
 
     @property
     def fails_before_registering(self) -> bool:

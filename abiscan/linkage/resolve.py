@@ -94,7 +94,7 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
             UndefinedSymbol(module=module, reference=reference, lazy=reference in lazy) for reference in nowhere
         )
         unchecked += elsewhere
-    ends = tuple(_list_ends(process, closure, scope, [symbol for symbol in undefined if not symbol.lazy]))
+    ends = tuple(_relocation_errors(process, closure, scope, [symbol for symbol in undefined if not symbol.lazy]))
     error = _first_error(process, closure, [error for error, _ in version_errors], ends)
     first_call = next((symbol for symbol in undefined if symbol.lazy), None) if error is None else None
     call_error = _symbol_error(first_call) if first_call else None
@@ -109,7 +109,7 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
         error=error,
         call_error=call_error,
         resized=tuple(_find_resized(closure)) if process.for_program else (),
-        refused=tuple(_list_refused(process, closure, version_errors, ends)),
+        refused=tuple(_refusals(process, closure, version_errors, ends)),
     )
     if _log.isEnabledFor(logging.DEBUG):
         for decision in _describe_decisions(process, scope, resolution):
@@ -117,7 +117,7 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
     return resolution
 
 
-def ended_at_start(resolution: Resolution, called: Iterable[str]) -> Resolution:
+def with_startup_failure(resolution: Resolution, called: Iterable[str]) -> Resolution:
     """Return the resolution of a program whose initialisers call functions: the first that is undefined ends it.
 
     :param called: the functions, in order
@@ -328,7 +328,7 @@ class Resolver:
                 columns[facts.symbols.table] = columns.get(facts.symbols.table, 0) | 1 << facts.symbols.column
             elif facts:
                 single.append(facts)
-        candidates = self._list_unsatisfied(module.facts, single)
+        candidates = self._unsatisfied_references(module.facts, single)
         # The list is kept in ``_left`` as long as this object lives, so that its id stays its own.
         possible = _Elsewhere.of(module.facts, absent, has_python=has_python)
         key = id(candidates), possible, tuple(columns)
@@ -345,7 +345,7 @@ class Resolver:
         masks = tuple(columns.values())
         return _outside(nowhere, masks), _outside(elsewhere, masks)
 
-    def _list_unsatisfied(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
+    def _unsatisfied_references(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
         """Return the strong references of an object that it does not satisfy itself, and none of the providers does."""
         objects = [facts, *providers]
         key = tuple(map(id, objects))
@@ -486,7 +486,7 @@ def _first_error(
     :param versions: the errors about versions
     :param ends: those at which relocating ends
     """
-    errors = itertools.chain(_list_unmapped(process, closure), versions, _lacking_isa(process, closure), ends)
+    errors = itertools.chain(_mapping_errors(process, closure), versions, _lacking_isa(process, closure), ends)
     if error := next(errors, None):
         return error
     for missing in closure.missing:
@@ -503,7 +503,7 @@ def library_error(missing: MissingLibrary) -> LoadError:
     return LoadError(object=missing.path.rpartition("/")[2], message=missing.words)
 
 
-def _list_unmapped(process: Process, closure: Closure) -> Iterator[LoadError]:
+def _mapping_errors(process: Process, closure: Closure) -> Iterator[LoadError]:
     """Yield the errors of libraries that are missing or refused, in the order of the search for them."""
     stopping = {(library.needed_by.path, library.name): library for library in closure.missing if library.stops}
     refused = {module: refusal for module in closure.new if (refusal := _refuse_mapping(process, closure, module))}
@@ -562,7 +562,7 @@ def _lacking_isa(process: Process, closure: Closure) -> Iterator[LoadError]:
             yield LoadError(object=module.name, message=ISA_LEVEL)
 
 
-def _list_ends(
+def _relocation_errors(
     process: Process, closure: Closure, scope: Sequence[Module], undefined: Sequence[UndefinedSymbol]
 ) -> Iterator[LoadError]:
     """Yield the errors at which relocating the modules ends, in the order of ``ld.so``."""
@@ -637,7 +637,7 @@ def _place_of(reference: Reference, facts: SharedObject) -> int:
     return next(symbol.place for symbol in facts.symbols.find_lost() if symbol.name == reference.name)
 
 
-def _list_refused(
+def _refusals(
     process: Process,
     closure: Closure,
     versions: Sequence[tuple[LoadError, MissingVersion | None]],

@@ -182,7 +182,7 @@ class Loader:
             module = queue.popleft()
             direct: list[Module] = []
             in_front: list[Module] = []
-            for name, filtee in _list_entries(module):
+            for name, filtee in _needed_and_filtees(module):
                 if filtee and filtee.optional and not self._has_optional(name, module, process, names):
                     continue
                 library = self._map_needed(name, module, process, names, missing)
@@ -458,7 +458,7 @@ def _origin_of(module: Module) -> dict[str, str]:
     return {"ORIGIN": folder}
 
 
-def _list_entries(module: Module) -> list[tuple[str, Filtee | None]]:
+def _needed_and_filtees(module: Module) -> list[tuple[str, Filtee | None]]:
     """Return the names of the libraries that an object needs, or that are its filtees, in the order of its entries."""
     facts = module.facts
     entries: list[tuple[str, Filtee | None]] = [(name, None) for name in facts.needed] if facts else []

@@ -39,7 +39,7 @@ class StaticBlock:
     def of_process(cls, process: Process) -> StaticBlock:
         """Return the block after everything that a process has loaded."""
         # Of an unknown interpreter, no more is known than that it has the surplus.
-        block = cls(_list_started(process)) if process.has_python else cls(())
+        block = cls(_startup_modules(process)) if process.has_python else cls(())
         for module in process.modules:
             for _, reference in module.facts.static_tls if module.facts else ():
                 if reference is None:
@@ -64,7 +64,7 @@ def _variables(module: Module) -> ThreadVariables | None:
     return module.facts.thread_variables if module.facts else None
 
 
-def _list_started(process: Process) -> Iterator[Module]:
+def _startup_modules(process: Process) -> Iterator[Module]:
     """Yield what was loaded when the interpreter started: what it needs."""
     started = dict.fromkeys(process.modules[:1])
     queue = list(started)

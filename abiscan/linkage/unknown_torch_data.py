@@ -80,10 +80,10 @@ def lacks_of(
     if operators.gaps:
         reason = f"not everything that {torch} registers could be read: {plural(len(operators.gaps), 'gap')}"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
-    if perhaps := _perhaps_in_python(release, registering):
-        reason = f"what Python code of {torch} registers is not recorded: it may define {listed(perhaps)}"
+    if possible := _possible_in_python(release, registering):
+        reason = f"what Python code of {torch} registers is not recorded: it may define {listed(possible)}"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
-    yield from _list_assumptions(torch, registering, operators)
+    yield from _assumptions(torch, registering, operators)
     message = registering.failure.outcome.message if registering.failure else None
     if message is not None and operators.build is None and assertions.UNPLACED in message.text:
         reason = f"where {torch} checks this is not known: in the predicted error, a ? stands for the file and line"
@@ -108,7 +108,7 @@ def _doubt_wording(torch: str, message: Message, operators: Operators) -> str | 
     return None
 
 
-def _list_assumptions(torch: str, registering: Registering, operators: Operators) -> Iterator[Lack]:
+def _assumptions(torch: str, registering: Registering, operators: Operators) -> Iterator[Lack]:
     """Yield what was taken from an older release, for a torch that is newer than the tables or does not tell it."""
     older = f"is not known, and was taken to be as in torch {'.'.join(map(str, newest_minor()))}"
     if KEYS in operators.assumed and any(isinstance(key, int) for key in _keys_used(registering)):
@@ -159,7 +159,7 @@ def _is_second_fallback(outcome: Outcome) -> bool:
     return outcome.message is not None and outcome.message.id in ("F1", "F2")
 
 
-def _perhaps_in_python(release: TorchVersion | None, registering: Registering) -> list[str]:
+def _possible_in_python(release: TorchVersion | None, registering: Registering) -> list[str]:
     """List operators that have kernels, but no definition in any library: Python code of the torch may define them."""
     dead = [reaction.outcome.subject for reaction in registering.reactions if reaction.outcome.kind is OutcomeKind.DEAD]
     if not dead or embedded_python.definitions(release) is not None:

@@ -57,7 +57,7 @@ def read_pixi_lock(path: Path) -> ListedLock:
         raise InputError(subject, "has no packages or no environments: it is truncated or edited", AGAIN)
     require_few(packages, subject)
     by_address = {str(item.get("conda") or item.get("pypi")): item for item in packages if isinstance(item, dict)}
-    entries = tuple(_list_pixi(environments, by_address, path))
+    entries = tuple(_pixi_entries(environments, by_address, path))
     return ListedLock(
         path=path,
         tool="pixi",
@@ -86,7 +86,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return contents
 
 
-def _list_pixi(
+def _pixi_entries(
     environments: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], path: Path
 ) -> Iterator[ListEntry]:
     for group, environment in environments.items():

@@ -92,7 +92,7 @@ class ListedLock(Struct, frozen=True, kw_only=True):
         require_names(selection.extras, self.extras, "extra", subject)
         require_names(selection.groups, self.groups, "group", subject)
         chosen: dict[str, LockedPackage] = {}
-        entries = list(self._list_chosen(system, selection))
+        entries = list(self._chosen_packages(system, selection))
         for package in (entry.package for entry in entries):
             there = chosen.setdefault(package.name, package)
             if there.version != package.version:
@@ -104,7 +104,7 @@ class ListedLock(Struct, frozen=True, kw_only=True):
                 chosen[package.name] = max(fitting, key=lambda item: Version(item.version or "0"))
         return tuple(chosen[name] for name in sorted(chosen))
 
-    def _list_chosen(self, system: System, selection: ProjectPart) -> Iterator[ListEntry]:
+    def _chosen_packages(self, system: System, selection: ProjectPart) -> Iterator[ListEntry]:
         if self.apart:
             by_default = () if selection.groups else self.defaults
         else:

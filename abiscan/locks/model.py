@@ -26,7 +26,7 @@ MOST_PACKAGES: Final = 20_000
 
 _LONGEST_MARKER: Final = 20_000
 _LAST_PATCH: Final = 99
-_OF_LOCK: Final = regex(r"\b(?:extras|dependency_groups)\b")
+_LOCK_MARKER: Final = regex(r"\b(?:extras|dependency_groups)\b")
 
 
 class LockedFile(Struct, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ def applies_in_lock(
     """
     if marker is None:
         return True
-    if not _OF_LOCK.search(marker):
+    if not _LOCK_MARKER.search(marker):
         return any(applies(marker, {**environment, "extra": extra}, subject) for extra in extras or ("",))
     try:
         names = {"extras": frozenset(extras), "dependency_groups": frozenset(groups)}

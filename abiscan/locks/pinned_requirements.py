@@ -32,20 +32,20 @@ def read_pinned(path: Path) -> ListedLock:
 
     :raises InputError: it cannot be read, or something in it is not pinned
     """
-    entries = tuple(_list_entries(path, (), None))
+    entries = tuple(_pinned_entries(path, (), None))
     require_few(entries, str(path))
     # With hashes, pip wants one for everything that it installs.
     return ListedLock(path=path, entries=entries, is_complete=all(item.package.hashes for item in entries))
 
 
-def _list_entries(path: Path, above: tuple[Path, ...], index: str | None) -> Iterator[ListEntry]:
+def _pinned_entries(path: Path, above: tuple[Path, ...], index: str | None) -> Iterator[ListEntry]:
     if path.resolve() in above:
         raise InputError(str(path), "includes itself")
     text = re.sub(r"\\\r?\n", " ", read_text(path))
     for number, line in enumerate(text.splitlines(), 1):
         content = _COMMENT.sub("", line).strip()
         if match := _NESTED.fullmatch(content):
-            yield from _list_entries(path.parent / match["file"], (*above, path.resolve()), index)
+            yield from _pinned_entries(path.parent / match["file"], (*above, path.resolve()), index)
         elif match := _MAIN_INDEX.fullmatch(content):
             index = match["url"]
         elif content and not content.startswith(("-", "#")):

@@ -23,7 +23,7 @@ _NAMES: Final = {
     "linux_x86_64": "manylinux_2_28_x86_64",
     "linux_aarch64": "manylinux_2_28_aarch64",
 }
-_OF_GLIBC: Final = regex(r"(?P<machine>x86_64|aarch64)-(?P<tag>manylinux_2_\d{1,2})")
+_GLIBC_PLATFORM: Final = regex(r"(?P<machine>x86_64|aarch64)-(?P<tag>manylinux_2_\d{1,2})")
 _TAG: Final = regex(r"manylinux_2_\d{1,2}_(x86_64|aarch64)|macosx_\d{1,2}_\d{1,2}_(arm64|x86_64)|win_amd64|win_arm64")
 _PYTHON: Final = regex(r"3\.(?P<minor>\d{1,2})(\.\d+)?")
 
@@ -35,7 +35,7 @@ def platform_tag_of(name: str) -> str:
     """
     if tag := _NAMES.get(name):
         return tag
-    if match := _OF_GLIBC.fullmatch(name):
+    if match := _GLIBC_PLATFORM.fullmatch(name):
         return f"{match['tag']}_{match['machine']}"
     if _TAG.fullmatch(name):
         return name

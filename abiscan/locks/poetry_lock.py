@@ -79,7 +79,7 @@ def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[ListEntry]:
         requires=tuple(_required(table(item.get("dependencies"), subject, "dependencies"))),
         origin=_ORIGINS.get(kind, FromWhere.DIRECT if kind == "url" else FromWhere.INDEX),
     )
-    demands = dict(_list_demands(table(item.get("dependencies"), subject, "dependencies")))
+    demands = dict(_demanded_versions(table(item.get("dependencies"), subject, "dependencies")))
     markers, groups = item.get("markers"), frozenset(map(str, item.get("groups") or ()))
     pythons = _as_specifier(str(item.get("python-versions") or "*"))
     if isinstance(markers, dict):  # one for each group
@@ -111,7 +111,7 @@ def _required(dependencies: Mapping[str, Any]) -> Iterator[str]:
             yield canonicalize_name(name)
 
 
-def _list_demands(dependencies: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _demanded_versions(dependencies: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield which versions a package requires of others, where it is one for all markers."""
     for name, value in dependencies.items():
         version = value.get("version") if isinstance(value, dict) else value

@@ -37,7 +37,7 @@ from abiscan.locks.toml_file import AGAIN, read_project, read_toml, table, table
 from abiscan.regex import regex
 
 _VERSION: Final = 1
-_OF_PROJECT: Final = ("virtual", "editable")
+_PROJECT_SOURCES: Final = ("virtual", "editable")
 _DEFAULT_GROUPS: Final = ("dev",)
 _CONFLICT: Final = regex(r"extra (?P<is>==|!=) '(?P<name>(?:extra|group|project)-\d+-[^']*)'")
 _TRUE, _FALSE = "python_version >= '0'", "python_version < '0'"
@@ -108,7 +108,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         return [
             entry
             for entry in entries
-            if self._source(entry).keys() & {*_OF_PROJECT} and "." in self._source(entry).values()
+            if self._source(entry).keys() & {*_PROJECT_SOURCES} and "." in self._source(entry).values()
         ]
 
     @property
@@ -229,7 +229,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         if not files and (single := source.get("url") or source.get("path")) and str(single).endswith(".whl"):
             key = "url" if "url" in source else "path"
             files = [self.file_of({key: single}, {})]
-        if source.keys() & {*_OF_PROJECT, "directory", "git"}:
+        if source.keys() & {*_PROJECT_SOURCES, "directory", "git"}:
             origin = FromWhere.PROJECT if entry in self._roots else FromWhere.SOURCE_TREE
         else:
             origin = FromWhere.INDEX if "registry" in source else FromWhere.DIRECT
@@ -269,10 +269,10 @@ class _Walk:
             self._entries[key] = entry
             optional = table(entry.get("optional-dependencies"), str(self._lock.path), "optional-dependencies")
             parts = {"": entry.get("dependencies"), **{extra: optional.get(extra) for extra in edge.get("extra") or ()}}
-            for part, further in parts.items():
+            for part, part_table in parts.items():
                 if (key, part) not in self._seen:
                     self._seen.add((key, part))
-                    waiting += [(entry, item) for item in tables(further, str(self._lock.path), "dependencies")]
+                    waiting += [(entry, item) for item in tables(part_table, str(self._lock.path), "dependencies")]
 
     def packages(self) -> tuple[LockedPackage, ...]:
         """Return the packages, without the project."""

@@ -51,7 +51,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
         raise InputError(subject, f"is not the JSON of an exported program: {error}", _FIX) from error
     if not isinstance(document, dict):
         raise InputError(subject, "is not the JSON of an exported program", _FIX)
-    if missing := next(_list_missing(document), None):
+    if missing := next(_missing_parts(document), None):
         raise InputError(subject, f"is not an exported program: {missing}", _FIX)
     try:
         program = _convert_program(document)
@@ -62,7 +62,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
     classes: dict[str, None] = {}
     higher: dict[str, None] = {}
     # Any object with a target is a node: where the graph is in the document differs from version to version.
-    for node in _list_objects(document):
+    for node in _all_objects(document):
         if isinstance(target := node.get("target"), str) and target.startswith("torch.ops."):
             call = _read_call(node, target, member)
             if call:
@@ -100,21 +100,21 @@ _REQUIRED: Final[tuple[tuple[tuple[str, ...], Mapping[str, type | tuple[type, ..
     ),
     (("graph_module", "signature"), {"input_specs": list, "output_specs": list}),
 )
-_OF_NODE: Final = {"target": str, "inputs": list, "outputs": list, "metadata": object}
+_NODE_FIELDS: Final = {"target": str, "inputs": list, "outputs": list, "metadata": object}
 
 
-def _list_missing(document: dict[str, Any]) -> Iterator[str]:
+def _missing_parts(document: dict[str, Any]) -> Iterator[str]:
     """Yield what a program lacks that every release asks for as it loads one."""
     for path, fields in _REQUIRED:
         part = document
         for name in path:
             part = part[name]  # which the fields before have
-        yield from _list_wrong(part, fields, ".".join(path))
+        yield from _wrong_fields(part, fields, ".".join(path))
     for number, node in enumerate(document["graph_module"]["graph"]["nodes"]):
-        yield from _list_wrong(node, _OF_NODE, f"node {number}")
+        yield from _wrong_fields(node, _NODE_FIELDS, f"node {number}")
     version = document["schema_version"]
     if isinstance(version, dict):
-        yield from _list_wrong(version, {"major": int, "minor": int}, "schema_version")
+        yield from _wrong_fields(version, {"major": int, "minor": int}, "schema_version")
     elif version >= schema.VERSION[0]:
         yield "schema_version is a bare number, as torch up to 2.2 saved it"
 
@@ -130,14 +130,14 @@ def _convert_program(document: dict[str, Any]) -> schema.ExportedProgram | None:
     return schema.convert(document, schema.ExportedProgram) if described else None
 
 
-def _list_wrong(part: object, fields: Mapping[str, type | tuple[type, ...]], place: str) -> Iterator[str]:
+def _wrong_fields(part: object, fields: Mapping[str, type | tuple[type, ...]], place: str) -> Iterator[str]:
     if not isinstance(part, dict):
         yield f"{place} is not an object"
     elif wrong := [name for name, kind in fields.items() if name not in part or not isinstance(part[name], kind)]:
         yield f"{f'{place} has' if place else 'it has'} no {listed(wrong)} as torch saves it"
 
 
-def _list_objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _all_objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield all objects in it, in the order of the file."""
     # A stack, not recursion: the depth of the document is the author's choice. Reversed, so that the first comes first.
     waiting: list[Any] = [document]

@@ -171,7 +171,7 @@ class Pairs(list[tuple[object, object]]):
     """A dictionary, as the pairs that are put in: keys need not be hashable here."""
 
 
-def _list_pairs(items: Sequence[object]) -> Iterator[tuple[object, object]]:
+def _pairs(items: Sequence[object]) -> Iterator[tuple[object, object]]:
     return zip(items[::2], items[1::2], strict=True)
 
 
@@ -184,7 +184,7 @@ def _add_pairs(target: object, pairs: list[tuple[object, object]]) -> None:
 
 def _set_items(stack: list[Any]) -> None:
     items = _pop_marked(stack)
-    _add_pairs(stack[-1], list(_list_pairs(items)))
+    _add_pairs(stack[-1], list(_pairs(items)))
 
 
 def _set_item(stack: list[Any]) -> None:
@@ -232,7 +232,7 @@ _ON_STACK: Final = {
     "APPEND": _append_item,
     "APPENDS": _append_items,
     "EMPTY_DICT": lambda stack: stack.append(Pairs()),
-    "DICT": lambda stack: stack.append(Pairs(_list_pairs(_pop_marked(stack)))),
+    "DICT": lambda stack: stack.append(Pairs(_pairs(_pop_marked(stack)))),
     "SETITEM": _set_item,
     "SETITEMS": _set_items,
     "EMPTY_SET": lambda stack: stack.append([]),

@@ -321,7 +321,7 @@ def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedMod
         operators=tuple(calls),
         classes=tuple(classes),
         globals=names,
-        devices=_list_devices(pickles),
+        devices=_storage_devices(pickles),
         gaps=tuple(gaps),
     )
 
@@ -346,7 +346,7 @@ def _make_pickle(archive: ModelArchive, name: str) -> Pickle:
     return read_pickle(archive.read_content(name), f"{archive.path}!{name}")
 
 
-def _list_storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:
+def _storages_in(pickle: Pickle) -> Iterator[tuple[object, ...]]:
     """Yield the descriptions of the storages in a pickle: ``("storage", class, key, device, size)``."""
     # A stack, not recursion: hostile pickles nest deeply. A value may be in several places, or even in itself, by the
     # memo.
@@ -362,8 +362,8 @@ def _list_storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:
             waiting += (item.function, item.arguments, item.state) if isinstance(item, Called) else item
 
 
-def _list_devices(pickles: Sequence[Pickle]) -> tuple[str, ...]:
-    devices = (description[3] for pickle in pickles for description in _list_storages(pickle))
+def _storage_devices(pickles: Sequence[Pickle]) -> tuple[str, ...]:
+    devices = (description[3] for pickle in pickles for description in _storages_in(pickle))
     return tuple(dict.fromkeys(name for name in devices if isinstance(name, str)))
 
 
@@ -372,7 +372,7 @@ def _check_storages(archive: ModelArchive, inside: dict[str, str], pickle: Pickl
 
     :raises InputError: one is missing, or too short
     """
-    for _, kind, key, _, size, *_ in _list_storages(pickle):
+    for _, kind, key, _, size, *_ in _storages_in(pickle):
         # ``torch.save`` has storages in ``data``, TorchScript those of its attributes there, too, and constants in a
         # folder of their own (torch/csrc/jit/serialization/import.cpp).
         places = (f"data/{key}", f"tensors/{key}", f"constants/{key}", str(key))
@@ -394,7 +394,7 @@ def _read_pickle_archive(archive: ModelArchive, inside: dict[str, str]) -> Saved
         layout=ModelLayout.ZIP,
         file_version=_read_number(archive, inside, ".data/version", "version"),
         globals=pickle.globals,
-        devices=_list_devices([pickle]),
+        devices=_storage_devices([pickle]),
     )
 
 
@@ -409,5 +409,8 @@ def _read_legacy(content: bytes, subject: str) -> SavedModel:
         names |= dict.fromkeys(pickle.globals)
         pickles.append(pickle)
     return SavedModel(
-        format=ModelFormat.PICKLE, layout=ModelLayout.LEGACY, globals=tuple(names), devices=_list_devices(pickles[3:4])
+        format=ModelFormat.PICKLE,
+        layout=ModelLayout.LEGACY,
+        globals=tuple(names),
+        devices=_storage_devices(pickles[3:4]),
     )

@@ -19,7 +19,7 @@ def compare_releases(target: str, used: Iterable[str], torches: Mapping[str, Ope
     releases = []
     before: dict[str, ApiVersion] | None = None
     for torch, now in versions.items():
-        changes = () if before is None else tuple(_list_changes(before, now))
+        changes = () if before is None else tuple(_operator_changes(before, now))
         gaps = len(torches[torch].gaps)
         # The fingerprint is over the operators that this release has: one that it lacks changes it as well.
         releases.append(ReleaseApi(torch=torch, version=combine_versions(now), changes=changes, gaps=gaps))
@@ -28,7 +28,7 @@ def compare_releases(target: str, used: Iterable[str], torches: Mapping[str, Ope
     return ApiHistory(target=target, operators=tuple(operator_names), releases=tuple(releases))
 
 
-def _list_changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion]) -> Iterator[Change]:
+def _operator_changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion]) -> Iterator[Change]:
     for name in sorted(before.keys() | now.keys()):
         old, new = before.get(name), now.get(name)
         if old is None or new is None:

@@ -13,9 +13,9 @@ from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
-from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.hardware import described
 from abiscan.verdict.systems import system_of
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 from abiscan.verdict.turns import TargetQueue
 
 
@@ -27,42 +27,40 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
     targets, choices = request.targets, request.torches
     # The report names one build for a release number, but users may have any: the others are checked as well, and shown
     # only where their verdict differs.
-    further = [
-        (number, further_build)
-        for number, choice in enumerate(choices)
-        for further_build in _other_builds(choice, choices)
+    extra = [
+        (number, extra_build) for number, choice in enumerate(choices) for extra_build in _other_builds(choice, choices)
     ]
-    all_builds = (*choices, *(further_build for _, further_build in further))
+    all_builds = (*choices, *(extra_build for _, extra_build in extra))
     turns, results, packages = TargetQueue(targets, len(choices) or 1), list[Result](), list[PackageResult]()
     counted = turns.counting(session)
-    bench = TorchSet(msgspec.structs.replace(request, torches=all_builds), counted)
-    names = bench.names[: len(choices) or None]
-    further_builds: dict[str, list[str]] = {}
-    for (number, _), name in zip(further, bench.names[len(names) :], strict=True):
-        further_builds.setdefault(names[number], []).append(name)
+    torch_set = TorchSet(msgspec.structs.replace(request, torches=all_builds), counted)
+    names = torch_set.names[: len(choices) or None]
+    extra_builds: dict[str, list[str]] = {}
+    for (number, _), name in zip(extra, torch_set.names[len(names) :], strict=True):
+        extra_builds.setdefault(names[number], []).append(name)
     # Torch by torch: the files of the targets are laid over those of one torch, and its tables are read once.
     for torch in names:
         for source in turns:
             with turns.of(source):
-                if not bench.is_for(source, torch) and any(bench.is_for(source, name) for name in names):
-                    target = bench.target(source, torch).target
+                if not torch_set.is_for(source, torch) and any(torch_set.is_for(source, name) for name in names):
+                    target = torch_set.target(source, torch).target
                     turns.without_build(source, torch, system_of(target).describe_platform(target))
                     continue
                 keep = source != targets[-1]
-                of_files = bench.judge(source, torch, keep=keep)
-                package = bench.package(source, torch, of_files, with_findings=True)
-                builds = [name for name in further_builds.get(torch, ()) if bench.is_for(source, name)]
-                for further_build in builds:
-                    of_further = bench.judge(source, further_build, keep=keep)
-                    package = _compare_package(package, bench.package(source, further_build, of_further))
-                    of_files = _compare_builds(of_files, of_further)
+                of_files = torch_set.check(source, torch, keep=keep)
+                package = torch_set.package(source, torch, of_files, with_findings=True)
+                builds = [name for name in extra_builds.get(torch, ()) if torch_set.is_for(source, name)]
+                for extra_build in builds:
+                    of_extra = torch_set.check(source, extra_build, keep=keep)
+                    package = _compare_package(package, torch_set.package(source, extra_build, of_extra))
+                    of_files = _compare_builds(of_files, of_extra)
                 # A file without torch is rejected only now, since a package may consist of Python code alone.
                 if package is None:
-                    bench.target(source, torch).target.require_extensions()
+                    torch_set.target(source, torch).target.require_extensions()
                 # What a target has loaded stays in the process for the targets after it, as if they were imported in
                 # turn; what ended its turn leaves nothing.
                 for name in (torch, *builds) if keep else ():
-                    bench.keep_loaded(name)
+                    torch_set.keep_loaded(name)
                 results += of_files
                 packages += [package] if package else []
     return Report(
@@ -76,9 +74,9 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
 def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterator[TorchChoice]:
     """Yield the embedded builds that a release number could mean as well, if they are not chosen themselves."""
     if isinstance(choice, ReleaseNumber) and choice.number == number_of(choice.number):
-        further = dict.fromkeys(name for machine in Machine for name in embedded.further_builds(machine))
+        extra = dict.fromkeys(name for machine in Machine for name in embedded.extra_builds(machine))
         # A build that is named itself has results of its own.
-        builds = (ReleaseNumber(name) for name in further if number_of(name) == choice.number)
+        builds = (ReleaseNumber(name) for name in extra if number_of(name) == choice.number)
         yield from (build for build in builds if build not in choices)
 
 
@@ -88,9 +86,9 @@ def _compare_package(package: PackageResult | None, second: PackageResult | None
     return msgspec.structs.replace(package, other_builds={**package.other_builds, second.torch_build: second.verdict})
 
 
-def _compare_builds(results: Sequence[Result], further_results: Sequence[Result]) -> tuple[Result, ...]:
+def _compare_builds(results: Sequence[Result], extra_results: Sequence[Result]) -> tuple[Result, ...]:
     """Return results that say where another build of the release gives another verdict."""
-    of_path = {item.path: item for item in further_results}
+    of_path = {item.path: item for item in extra_results}
     return tuple(
         msgspec.structs.replace(result, other_builds={**result.other_builds, item.torch_build: item.verdict})
         if (item := of_path.get(result.path)) and item.torch_build and item.verdict is not result.verdict

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import abiscan
 from abiscan.errors import AbiscanError, InputError
-from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge_task
+from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, check_task
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -60,7 +60,7 @@ class ClusterWorkers:
 
     def submit_task(self, task: SurveyTask, slot: int) -> Future[Surveyed]:  # noqa: ARG002 - dask has a queue of its own
         """Begin to work on a task."""
-        return self._executor.submit(judge_task, task)
+        return self._executor.submit(check_task, task)
 
     def renew_slot(self, slot: int) -> None:
         """Do nothing: dask starts a worker again itself."""
@@ -75,7 +75,7 @@ def _require_able(client: Client, address: str, torches: SurveyTorches, names: t
     for worker, threads in client.nthreads().items():
         if threads > 1:
             raise InputError(worker, f"the worker has {threads} threads", f"start it with one: {start}")
-    for worker, (version, result) in client.run(_list_abilities, torches).items():
+    for worker, (version, result) in client.run(_worker_abilities, torches).items():
         if version != abiscan.__version__:
             fix = f"there, type pip install abiscan=={abiscan.__version__}"
             raise InputError(worker, f"the worker has abiscan {version}, not {abiscan.__version__}", fix)
@@ -83,7 +83,7 @@ def _require_able(client: Client, address: str, torches: SurveyTorches, names: t
             raise InputError(worker, f"the worker has another torch: {result}", "name a release with --torch")
 
 
-def _list_abilities(torches: SurveyTorches) -> tuple[str, tuple[str, ...] | str]:
+def _worker_abilities(torches: SurveyTorches) -> tuple[str, tuple[str, ...] | str]:
     """Return the version of abiscan, and the names of the torches or why there are none; runs on each worker."""
     try:
         return abiscan.__version__, torches.list_names()

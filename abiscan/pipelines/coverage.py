@@ -31,7 +31,7 @@ from abiscan.results.coverage import BackendReport
 from abiscan.results.package import PackageVerdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
-from abiscan.verdict.bench import CheckRequest, TorchSet
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 
 _log = logging.getLogger("abiscan.pipelines")
 
@@ -58,9 +58,9 @@ def backend_report(
     :raises InputError: something cannot be read; there is no such backend
     """
     names = read_workload(workload) if workload else None
-    bench = TorchSet(CheckRequest(targets=(source,), torches=(choice,)), session)
-    (torch_name,) = bench.names
-    torch, examined = bench.torch(torch_name).for_linux(), bench.target(source)
+    torch_set = TorchSet(CheckRequest(targets=(source,), torches=(choice,)), session)
+    (torch_name,) = torch_set.names
+    torch, examined = torch_set.torch(torch_name).for_linux(), torch_set.target(source)
     examined.target.require_readable()
     inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)
@@ -78,7 +78,7 @@ def backend_report(
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(
         target=examined.target.name,
-        load_error=_load_error(bench, source, torch_name),
+        load_error=_load_error(torch_set, source, torch_name),
         paths=tuple(inventory.path for inventory in inventories),
         torch=release.version,
         release=str(release),
@@ -90,18 +90,18 @@ def backend_report(
         has_fallback=any(fallback.key == key for fallback in table.operators.fallbacks[len(operators.fallbacks) :]),
         workload=str(workload) if workload else None,
         coverage=measure_coverage(table, key, core, names, backend_name=backend_name),
-        notes=tuple(_list_notes(registered, key, main_backend, operators, str(release))),
-        gaps=(*_list_gaps(inventories, operators), *(_gpu_gaps(examined) if hardware and hardware.gpus else ())),
+        notes=tuple(_coverage_notes(registered, key, main_backend, operators, str(release))),
+        gaps=(*_coverage_gaps(inventories, operators), *(_gpu_gaps(examined) if hardware and hardware.gpus else ())),
         without_code={gpu: _without_code(examined, gpu, hardware, core, names) for gpu in hardware.gpus}
         if hardware
         else {},
     )
 
 
-def _load_error(bench: TorchSet, source: Source, torch: str) -> str | None:
+def _load_error(torch_set: TorchSet, source: Source, torch: str) -> str | None:
     """Return how the import of a target fails, or the load of its first library that does not load; None if none."""
-    results = bench.judge(source, torch, explained=False)
-    package = bench.package(source, torch, results)
+    results = torch_set.check(source, torch, with_suggestions=False)
+    package = torch_set.package(source, torch, results)
     if package is not None:
         return str(package.error) if package.verdict is PackageVerdict.IMPORT_FAILS and package.error else None
     return next((result.predicted_error.line for result in results if result.predicted_error), None)
@@ -157,11 +157,11 @@ def _own_name(source: Source, registered: Iterable[Registrations]) -> str | None
     """Return the name that the target gives PrivateUse1: in its code, or in the ``__init__.py`` of a package."""
     # Two names would mean that the target has two backends, or chooses at run time.
     names = {str(key) for key in keys_in_registry(registered, "privateuse1-backend") if key is not None}
-    names |= {match[1] for text in _list_modules(source) for match in _RENAMES.finditer(text)}
+    names |= {match[1] for text in _package_modules(source) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
 
 
-def _list_modules(source: Source) -> Iterator[str]:
+def _package_modules(source: Source) -> Iterator[str]:
     """Yield the ``__init__.py`` files of the packages in a target that is a folder or an archive."""
     if isinstance(source, Distribution | Missing):
         return
@@ -179,7 +179,7 @@ def _list_modules(source: Source) -> Iterator[str]:
                     yield archive.read_text(name)
 
 
-def _list_notes(
+def _coverage_notes(
     registered: Iterable[Registrations],
     key: str,
     main_backend: tuple[str, DispatchKeys] | None,
@@ -202,7 +202,7 @@ def _list_notes(
             )
 
 
-def _list_gaps(inventories: Sequence[Inventory], operators: Operators) -> Iterator[str]:
+def _coverage_gaps(inventories: Sequence[Inventory], operators: Operators) -> Iterator[str]:
     for inventory in inventories:
         yield from (f"{inventory.path}: {gap.reason}" for gap in inventory.gaps if gap.stage != "keys")
     yield from (f"torch: {gap}" for gap in operators.gaps)

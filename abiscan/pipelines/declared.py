@@ -13,15 +13,15 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.promises import Declaration, ReleaseOutcome
-from abiscan.pipelines.matrix import Judged, judge_on_all
+from abiscan.pipelines.matrix import CheckedTarget, check_on_all
 from abiscan.results.check import Report, Result
-from abiscan.results.matrix import describe_trouble
+from abiscan.results.matrix import describe_problem
 from abiscan.results.package import PackageResult
 from abiscan.rules import declared_requirement_wrong
 from abiscan.torches.pythons import runs_in
-from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.hardware import described
 from abiscan.verdict.systems import system_of
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 from abiscan.verdict.turns import TargetQueue
 
 
@@ -49,13 +49,13 @@ def check_declared(request: CheckRequest, session: Session) -> Report:
 
 
 def _check_declared(
-    source: Source, request: CheckRequest, bench: TorchSet
+    source: Source, request: CheckRequest, torch_set: TorchSet
 ) -> tuple[tuple[Result, ...], PackageResult | None]:
-    target = bench.target(source).target
+    target = torch_set.target(source).target
     if target.metadata is None:
         raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
-    judged = judge_on_all(bench, source, explained=False)
-    builds = judged.builds
+    checked_target = check_on_all(torch_set, source, with_suggestions=False)
+    builds = checked_target.builds
     admitted = {release for release in builds if _admits_release(target.metadata, release)}
     if not admitted:
         required = target.metadata.requires_torch or "any torch"
@@ -71,21 +71,21 @@ def _check_declared(
     # pip takes the newest version that all requirements admit, and nothing else is required here.
     torch = builds[max(admitted)]
     # Files without a package are checked one by one, each with the declaration of the whole.
-    if judged.package is None:
-        declarations = _list_declarations(target.metadata, judged, admitted)
-        return bench.judge(source, torch, declarations=declarations), None
-    results = bench.judge(source, torch)
-    package = bench.package(source, torch, results, with_findings=True) or judged.package.results[torch]
-    findings = declared_findings(judged, target.metadata, bench.rules)
+    if checked_target.package is None:
+        declarations = _declarations_by_extension(target.metadata, checked_target, admitted)
+        return torch_set.check(source, torch, declarations=declarations), None
+    results = torch_set.check(source, torch)
+    package = torch_set.package(source, torch, results, with_findings=True) or checked_target.package.results[torch]
+    findings = declared_findings(checked_target, target.metadata, torch_set.rules)
     return results, msgspec.structs.replace(package, own_findings=(*findings, *package.own_findings))
 
 
-def declared_findings(judged: Judged, metadata: Metadata, rules: Sequence[Rule]) -> Iterator[Finding]:
+def declared_findings(checked_target: CheckedTarget, metadata: Metadata, rules: Sequence[Rule]) -> Iterator[Finding]:
     """Yield what is wrong with the requirement of a package that was checked on all releases."""
-    if judged.package and declared_requirement_wrong.RULE in rules:
-        admitted = {release for release in judged.builds if _admits_release(metadata, release)}
-        declaration = _make_declaration(metadata, judged, admitted)
-        yield from declared_requirement_wrong.list_findings(declaration, judged.package.name)
+    if checked_target.package and declared_requirement_wrong.RULE in rules:
+        admitted = {release for release in checked_target.builds if _admits_release(metadata, release)}
+        declaration = _make_declaration(metadata, checked_target, admitted)
+        yield from declared_requirement_wrong.list_findings(declaration, checked_target.package.name)
 
 
 def _admits_release(metadata: Metadata, release: TorchVersion) -> bool:
@@ -94,27 +94,31 @@ def _admits_release(metadata: Metadata, release: TorchVersion) -> bool:
     return (required is None or required.admits(release)) and runs_in(release, metadata.python)
 
 
-def _make_declaration(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> Declaration:
+def _make_declaration(metadata: Metadata, checked_target: CheckedTarget, admitted: set[TorchVersion]) -> Declaration:
     """Return what the metadata declare, compared with where the package works."""
-    assert judged.package is not None
-    results = judged.package.results
+    assert checked_target.package is not None
+    results = checked_target.package.results
     return Declaration(
         requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
         outcomes=tuple(
             ReleaseOutcome(
                 release=str(release),
                 admitted=release in admitted,
-                error=None if judged.imports_on(name) or results[name].effect is None else results[name].summary,
-                wheel_works=judged.works_on(name),
+                error=None
+                if checked_target.imports_on(name) or results[name].effect is None
+                else results[name].summary,
+                wheel_works=checked_target.works_on(name),
             )
-            for release, name in judged.builds.items()
+            for release, name in checked_target.builds.items()
             if name in results and runs_in(release, metadata.python)
         ),
-        suggestion=judged.suggestion,
+        suggestion=checked_target.suggestion,
     )
 
 
-def _list_declarations(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> dict[str, Declaration]:
+def _declarations_by_extension(
+    metadata: Metadata, checked_target: CheckedTarget, admitted: set[TorchVersion]
+) -> dict[str, Declaration]:
     """Return the same for each extension of a target that is no package."""
     return {
         row.path: Declaration(
@@ -123,13 +127,13 @@ def _list_declarations(metadata: Metadata, judged: Judged, admitted: set[TorchVe
                 ReleaseOutcome(
                     release=str(release),
                     admitted=release in admitted,
-                    error=describe_trouble(row.results[name]),
-                    wheel_works=judged.works_on(name),
+                    error=describe_problem(row.results[name]),
+                    wheel_works=checked_target.works_on(name),
                 )
-                for release, name in judged.builds.items()
+                for release, name in checked_target.builds.items()
                 if name in row.results and runs_in(release, metadata.python)
             ),
-            suggestion=judged.suggestion,
+            suggestion=checked_target.suggestion,
         )
-        for row in judged.rows
+        for row in checked_target.rows
     }

@@ -85,8 +85,8 @@ def _choose_alike(choice: TorchChoice, side: Side, second: Side, session: Sessio
     if has_its_kind(side) or not isinstance(choice, ReleaseNumber):
         return side
     own = embedded.build(choice.number, side.machine)
-    further_builds = (build for build in embedded.builds_meant(choice.number, side.machine) if build != own)
-    sides = (_make_side(ReleaseNumber(build), side.machine, session) for build in further_builds)
+    extra_builds = (build for build in embedded.builds_meant(choice.number, side.machine) if build != own)
+    sides = (_make_side(ReleaseNumber(build), side.machine, session) for build in extra_builds)
     return next(
         (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != second.name), side
     )
@@ -107,12 +107,12 @@ def compare_sides(old: Side, new: Side, use: Use | None = None) -> Comparison:
         new=new.name,
         old_api=combine_versions(was),
         new_api=combine_versions(now),
-        symbols=_list_symbols(old.exports, new.exports, use),
-        keys=_list_keys(before.keys, after.keys),
+        symbols=_changed_symbols(old.exports, new.exports, use),
+        keys=_changed_keys(before.keys, after.keys),
         operators_added=tuple(sorted(now.keys() - was.keys())),
         operators_removed=tuple(sorted(was.keys() - now.keys())),
-        schemas=_list_schemas(before, after, [name for name in both if was[name].schema != now[name].schema]),
-        dispatch=_list_dispatch(before, after, both, with_cuda=cuda),
+        schemas=_changed_schemas(before, after, [name for name in both if was[name].schema != now[name].schema]),
+        dispatch=_changed_dispatch(before, after, both, with_cuda=cuda),
         cuda_compared=cuda,
         gaps=(
             *(f"{old.name}: {gap}" for gap in before.gaps),
@@ -123,12 +123,12 @@ def compare_sides(old: Side, new: Side, use: Use | None = None) -> Comparison:
         names=name_changes(old.version, new.version, use.names if use else None)
         if old.version and new.version
         else None,
-        layouts=_list_layouts(old, new, use),
-        breaks=tuple(_list_breaks(old, new, use)) if use else (),
+        layouts=_changed_layouts(old, new, use),
+        breaks=tuple(_breaks_of_package(old, new, use)) if use else (),
     )
 
 
-def _list_breaks(old: Side, new: Side, use: Use) -> Iterator[Break]:
+def _breaks_of_package(old: Side, new: Side, use: Use) -> Iterator[Break]:
     """Yield what of a package breaks, by what is missing."""
     yield from use.find_breaks(*(embedded_names.names(side.version or "") for side in (old, new)))
     gone = old.operators.operators.keys() - new.operators.operators.keys()
@@ -153,7 +153,7 @@ def _has_layouts(side: Side) -> bool:
     return side.release is not None and is_known(side.release, side.machine)
 
 
-def _list_layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
+def _changed_layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
     if old.release is None or new.release is None:
         return ()
     changes = layout_changes(old.release, new.release, old.machine)
@@ -161,7 +161,7 @@ def _list_layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, 
     return tuple(change for name, change in changes.items() if name in shared)
 
 
-def _list_symbols(
+def _changed_symbols(
     old: Mapping[str, AbstractSet[str]], new: Mapping[str, AbstractSet[str]], use: Use | None
 ) -> tuple[SymbolChange, ...]:
     changes = []
@@ -176,13 +176,13 @@ def _list_symbols(
     return tuple(changes)
 
 
-def _list_keys(old: Mapping[int, str], new: Mapping[int, str]) -> tuple[KeyChange, ...]:
+def _changed_keys(old: Mapping[int, str], new: Mapping[int, str]) -> tuple[KeyChange, ...]:
     before, after = ({name: number for number, name in keys.items()} for keys in (old, new))
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     return tuple(KeyChange(key=name, old=before.get(name), new=after.get(name)) for name in changed)
 
 
-def _list_schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple[SchemaChange, ...]:
+def _changed_schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple[SchemaChange, ...]:
     changes = []
     for name in names:
         before, after = old.operators[name].schema, new.operators[name].schema
@@ -199,7 +199,7 @@ def _list_schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple
     return tuple(changes)
 
 
-def _list_dispatch(
+def _changed_dispatch(
     old: Operators, new: Operators, names: Iterable[str], *, with_cuda: bool
 ) -> tuple[DispatchChange, ...]:
     before, after = kernels_of(old), kernels_of(new)

@@ -150,7 +150,7 @@ class _Attempt:
         if version is None:
             raise InputError(torch.package, "does not state its version", "name a release with --torch")
         self.torch = version
-        self._cpus = _list_processors(session, index)
+        self._cpus = _variant_processors(session, index)
         self._search = ExactSearch(candidates=candidates, reason=self._find_reason, conflict=self._find_clash)
 
     def search_versions(self) -> FitReport:
@@ -197,7 +197,7 @@ class _Attempt:
     def _make_opinion(self, candidate: Candidate) -> Opinion:
         if candidate not in self._opinions:
             excluded = self._exclude_unread(candidate)
-            self._opinions[candidate] = Opinion(reason=excluded) if excluded else self._judge_wheel(candidate)
+            self._opinions[candidate] = Opinion(reason=excluded) if excluded else self._check_wheel(candidate)
         return self._opinions[candidate]
 
     def _exclude_unread(self, candidate: Candidate) -> str | None:
@@ -246,7 +246,7 @@ class _Attempt:
                 return f"{item} requires {requirement.name}{requirement.specifier}"
         return None
 
-    def _judge_wheel(self, candidate: Candidate) -> Opinion:
+    def _check_wheel(self, candidate: Candidate) -> Opinion:
         """Return the verdict of the bytes: that of an earlier run, as long as nothing has changed that it depends on.
 
         :raises InputError: the server cannot send the wheel
@@ -290,11 +290,11 @@ class _Attempt:
         seen = self._look_quickly(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)
-        package, results = self._judge_bytes(msgspec.structs.replace(wheel, spare=seen.spare) if seen else wheel)
+        package, results = self._check_bytes(msgspec.structs.replace(wheel, spare=seen.spare) if seen else wheel)
         # The spared libraries were left out of the check, so a verdict that involves one of them is not to be
         # trusted.
         if seen and package and any(library.path in seen.spare for library in package.libraries):
-            package, results = self._judge_bytes(wheel)  # the import has taken another way than it seemed to
+            package, results = self._check_bytes(wheel)  # the import has taken another way than it seemed to
         return form_opinion(package, results)
 
     def _look_quickly(self, wheel: RemoteWheel) -> Glance | None:
@@ -308,17 +308,17 @@ class _Attempt:
             else None
         )
 
-    def _judge_bytes(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
+    def _check_bytes(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
         from abiscan.rules import RULES
-        from abiscan.verdict.bench import CheckRequest, TorchSet
+        from abiscan.verdict.torch_set import CheckRequest, TorchSet
 
-        bench = TorchSet(CheckRequest(targets=(wheel,), torches=(self._choice,), rules=tuple(RULES)), self._session)
-        (torch,) = bench.names
+        torch_set = TorchSet(CheckRequest(targets=(wheel,), torches=(self._choice,), rules=tuple(RULES)), self._session)
+        (torch,) = torch_set.names
         # To read all that are Python code alone would take a plan minutes; few use what a torch lacks.
-        if bench.target(wheel, torch).target.is_python and not bench.misses_names(wheel, torch):
+        if torch_set.target(wheel, torch).target.is_python and not torch_set.misses_names(wheel, torch):
             return None, ()
-        results = bench.judge(wheel, torch, explained=False)
-        return bench.package(wheel, torch, results), results
+        results = torch_set.check(wheel, torch, with_suggestions=False)
+        return torch_set.package(wheel, torch, results), results
 
     def _describe_obstacle(self) -> str:
         group = self._search.find_obstacle()
@@ -352,7 +352,7 @@ class _Attempt:
         return f"{newest.version}: {self._find_reason(newest)}"
 
 
-def _list_processors(session: Session, index: Index) -> tuple[Cpu, ...]:
+def _variant_processors(session: Session, index: Index) -> tuple[Cpu, ...]:
     """Return the processors that variants have to be for: those that the user names, or this one, if it is for this
     system.
     """

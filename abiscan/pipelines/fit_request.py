@@ -76,7 +76,7 @@ def answer_request(request: Request, session: Session) -> FitReport:
     here = request.torch is None and request.cuda is None and request.platform is None and _has_torch(request.python)
     folder = session.folder / _FOLDER
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
-        choices = [TorchOf(request.python)] if here else _list_choices(request, index)
+        choices = [TorchOf(request.python)] if here else _torches_to_try(request, index)
         try:
             result = fit_packages(
                 requirements,
@@ -88,13 +88,13 @@ def answer_request(request: Request, session: Session) -> FitReport:
                 variants=request.variants,
             )
         except InputError as error:
-            elsewhere = _list_elsewhere([error.subject], choices, index, session)
+            elsewhere = _builds_elsewhere([error.subject], choices, index, session)
             if not elsewhere:
                 raise
             raise InputError(error.subject, error.problem, str(elsewhere[0])) from error
         if not result.packages:
             names = [requirement.name for requirement in requirements]
-            result = msgspec.structs.replace(result, elsewhere=_list_elsewhere(names, choices, index, session))
+            result = msgspec.structs.replace(result, elsewhere=_builds_elsewhere(names, choices, index, session))
         if request.other_torches and not result.packages and result.torch is not None:
             alternatives = other_releases(choices, result.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
@@ -113,7 +113,7 @@ def answer_request(request: Request, session: Session) -> FitReport:
     return msgspec.structs.replace(result, options=request.index.words)
 
 
-def _list_elsewhere(
+def _builds_elsewhere(
     names: Sequence[str], choices: Sequence[TorchChoice], index: Index, session: Session
 ) -> tuple[PublishedElsewhere, ...]:
     """Return where projects publish their builds, as far as a torch is known that these are for."""
@@ -163,7 +163,7 @@ def _has_torch(python: str | None) -> bool:
     return (interpreter.installed_torch() if python is None else interpreter.ask_interpreter(python)[1]) is not None
 
 
-def _list_choices(request: Request, index: Index) -> Sequence[TorchChoice]:
+def _torches_to_try(request: Request, index: Index) -> Sequence[TorchChoice]:
     """Return the torches to try, the newest first."""
     if request.torch is None:
         choices: Sequence[TorchChoice] = torches_of_index(index)

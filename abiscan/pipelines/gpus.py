@@ -24,7 +24,7 @@ def gpu_rows(target: ExaminedTarget, hardware: Hardware) -> Iterator[GpuRow]:
         code = extension.gpu
         if code is None:
             continue
-        gpus = _list_columns(code, hardware)
+        gpus = _gpu_columns(code, hardware)
         # With a driver's version, PTX that is too new for it counts as no code.
         outcomes = [code.on(column, hardware.driver) for column in gpus]
         yield GpuRow(
@@ -40,6 +40,6 @@ def gpu_rows(target: ExaminedTarget, hardware: Hardware) -> Iterator[GpuRow]:
         )
 
 
-def _list_columns(code: ExtensionGpu, hardware: Hardware) -> tuple[Gpu, ...]:
+def _gpu_columns(code: ExtensionGpu, hardware: Hardware) -> tuple[Gpu, ...]:
     named = hardware.gpus or tuple(filter(None, map(find_gpu, (*_NVIDIA, *_AMD))))
     return tuple(column for column in named if code.is_for_maker_of(column))

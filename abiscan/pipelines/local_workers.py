@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Final, NoReturn, cast
 
 from abiscan.inputs import isolation, programs, temporary, tracing
-from abiscan.pipelines.survey import Surveyed, SurveyTask, judge_task
+from abiscan.pipelines.survey import Surveyed, SurveyTask, check_task
 
 # With the search path of this process. What ends that one with this one comes first: the rest takes long to import.
 _BEGIN: Final = """
@@ -67,7 +67,7 @@ class LocalWorkers:
         """
         # PR_SET_PDEATHSIG is sent when the *thread* that forked ends (prctl(2)); those of the pool may end at any time.
         worker = self._workers[slot] = self._workers[slot] or _Worker(self._scratch)
-        return self._waiting.submit(worker.judge_task, task)
+        return self._waiting.submit(worker.check_task, task)
 
     def renew_slot(self, slot: int) -> None:
         """Have another process started in a slot, whose own has ended."""
@@ -101,7 +101,7 @@ class _Worker:
         """Its number."""
         return self._process.pid
 
-    def judge_task(self, task: SurveyTask) -> Surveyed:
+    def check_task(self, task: SurveyTask) -> Surveyed:
         """Have a target checked, and wait for the answer.
 
         :raises WorkerEndedError: the process has ended
@@ -159,14 +159,14 @@ def run_worker(scratch: str, trace: str) -> NoReturn:
             while True:
                 task = pickle.load(tasks)  # noqa: S301 - ours
                 isolation.limit_time(isolation.CPU_SECONDS)  # or the system ends the process
-                pickle.dump(_judge_safely(task), answers)
+                pickle.dump(_check_safely(task), answers)
                 answers.flush()
         # The process has nothing to clean up, and doing so takes as long as a small target.
         os._exit(0)  # noqa: TID251
 
 
-def _judge_safely(task: SurveyTask) -> Surveyed | Exception:
+def _check_safely(task: SurveyTask) -> Surveyed | Exception:
     try:
-        return judge_task(task)
+        return check_task(task)
     except Exception as error:  # noqa: BLE001 - it is raised where the answer is waited for
         return error

@@ -22,7 +22,7 @@ from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, is_importable, is_loading, is_working
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
-from abiscan.verdict.bench import CheckRequest, TorchSet
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 from abiscan.verdict.turns import TargetQueue
 
 _TRIED_OF: Final = 8
@@ -31,7 +31,7 @@ _WORTH_SHARING: Final = 2.0
 """The seconds of work that are: a process costs a tenth of one, and reads once more what all of them need."""
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class CheckedTarget(Struct, frozen=True, kw_only=True):
     """A target on all torches of a bench: every extension, unreadable ones included, and the package that it is."""
 
     rows: tuple[Row, ...]
@@ -94,44 +94,46 @@ class _Part(Struct, frozen=True, kw_only=True):
     """What the matrix says about one target."""
 
     target: str
-    judged: Judged
+    checked_target: CheckedTarget
     stable_abi: StableSummary | None
     gpus: tuple[GpuRow, ...]
 
 
 def make_matrix(
-    request: CheckRequest, session: Session, *, explained: bool, gpu_table: Hardware | None = None
+    request: CheckRequest, session: Session, *, with_suggestions: bool, gpu_table: Hardware | None = None
 ) -> Matrix:
     """Check every extension of the targets, and every package, on each torch.
 
-    :param explained: whether the findings are shown: see ``Judge.judge``
+    :param with_suggestions: whether the findings are shown: see ``Checker.check``
     :param gpu_table: the GPUs of a second table, one of each architecture if it names none; None for no such table
     :raises AbiscanError: no target, or a torch, cannot be read
     """
     targets = request.targets
     turns = TargetQueue(targets)
-    bench = TorchSet(request, turns.counting(session))
+    torch_set = TorchSet(request, turns.counting(session))
 
     def read_targets() -> Iterator[Source]:
         """Yield the targets, each with its files laid over those of the targets before it, on every torch."""
         for source in turns:
             with turns.of(source):
-                for torch in bench.names:
-                    bench.target(source, torch)
-                _require_torch(bench.target(source).target)
+                for torch in torch_set.names:
+                    torch_set.target(source, torch)
+                _require_torch(torch_set.target(source).target)
                 yield source
 
-    def judge_target(source: Source) -> _Part:
+    def check_target(source: Source) -> _Part:
         share = session.jobs if len(targets) == 1 else 1
-        judged = judge_on_all(bench, source, explained=explained, with_findings=True, jobs=share)
-        examined, gpus = bench.target(source), tuple[GpuRow, ...]()
+        checked_target = check_on_all(
+            torch_set, source, with_suggestions=with_suggestions, with_findings=True, jobs=share
+        )
+        examined, gpus = torch_set.target(source), tuple[GpuRow, ...]()
         if gpu_table is not None:
             from abiscan.pipelines.gpus import gpu_rows
 
             gpus = tuple(gpu_rows(examined, gpu_table))
         return _Part(
             target=examined.target.name,
-            judged=judged,
+            checked_target=checked_target,
             stable_abi=StableSummary.of(list_stabilities(examined)) if examined.extensions else None,
             gpus=gpus,
         )
@@ -142,25 +144,25 @@ def make_matrix(
     # Targets share the processes if there are several, or else the torches of a single one do: never both, or there
     # would be more processes than were asked for.
     for source, branche in branches.share_in_order(
-        read_targets(), judge_target, name_of, jobs, first_here=len(targets) > 3 * jobs
+        read_targets(), check_target, name_of, jobs, first_here=len(targets) > 3 * jobs
     ):
         with turns.of(source):
             parts.append(branche())
-    rows = tuple(row for judge_target in parts for row in judge_target.judged.rows)
+    rows = tuple(row for part in parts for row in part.checked_target.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
-    rows_of_packages = [judge_target.judged.package for judge_target in parts if judge_target.judged.package]
+    rows_of_packages = [part.checked_target.package for part in parts if part.checked_target.package]
     apart = told_apart(rows_of_packages)
     packages = tuple(msgspec.structs.replace(row, apart=apart.get(row.target, "")) for row in rows_of_packages)
-    checked = {*(bench.names if request.torches else ()), *(release for row in rows for release in row.results)}
+    checked = {*(torch_set.names if request.torches else ()), *(release for row in rows for release in row.results)}
     checked |= {release for package in packages for release in package.results}
     return Matrix(
         rows=rows,
         packages=packages,
-        releases=tuple(filter(checked.__contains__, bench.names)),
-        suggestions={judge_target.target: judge_target.judged.suggestion for judge_target in parts},
-        stable_abi={judge_target.target: judge_target.stable_abi for judge_target in parts if judge_target.stable_abi},
+        releases=tuple(filter(checked.__contains__, torch_set.names)),
+        suggestions={part.target: part.checked_target.suggestion for part in parts},
+        stable_abi={part.target: part.stable_abi for part in parts if part.stable_abi},
         unchecked=turns.unchecked(),
-        gpus=None if gpu_table is None else tuple(row for judge_target in parts for row in judge_target.gpus),
+        gpus=None if gpu_table is None else tuple(row for part in parts for row in part.gpus),
     )
 
 
@@ -173,50 +175,50 @@ def _require_torch(target: Target) -> None:
         target.require_extensions()
 
 
-def judge_on_all(
-    bench: TorchSet, source: Source, *, explained: bool, with_findings: bool = False, jobs: int = 1
-) -> Judged:
+def check_on_all(
+    torch_set: TorchSet, source: Source, *, with_suggestions: bool, with_findings: bool = False, jobs: int = 1
+) -> CheckedTarget:
     """Return a target on all torches of a bench.
 
     :param with_findings: whether rules on the package as a whole are asked, too
     :param jobs: the number of processes that share the torches
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
-    examined = bench.target(source)
+    examined = torch_set.target(source)
     _require_torch(examined.target)
 
     # What has libraries for torch has no verdict where no build of torch is for their machine.
     has_verdict = examined.target.is_model or not examined.target.uses_torch
 
-    def judge_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
+    def check_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
         branche = []
         for torch in torches:
-            results = bench.judge(source, torch, explained=explained)
-            is_judged = bool(results) or has_verdict
-            package = bench.package(source, torch, results, with_findings=with_findings) if is_judged else None
+            results = torch_set.check(source, torch, with_suggestions=with_suggestions)
+            is_checked = bool(results) or has_verdict
+            package = torch_set.package(source, torch, results, with_findings=with_findings) if is_checked else None
             branche.append((results, package))
         return branche
 
     examined.recover(jobs)
     # Recovers what they register before the processes part, whether or not a torch asks for it.
     origins = {extension.path: extension.origin for extension in examined.extensions}
-    first, *remaining = bench.names
+    first, *remaining = torch_set.names
     # What is read of the target for the first torch need not be read again, and some others show how long one takes.
     tried = remaining[::_TRIED_OF] if jobs > 1 else []
     left = [torch for torch in remaining if torch not in tried]
-    by_torch = dict(zip([first], judge_on([first]), strict=True))
+    by_torch = dict(zip([first], check_on([first]), strict=True))
     start = time.process_time()
-    by_torch.update(zip(tried, judge_on(tried), strict=True))
+    by_torch.update(zip(tried, check_on(tried), strict=True))
     # The estimate is from every eighth torch, old and new: a new one may take several times as long as an old one.
     if tried and (time.process_time() - start) / len(tried) * len(left) < _WORTH_SHARING:
         jobs = 1
     shares = [left[number::jobs] for number in range(min(jobs, len(left)))]  # old and new torches take turns
-    for share, branche in branches.share_in_order(shares, judge_on, lambda _: name_of(source), jobs):
+    for share, branche in branches.share_in_order(shares, check_on, lambda _: name_of(source), jobs):
         by_torch.update(zip(share, branche(), strict=True))
     # Put together in the order of the torches, whatever the order in which the processes have finished.
     results_by_path: dict[str, dict[str, Result]] = {}
     packages: dict[str, PackageResult] = {}
-    for torch in bench.names:
+    for torch in torch_set.names:
         results, package = by_torch[torch]
         for result in results:
             results_by_path.setdefault(result.path, {})[torch] = result
@@ -237,7 +239,7 @@ def judge_on_all(
         )
         for path, results in results_by_path.items()
     )
-    return Judged(rows=tuple(rows), package=_make_row(packages, declared) if packages else None)
+    return CheckedTarget(rows=tuple(rows), package=_make_row(packages, declared) if packages else None)
 
 
 def _make_row(packages: dict[str, PackageResult], declared: str | None) -> PackageRow:

@@ -94,7 +94,7 @@ def reject_quickly(
     # Libraries of other projects and of other Pythons say nothing about this torch.
     own = [path for path in members if not _is_vendored(path) and not _is_for_other_python(path, python)]
     if own and modules and release.build is not None:
-        by_distance = _sort_by_distance(_list_torches(machine), TorchVersion(release.build))
+        by_distance = _sort_by_distance(_candidate_torches(machine), TorchVersion(release.build))
         guard = left_out(sources, modules[0], own, lambda: world, by_distance, surroundings=surroundings)
         if guard is not None:
             elsewhere = TorchVersion(guard.torch.version).of_release
@@ -137,7 +137,7 @@ def _find_failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | Non
 
 
 @functools.cache
-def _list_torches(machine: Machine) -> tuple[OtherTorch, ...]:
+def _candidate_torches(machine: Machine) -> tuple[OtherTorch, ...]:
     """Return the torches that a package may be built for, newest first: a build of each release, if possible with
     CUDA.
     """
@@ -199,16 +199,16 @@ class _Lacking:
         if exporting.isdisjoint(self._torch) or any(facts.symbols.find(name) for facts in self._torch.values()):
             return False
         # Another library of the package may bring it; if its names cannot be had, it counts as if it did.
-        return not any(self._may_define(item, name) for item in self._list_needed(path, set()))
+        return not any(self._may_define(item, name) for item in self._add_needed(path, set()))
 
-    def _list_needed(self, path: str, results: set[str]) -> set[str]:
+    def _add_needed(self, path: str, results: set[str]) -> set[str]:
         """Return the libraries of the package that a library may need, and what these need."""
         names = self._names_of(path)
         for member in self._members:
             if member not in results and (names is None or names.may_need(posixpath.basename(member))):
                 results.add(member)
                 if not _is_vendored(member):
-                    self._list_needed(member, results)
+                    self._add_needed(member, results)
         return results
 
     def _may_define(self, path: str, name: str) -> bool:

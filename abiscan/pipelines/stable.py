@@ -17,7 +17,7 @@ from abiscan.verdict.turns import TargetQueue
 _log = logging.getLogger("abiscan.pipelines")
 
 
-def judge_stability(targets: Sequence[Source], session: Session) -> StableReport:
+def check_stability(targets: Sequence[Source], session: Session) -> StableReport:
     """Check every extension in ``targets``.
 
     :raises AbiscanError: no target can be read

@@ -26,7 +26,7 @@ from abiscan.results.survey_file import SurveyFile
 from abiscan.results.unchecked import Unchecked
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchChoice, TorchOf, drop_duplicates, torch_choices
-from abiscan.verdict.bench import CheckRequest, TorchSet
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 
 _ATTEMPTS: Final = 2
 
@@ -175,7 +175,7 @@ def _answer_tasks(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tup
             yield surveyed.lines
 
 
-def judge_task(task: SurveyTask) -> Surveyed:
+def check_task(task: SurveyTask) -> Surveyed:
     """Return the lines about one target, checked in this process."""
     if task.content is None and task.sha256 and _find_sha256(task.target) != task.sha256:
         return Surveyed(absent=True)
@@ -190,8 +190,8 @@ def judge_task(task: SurveyTask) -> Surveyed:
 
         def find_answers() -> tuple[str, ...]:
             torches = tuple(task.torches.list_choices())
-            bench = TorchSet(CheckRequest(targets=(source,), torches=torches, rules=tuple(RULES)), session)
-            return tuple(_judge_line(task, bench, source, name, sha256) for name in task.names)
+            torch_set = TorchSet(CheckRequest(targets=(source,), torches=torches, rules=tuple(RULES)), session)
+            return tuple(_result_line(task, torch_set, source, name, sha256) for name in task.names)
 
         if not isinstance(source, Path) or task.content is not None:  # in a folder that is gone afterwards
             return Surveyed(lines=find_answers())
@@ -222,13 +222,13 @@ def _find_sha256(path: str) -> str | None:
         return None
 
 
-def _judge_line(task: SurveyTask, bench: TorchSet, source: Source, name: str, sha256: str | None) -> str:
+def _result_line(task: SurveyTask, torch_set: TorchSet, source: Source, name: str, sha256: str | None) -> str:
     try:
         with turn_of(task.target):
-            results = bench.judge(source, name)
-            package = bench.package(source, name, results)
+            results = torch_set.check(source, name)
+            package = torch_set.package(source, name, results)
             if package is None:
-                bench.target(source, name).target.require_extensions()
+                torch_set.target(source, name).target.require_extensions()
     except InputError as error:
         return _unchecked_line(task, name, error, sha256)
     report = Report(

@@ -53,7 +53,7 @@ def version_table(
         rows = []
         for number, candidate in enumerate(candidates, 1):
             session.progress(f"{candidate} ({number} of {len(candidates)})")
-            rows.append((candidate, _judge_candidate(candidate, index, choices, session)))
+            rows.append((candidate, _check_candidate(candidate, index, choices, session)))
     # All checked versions have the same columns, in the same order: those of the torches that were asked for.
     releases = next((tuple(release for release, _ in row.releases) for _, row in rows if row.releases), ())
     return VersionTable(
@@ -82,7 +82,7 @@ def _make_requirement(name: str, versions: str) -> Requirement:
     return requirement
 
 
-def _judge_candidate(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], session: Session) -> _Verdicts:
+def _check_candidate(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], session: Session) -> _Verdicts:
     """Return what an earlier run found, as long as nothing has changed that it depends on, or else look."""
     if candidate.unfit:
         return _Verdicts(reason=candidate.unfit)
@@ -93,7 +93,7 @@ def _judge_candidate(candidate: Candidate, index: Index, choices: Sequence[Torch
 def _read_candidate(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], session: Session) -> _Verdicts:
     from abiscan.pipelines.matrix import make_matrix
     from abiscan.rules import RULES
-    from abiscan.verdict.bench import CheckRequest
+    from abiscan.verdict.torch_set import CheckRequest
 
     wheel = index.wheel(candidate)
     try:
@@ -102,7 +102,7 @@ def _read_candidate(candidate: Candidate, index: Index, choices: Sequence[TorchC
         memory.give_back()
         request = CheckRequest(targets=(wheel,), torches=tuple(choices), rules=tuple(RULES))
         with isolation.turn_of(name_of(wheel)):
-            result = make_matrix(request, session, explained=False)
+            result = make_matrix(request, session, with_suggestions=False)
     except NoExtensionError:
         return _Verdicts(reason=_PURE)
     except InputError as error:

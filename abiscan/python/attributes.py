@@ -29,8 +29,8 @@ from abiscan.python.values import (
     Thrown,
     Wrapped,
     class_of,
-    further_items,
     is_concrete,
+    more_items,
     thrown,
 )
 from abiscan.regex import regex
@@ -72,7 +72,7 @@ def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
 
 OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__", "__path__", "__builtins__")
 """What the import system binds in a module (language reference, 5.4.6); ``__path__`` in packages alone."""
-_OF_MODULES: Final = (
+_MODULE_ATTRIBUTES: Final = (
     *("__cached__", "__class__", "__dir__", "__doc__", "__getattribute__", "__loader__", "__setattr__"),
     "__spec__",
 )
@@ -98,7 +98,7 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
         "__dict__": module.names,
         "__package__": module.name if module.folders else module.name.rpartition(".")[0],
         "__builtins__": machine.builtins,
-        **{own: NotKnown(own) for own in _OF_MODULES},
+        **{own: NotKnown(own) for own in _MODULE_ATTRIBUTES},
     }
     if name in attributes:
         return attributes[name]
@@ -202,7 +202,7 @@ def _attribute_beyond_package(machine: PythonMachine, value: object, cls: Class,
     if (
         cls.is_open()
         or name.startswith("__")
-        or machine.perhaps
+        or machine.is_speculative
         or cls.host() is not None
         or cls.names.get("__slots__")
     ):
@@ -253,7 +253,7 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
     method = default_method(name)
     if method is not None:
         return method
-    if cls.is_open() or name.startswith("__") or machine.perhaps or cls.metaclass is not None:
+    if cls.is_open() or name.startswith("__") or machine.is_speculative or cls.metaclass is not None:
         return NotKnown(f"{cls.name}.{name}")
     raise thrown(AttributeError, f"type object '{cls.name}' has no attribute '{name}'")
 
@@ -350,7 +350,7 @@ def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> obje
         if (hook := failure.cls.find("__getattr__")) is not None:
             return machine.call(machine.bound(hook, failure, failure.cls), [name], {})
     if name in {"exceptions", "message"} and len(failure.args) == 2 and is_group(failure):
-        return tuple(further_items(machine.items(failure.args[1]))) if name == "exceptions" else failure.args[0]
+        return tuple(more_items(machine.items(failure.args[1]))) if name == "exceptions" else failure.args[0]
     return default_method(name, failure) or NotKnown(f"{failure.name()}.{name}")
 
 
@@ -465,7 +465,7 @@ def _of_host(value: object, name: str) -> object:
     if (getattr(type(value), "is_plain", False) or hasattr(type(value), "_fields")) and hasattr(value, name):
         member = getattr(value, name)
         return HostMethod(value, name) if callable(member) else member
-    if name.startswith("__") and name not in _OF_CONTAINERS:
+    if name.startswith("__") and name not in _CONTAINER_METHODS:
         return NotKnown(f"{describe_value(value)}.{name}")
     if hasattr(value, name):
         return HostMethod(value, name)
@@ -474,7 +474,7 @@ def _of_host(value: object, name: str) -> object:
     return NotKnown(f"{describe_value(value)}.{name}")
 
 
-_OF_CONTAINERS = frozenset({
+_CONTAINER_METHODS = frozenset({
     "__getitem__", "__setitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__add__", "__eq__",
 })  # fmt: skip
 """Special methods that code calls by their names, on lists, dicts and texts."""
@@ -526,7 +526,7 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
         if cls is not None and isinstance(value, Instance) and _has_only_slots(machine, cls, name):
             raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
         if name == "args" and isinstance(value, PythonError):
-            value.args = tuple(further_items(machine.items(new)))
+            value.args = tuple(more_items(machine.items(new)))
             return
         _own_names(value)[name] = new
     elif isinstance(value, PythonModule):

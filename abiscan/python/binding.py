@@ -11,7 +11,7 @@ from abiscan.python.compiling import TARGETS, Compiler, Target, target_of
 from abiscan.python.expressions import Expressions
 from abiscan.python.values import (
     Deferred,
-    Further,
+    MoreItems,
     NotKnown,
     Perhaps,
     Scope,
@@ -30,7 +30,7 @@ class Binding(Expressions):
         # What may not have run can still be seen by the code after it in the same scope, which forgets it at the end
         # (see ``forget_bindings``). A name of another scope outlives that: it is unknown at once.
         home = scope.outer_names.get(name, scope)
-        home.names[name] = NotKnown(name) if self.perhaps and home is not scope else value
+        home.names[name] = NotKnown(name) if self.is_speculative and home is not scope else value
 
     def assign(self, target: ast.expr, value: object, scope: Scope) -> None:
         """Bind a value to what stands on the left of ``=``."""
@@ -74,11 +74,11 @@ class Binding(Expressions):
 
     def put(self, owner: object, name: str, value: object) -> None:
         """Execute ``owner.name = value``."""
-        attributes.set_attribute(self, owner, name, NotKnown(f".{name}") if self.perhaps else value)
+        attributes.set_attribute(self, owner, name, NotKnown(f".{name}") if self.is_speculative else value)
 
     def set_item(self, container: object, index: object, value: object) -> None:
         """Execute ``container[index] = value``."""
-        if self.perhaps and isinstance(container, (dict, list)):
+        if self.is_speculative and isinstance(container, (dict, list)):
             note_change(container)
         else:
             special.set_item(self, container, index, value)
@@ -143,7 +143,7 @@ def _compile_several(compiler: Compiler, node: ast.Tuple | ast.List) -> Target:
     return unpack
 
 
-_STAND_INS: Final = frozenset({Further, Perhaps, Deferred})
+_STAND_INS: Final = frozenset({MoreItems, Perhaps, Deferred})
 TARGETS.update({
     ast.Name: _compile_name,
     ast.Attribute: _compile_attribute,

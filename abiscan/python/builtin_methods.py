@@ -33,16 +33,16 @@ from abiscan.python.values import (
     Perhaps,
     PythonError,
     as_key,
-    further_items,
     is_concrete,
     known_length,
+    more_items,
     note_change,
     thrown,
 )
 
 _OPERATORS: dict[str, ast.operator] = {f"__{name}__": op() for op, (name, _) in special.OPERATORS.items()}
-_CHARACTERS_OF_A_PART = 8
-_OF_TYPES = {"__new__", "__init__", "maketrans", "mro", "fromkeys"}
+_CHARACTERS_PER_PART = 8
+_TYPE_METHODS = {"__new__", "__init__", "maketrans", "mro", "fromkeys"}
 _CHANGING = {
     "add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop",
     "popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update",
@@ -64,14 +64,14 @@ class HostMethod(Modelled):
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call the method, if all that it needs is known."""
         # Where it is open whether the code runs at all, a change leaves the items of a container unknown.
-        if machine.perhaps and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
+        if machine.is_speculative and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
             note_change(self.value)
             return NotKnown(self.display_name() + "()")
         if self.value is dict and self.name == "fromkeys":
             return _dict_from_keys(machine, self.value, args, kwargs)
         # ``list.append(x, 1)`` is ``x.append(1)``.
         receiver = special.plain_value(args[0]) if args and isinstance(self.value, type) else self.value
-        if receiver is not self.value and isinstance(receiver, self.value) and self.name not in _OF_TYPES:  # type: ignore[arg-type]
+        if receiver is not self.value and isinstance(receiver, self.value) and self.name not in _TYPE_METHODS:  # type: ignore[arg-type]
             return HostMethod(receiver, self.name).call(machine, args[1:], kwargs)
         if (op := _OPERATORS.get(self.name)) is not None and len(args) == 1:
             return special.apply_binary(machine, op, self.value, args[0])
@@ -110,7 +110,7 @@ class HostMethod(Modelled):
                 return make_text(name, _join_texts, self.value, *args, size=lambda parts: size(parts[1:]))
             return NotKnown(name, unknown.why) if unknown else NotKnown(name)
         if isinstance(self.value, (str, bytes)):
-            count_parts(len(self.value) // _CHARACTERS_OF_A_PART)
+            count_parts(len(self.value) // _CHARACTERS_PER_PART)
         if may_method_grow(self.value, self.name, args, kwargs):
             return NotKnown(self.display_name() + "()")
         return attempt_operation(self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
@@ -169,7 +169,7 @@ def _model_append(_machine: PythonMachine, value: object, args: list[object], _k
 
 def _model_extend(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    value.extend(further_items(machine.items(args[0]) if args else [])[:100_000])
+    value.extend(more_items(machine.items(args[0]) if args else [])[:100_000])
     return None
 
 

@@ -27,12 +27,12 @@ from abiscan.python.signals import Returned, Signal
 from abiscan.python.suggestions import closest_name
 from abiscan.python.targets import bound_in_body, yields
 from abiscan.python.values import (
-    FURTHER,
+    MORE_ITEMS,
     Bound,
     Class,
     FunctionNode,
-    Further,
     Instance,
+    MoreItems,
     NotKnown,
     PythonFunction,
     PythonModule,
@@ -192,7 +192,7 @@ class Calls(ClassMaking):
         """Note that code which is not read may load libraries, and follow what happens if one does not load."""
         tried = {attempt.path for attempt in self.trace.attempts}
         left = [path for path in libraries if path not in tried]
-        if self.perhaps or not left:
+        if self.is_speculative or not left:
             return
         # By default it loads none of them. What stands for the first of them takes the place of the column.
         spot = (self.place().line, -crc32(left[0].encode()))
@@ -206,7 +206,7 @@ class Calls(ClassMaking):
         inner: object = function
         while isinstance(inner, (Bound, Wrapped)):
             inner = inner.function
-        if not isinstance(inner, PythonFunction) or self.perhaps or only_keeps(caller.name):
+        if not isinstance(inner, PythonFunction) or self.is_speculative or only_keeps(caller.name):
             return
         if not self.library.acts(inner.node):
             return
@@ -219,7 +219,7 @@ class Calls(ClassMaking):
             self.call(function, [NotKnown(f"an argument of {caller.name}", Why.CALLBACK)] * max(count, 0), {})
 
     def _perhaps_iterates(self, caller: NotKnown, value: GeneratorObject) -> None:
-        if self.perhaps or only_keeps(caller.name) or not self.library.acts(value.node):
+        if self.is_speculative or only_keeps(caller.name) or not self.library.acts(value.node):
             return
         text = f"{caller.name} iterates over {value.name}"
         if self.decide(text, Why.CALLBACK, (self.frames[-1].line, -value.line), default=False):
@@ -275,12 +275,12 @@ class Calls(ClassMaking):
         raise self.misplaced()
 
     def _run_function(self, function: PythonFunction, form: FunctionForm, scope: Scope) -> object:
-        self.count_steps(_STEPS_OF_A_CALL)
+        self.count_steps(_STEPS_PER_CALL)
         frames, node = self.frames, function.node
         # What perhaps runs, and comes back to itself on a way that is not known, has no end. What it changes is noted
         # as it runs for the first time.
         if (
-            self.perhaps
+            self.is_speculative
             and sum(frame.function is not None and frame.function.node is node for frame in frames) >= _MOST_ROUNDS
         ):
             return NotKnown(f"{function.name}()")
@@ -315,7 +315,7 @@ class Calls(ClassMaking):
         """Return the parameters by name; raises where Python certainly would."""
         form = form_of(function.node)
         positional = form.positional
-        if len(args) == len(positional) and not kwargs and form.is_plain and not _takes_further(args):
+        if len(args) == len(positional) and not kwargs and form.is_plain and not _takes_more(args):
             return dict(zip(positional, args, strict=True))
         # As initialize_locals (Python/ceval.c): by position first, then by name. Parameters that are positional only
         # leave their names free for ``**kwargs``.
@@ -323,10 +323,10 @@ class Calls(ClassMaking):
         names: dict[str, object] = {}
         # An unknown number of arguments may fill any parameter: those before it have their place, and no call is
         # refused.
-        takes_further = _takes_further(args)
-        unclear = takes_further or self.perhaps
-        if takes_further:
-            first_unknown = next(index for index, parameter in enumerate(args) if isinstance(parameter, Further))
+        takes_more = _takes_more(args)
+        unclear = takes_more or self.is_speculative
+        if takes_more:
+            first_unknown = next(index for index, parameter in enumerate(args) if isinstance(parameter, MoreItems))
             names.update(zip(positional, args[:first_unknown], strict=False))
         else:
             names.update(zip(positional, args, strict=False))
@@ -408,7 +408,7 @@ class Calls(ClassMaking):
         if name in {"exec", "eval"}:
             return self._execute_text(name, args, scope)
         if name == "dir":
-            return self._list_names(args)
+            return self._call_dir(args)
         if name in {"vars", "locals"} and (args or scope.around is not None):
             return self.get_attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
         # Whoever has the dictionary of a module may bind any name in it.
@@ -420,7 +420,7 @@ class Calls(ClassMaking):
                 scope.module.names[own] = attributes.of_module(self, scope.module, own)
         return scope.module.names
 
-    def _list_names(self, args: list[object]) -> object:
+    def _call_dir(self, args: list[object]) -> object:
         """Execute ``dir``."""
         value = args[0] if args else None
         if isinstance(value, PythonModule) and value.stage is Stage.DONE and not value.open_:
@@ -566,9 +566,9 @@ def _body_of_lambda(node: ast.Lambda) -> Code:
     return run
 
 
-def _takes_further(args: list[object]) -> bool:
+def _takes_more(args: list[object]) -> bool:
     """Whether there is an unknown number of arguments."""
-    return not FURTHER.isdisjoint(map(type, args))
+    return not MORE_ITEMS.isdisjoint(map(type, args))
 
 
 def syntax_error(words: str | None, cls: type[Exception] = SyntaxError) -> Thrown:
@@ -578,9 +578,9 @@ def syntax_error(words: str | None, cls: type[Exception] = SyntaxError) -> Throw
 
 _MOST_ROUNDS: Final = 2
 """How often a function that perhaps runs is in the calls of itself."""
-_STEPS_OF_A_CALL: Final = 8
+_STEPS_PER_CALL: Final = 8
 """How many steps take as long as binding the arguments of a call."""
-_OF_HOOKS: Final = ("sys.",)
+_HOOK_MODULES: Final = ("sys.",)
 """What Python itself asks later: a finder in ``sys.meta_path`` at the next import."""
 _ADDING_HOOKS: Final = frozenset({"addHandler", "addFilter"})
 """Methods of loggers, which call what they were given at the next message."""
@@ -588,10 +588,10 @@ _ADDING_HOOKS: Final = frozenset({"addHandler", "addFilter"})
 
 def _is_hook(name: str) -> bool:
     """Whether a function keeps the objects that it gets, and calls methods of theirs later."""
-    return name.startswith(_OF_HOOKS) or name.rpartition(".")[2] in _ADDING_HOOKS
+    return name.startswith(_HOOK_MODULES) or name.rpartition(".")[2] in _ADDING_HOOKS
 
 
-_OF_CLASSES: Final = frozenset({"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"})
+_CLASS_HOOKS: Final = frozenset({"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"})
 
 
 def _callable_methods(cls: Class, *, hooks: bool) -> Iterator[str]:
@@ -600,7 +600,7 @@ def _callable_methods(cls: Class, *, hooks: bool) -> Iterator[str]:
     """
     for ancestor in cls.ancestry():
         for name, value in ancestor.names.items() if isinstance(ancestor, Class) else ():
-            special_one = name.startswith("__") and name not in _OF_CLASSES
+            special_one = name.startswith("__") and name not in _CLASS_HOOKS
             if (special_one or hooks) and isinstance(value, PythonFunction):
                 yield name
 

@@ -14,7 +14,7 @@ from abiscan.python.machine import Trace
 from abiscan.python.model import Raised
 from abiscan.regex import regex
 
-_OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
+_ABSENT_TORCH_NAME: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
 """What Python says of a module that is not installed."""
@@ -28,7 +28,7 @@ def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None =
     """
     errors = list(chain(raised))
     # What is installed alongside it was read, too, and is no mistake of this reading.
-    if any(error.of_other or error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in errors):
+    if any(error.of_other or error.of_torch or _ABSENT_TORCH_NAME.search(error.message or "") for error in errors):
         return True
     if trace is not None and any(isinstance(attempt.raised, Raised) for attempt in trace.attempts):
         return True
@@ -50,7 +50,7 @@ def fails_for_torch(raised: object) -> bool:
     # What the torch lacks for another package, another version of this one does not bring.
     if any(error.of_other for error in errors):
         return False
-    return any(error.of_torch or _OF_TORCH_NAMES.search(error.message or "") for error in errors)
+    return any(error.of_torch or _ABSENT_TORCH_NAME.search(error.message or "") for error in errors)
 
 
 def chain(raised: Raised | None) -> Iterator[Raised]:

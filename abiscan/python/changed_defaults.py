@@ -46,7 +46,7 @@ LOAD: Final = ChangedDefault(
     error="Weights only load failed.",
     handled=(b"safe_globals", b"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"),
 )
-_OF_MODULES: Final = frozenset(
+_MODULE_METHODS: Final = frozenset(
     {"children", "eval", "forward", "load_state_dict", "modules", "named_modules", "named_parameters", "parameters"}
     | {"state_dict", "train", "zero_grad"}
 )
@@ -69,7 +69,7 @@ def kept_as_modules(cls: ast.ClassDef) -> Iterator[ast.Call]:
     """Yield the calls in a class whose results are kept in an attribute that its methods use as a module."""
     used, kept = set[str](), list[tuple[str, ast.Call]]()
     for node in walk(cls):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_MODULES:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MODULE_METHODS:
             used.add(write_expression(node.func.value))
         elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
             kept.append((write_expression(node.targets[0]), node.value))
@@ -82,7 +82,11 @@ def used_as_modules(body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
     bound: dict[str, ast.Call] = {}
     for statement in body:
         for node in walk(statement):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_MODULES:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in _MODULE_METHODS
+            ):
                 owner = node.func.value
                 if isinstance(owner, ast.Call):
                     yield owner

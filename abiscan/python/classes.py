@@ -20,8 +20,8 @@ from abiscan.python.values import (
     ABSENT,
     Bound,
     Class,
-    Further,
     Instance,
+    MoreItems,
     NotKnown,
     PythonError,
     PythonFunction,
@@ -126,7 +126,7 @@ class ClassMaking(Statements):
         elif isinstance(named, Class):
             return named  # a function in the place of a metaclass is called as it is
         chosen = next((kind for kind in kinds if all(rival in kind.ancestry() for rival in kinds)), None)
-        unclear = isinstance(named, NotKnown) or any(kind.is_open() for kind in kinds) or self.perhaps
+        unclear = isinstance(named, NotKnown) or any(kind.is_open() for kind in kinds) or self.is_speculative
         if chosen is None and kinds and not unclear:
             raise thrown(TypeError, _METACLASS_CONFLICT)
         return chosen
@@ -144,7 +144,7 @@ class ClassMaking(Statements):
         made.annotated.extend(
             str(name) for name in annotations if isinstance(annotations, dict)
         ) if annotations else None
-        if not self.perhaps and (rivals := order_conflict(bases)):
+        if not self.is_speculative and (rivals := order_conflict(bases)):
             raise thrown(TypeError, f"{_ORDER_CONFLICT} {', '.join(rival.name for rival in rivals)}")
         for base in bases:
             if isinstance(base, Class):
@@ -194,7 +194,7 @@ class ClassMaking(Statements):
             # A base that is not known may have the method, and would be asked before those after it.
             if not isinstance(base, (Class, type)):
                 return
-        if kwargs and not self.perhaps and made.host() is None:
+        if kwargs and not self.is_speculative and made.host() is None:
             raise thrown(TypeError, f"{made.qualified}.__init_subclass__() takes no keyword arguments")
 
     # ---- objects
@@ -272,7 +272,7 @@ class ClassMaking(Statements):
         if not cls.is_dataclass and not cls.is_open():
             # object_new (Objects/typeobject.c) refuses arguments only if the class overrides neither ``__new__`` nor
             # ``__init__``.
-            if takes_none and (args or kwargs) and cls.host() is None and not self.perhaps:
+            if takes_none and (args or kwargs) and cls.host() is None and not self.is_speculative:
                 raise thrown(TypeError, f"{cls.name}() takes no arguments")
             return
         if not cls.is_dataclass and not cls.fields():
@@ -281,10 +281,10 @@ class ClassMaking(Statements):
             cls.shape = _shape_of(cls)
         fields, given, positional = cls.shape
         # An unknown number of arguments may fill any field after those that come before it.
-        further = next((argument for argument in args if isinstance(argument, Further)), None)
-        if further is not None:
-            made.attributes.update({name: further.part(f".{name}") for name in given})
-            args = args[: args.index(further)]
+        more_arguments = next((argument for argument in args if isinstance(argument, MoreItems)), None)
+        if more_arguments is not None:
+            made.attributes.update({name: more_arguments.part(f".{name}") for name in given})
+            args = args[: args.index(more_arguments)]
         made.attributes.update(zip(positional, args, strict=False))
         made.attributes.update(kwargs)
         # As _init_fn (Lib/dataclasses.py): what was not passed comes from the class, or from a factory, which is called
@@ -300,7 +300,7 @@ class ClassMaking(Statements):
                 default = value
             if default is ABSENT and _is_given(cls, name):
                 lacking.append(name)
-        if cls.is_dataclass and not cls.is_open() and not self.perhaps and further is None:
+        if cls.is_dataclass and not cls.is_open() and not self.is_speculative and more_arguments is None:
             _check_arguments(cls, positional, args, kwargs)
             _check_fields(cls, fields, lacking, args, kwargs)
         # It gets the fields that are InitVar, in their order, and no others.

@@ -23,7 +23,7 @@ LONGEST: Final = 1_000_000
 _LARGEST_EXPONENT: Final = 4096
 _WIDEST: Final = 1_000
 _MOST_ITEMS: Final = 100_000
-_OF_A_NUMBER: Final = 1_300
+_MOST_DIGITS: Final = 1_300
 """How many digits the largest number has that is worked with."""
 _STEPS_AT_ONCE: Final = 1_000
 """Comparisons of characters that take as long as making one."""
@@ -98,7 +98,7 @@ def _leaves(values: Iterable[object]) -> Iterable[object]:
 
 
 def _length(value: object) -> int:
-    return len(value) if isinstance(value, (str, bytes)) else _OF_A_NUMBER if isinstance(value, int) else 64
+    return len(value) if isinstance(value, (str, bytes)) else _MOST_DIGITS if isinstance(value, int) else 64
 
 
 def _width(_value: object, args: Iterable[object], kwargs: dict[str, object]) -> int:
@@ -156,7 +156,7 @@ _SIZES: Final[dict[str, Callable[[Any, list[Any], dict[str, object]], int]]] = {
 # ---- work
 
 _FREE: Final = 64
-_PARTS_OF_A_STEP: Final = 4
+_PARTS_PER_STEP: Final = 4
 _count: ContextVar[Callable[[int], None] | None] = ContextVar("count", default=None)
 
 
@@ -176,4 +176,4 @@ def counted_by(count: Callable[[int], None]) -> Iterator[None]:
 def count_parts(parts: int) -> None:
     """Count what going through so many parts takes; a few are paid for by the step that goes through them."""
     if parts > _FREE and (count := _count.get()) is not None:
-        count(parts // _PARTS_OF_A_STEP)
+        count(parts // _PARTS_PER_STEP)

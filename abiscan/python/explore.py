@@ -92,7 +92,7 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
     # Certain is what every run registers; what a single one registers is listed, too, as a possibility.
     everywhere = set(first.trace.registrations).intersection(*(run.trace.registrations for run in usual))
     registrations = dict.fromkeys(
-        replace(registration, perhaps=registration not in everywhere)
+        replace(registration, is_conditional=registration not in everywhere)
         for run in runs
         for registration in run.trace.registrations
     )

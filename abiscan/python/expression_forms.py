@@ -39,9 +39,9 @@ from abiscan.python.values import (
     Scope,
     TargetExpression,
     TextWithHoles,
-    further_items,
     given_defaults,
     is_concrete,
+    more_items,
 )
 
 _SIZED: Final = frozenset({str, bytes, list, tuple, dict, set, frozenset})
@@ -116,7 +116,7 @@ def _compile_attribute(compiler: Compiler, node: ast.Attribute, *, settles: bool
     return take
 
 
-def _list_of(parts: Sequence[Value]) -> Callable[[Any, Scope], list[Any]]:
+def _evaluate_all(parts: Sequence[Value]) -> Callable[[Any, Scope], list[Any]]:
     return lambda machine, scope: [part(machine, scope) for part in parts]
 
 
@@ -134,7 +134,7 @@ def _compile_arguments(
         parts = tuple(compiler.value(argument, settles=False) for argument in node.args)
         if not node.keywords and len(parts) <= len(_FEW):
             return _FEW[len(parts) - 1](*parts) if parts else lambda _machine, _scope, _function: ([], {})
-        spread = _list_of(parts)
+        spread = _evaluate_all(parts)
     if not node.keywords:
         return lambda machine, scope, _function: (spread(machine, scope), {})
     keywords = tuple((keyword.arg, compiler.value(keyword.value)) for keyword in node.keywords)
@@ -369,7 +369,7 @@ def _compile_items(compiler: Compiler, nodes: Sequence[ast.expr]) -> Callable[[A
         for is_starred, part in parts:
             value = part(machine, scope)
             if is_starred:
-                values.extend(further_items(machine.items(value)))
+                values.extend(more_items(machine.items(value)))
             else:
                 values.append(value)
         return values

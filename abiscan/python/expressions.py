@@ -23,9 +23,9 @@ from abiscan.python.operations import bound_size, compare_values, describe_value
 from abiscan.python.targets import asks_version
 from abiscan.python.values import (
     ABSENT,
-    FURTHER,
+    MORE_ITEMS,
     Deferred,
-    Further,
+    MoreItems,
     NotKnown,
     PythonFunction,
     Scope,
@@ -276,9 +276,9 @@ class Expressions(PythonMachine):
                 kwargs.update({str(key): item for key, item in keywords.items() if isinstance(key, str)})
                 # Keys that are not known may fill any parameter, as an unknown number of arguments may.
                 if special.truth_of(self, keywords) is None or any(isinstance(item, NotKnown) for item in keywords):
-                    args.append(Further("**"))
+                    args.append(MoreItems("**"))
             else:
-                args.append(Further(value.name, value.why))
+                args.append(MoreItems(value.name, value.why))
         return kwargs
 
     def call_here(
@@ -373,13 +373,13 @@ class Expressions(PythonMachine):
 
     def _perhaps_value(self, node: ast.expr, scope: Scope) -> object:
         """Return the value of an expression that may not be evaluated at all: it raises nothing that is certain."""
-        before, self.perhaps = self.perhaps, True
+        before, self.is_speculative = self.is_speculative, True
         try:
             return self.evaluate(node, scope)
         except Thrown:
             return NotKnown(self.source_of(node))
         finally:
-            self.perhaps = before
+            self.is_speculative = before
             self._forget_named(node, scope)
 
     def _forget_named(self, node: ast.expr, scope: Scope) -> None:
@@ -491,7 +491,7 @@ class Expressions(PythonMachine):
             for _ in self.rounds(form, first, scope):
                 yield form.element(self, scope)
         except NotFollowed as stop:
-            yield Further(stop.unknown.name, stop.unknown.why)
+            yield MoreItems(stop.unknown.name, stop.unknown.why)
         return None
 
     def source_of_part(self, form: Comprehension, number: int, scope: Scope) -> Iterator[object] | NotKnown:
@@ -520,7 +520,7 @@ class Expressions(PythonMachine):
             self.steps += steps
             if self.steps > self.most_steps:
                 self.count_steps(0)
-            value = self._decide_further(form.node, depth, item) if type(item) in FURTHER else item
+            value = self._decide_more(form.node, depth, item) if type(item) in MORE_ITEMS else item
             if value is ABSENT:
                 continue
             bind(self, scope, value)
@@ -534,13 +534,13 @@ class Expressions(PythonMachine):
                 else:
                     yield from self.rounds(form, self.source_of_part(form, depth + 1, scope), scope, depth + 1)
 
-    def _decide_further(self, node: ComprehensionNode, depth: int, further: Any) -> NotKnown:
+    def _decide_more(self, node: ComprehensionNode, depth: int, more_items: Any) -> NotKnown:
         """Return one item in place of an unknown number of them, ABSENT for none, where elements act."""
         if not self.acts(node):
-            raise NotFollowed(further)
+            raise NotFollowed(more_items)
         iterated = node.generators[depth].iter
         text, spot = f"{self.source_of(iterated)} is empty", (iterated.lineno, iterated.col_offset)
-        return ABSENT if self.decide(text, further.why, spot, default=True) else further.part("[…]")
+        return ABSENT if self.decide(text, more_items.why, spot, default=True) else more_items.part("[…]")
 
     def _holds(self, node: ComprehensionNode, test: ast.expr, value: object) -> bool:
         """Whether a condition of a comprehension holds, by its value."""
@@ -584,8 +584,8 @@ _CONVERTERS = (str, int, float)
 def _takes_each(function: PythonFunction, args: Sequence[object]) -> bool:
     """Whether each argument is bound to a parameter of its own, and all are."""
     parameters = function.node.args
-    further = parameters.vararg or parameters.kwarg or parameters.kwonlyargs
-    return not further and len(args) == len(parameters.posonlyargs) + len(parameters.args)
+    more_items = parameters.vararg or parameters.kwarg or parameters.kwonlyargs
+    return not more_items and len(args) == len(parameters.posonlyargs) + len(parameters.args)
 
 
 def _is_required(value: object) -> bool:

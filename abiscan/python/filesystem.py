@@ -17,7 +17,7 @@ from abiscan.python.systems import LINUX
 from abiscan.python.values import NotKnown, Why, is_concrete, thrown
 
 CPUINFO: Final = "/proc/cpuinfo"
-_OF_A_CHECKOUT = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pyproject.toml", "setup.cfg", "setup.py"})
+_CHECKOUT_FILES = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pyproject.toml", "setup.cfg", "setup.py"})
 """What is next to a package in its developers' folder, and not where packages are installed."""
 
 
@@ -46,15 +46,15 @@ def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> obje
     answers = {"any": is_file or is_folder, "file": is_file, "folder": is_folder}[kind]
     # Next to the package (a path of one part), other distributions may have put something. Inside of it, its own files
     # are all there is.
-    if answers or "/" in inside or is_absent_beside(machine, inside):
+    if answers or "/" in inside or is_absent_next_to(machine, inside):
         return answers
     return NotKnown(f"{describe_value(path)} exists", Why.ENVIRONMENT)
 
 
-def is_absent_beside(machine: PythonMachine, name: str) -> bool:
+def is_absent_next_to(machine: PythonMachine, name: str) -> bool:
     """Whether the folder that the package is installed in, with others, certainly has nothing of that name."""
     folders = machine.library.surroundings.folders
-    return name in _OF_A_CHECKOUT or bool(
+    return name in _CHECKOUT_FILES or bool(
         folders and name and not any(observed_fs.path_exists(folder / name) for folder in folders)
     )
 
@@ -125,7 +125,7 @@ def path_attribute(path: PurePath, name: str) -> object:
     if name in {"glob", "rglob"}:
         return Native(name, lambda machine, args, _kwargs: _glob_below(machine, path, name, args))
     if name == "iterdir":
-        return Native(name, lambda machine, _args, _kwargs: _list_children(machine, path))
+        return Native(name, lambda machine, _args, _kwargs: _children_of(machine, path))
     if name == "read_text":
         return Native(name, lambda machine, _args, _kwargs: read_text(machine, path))
     return NotKnown(f"{describe_value(path)}.{name}", Why.ENVIRONMENT)
@@ -165,7 +165,7 @@ def _glob_below(machine: PythonMachine, path: PurePath, name: str, args: list[ob
     return match if isinstance(match, NotKnown) else Lazy(f"{name}()", iter([type(path)(item) for item in match]))
 
 
-def _list_children(machine: PythonMachine, path: PurePath) -> object:
+def _children_of(machine: PythonMachine, path: PurePath) -> object:
     result = list_folder(machine, path)
     return result if isinstance(result, NotKnown) else Lazy("iterdir()", iter([path / item for item in result]))
 

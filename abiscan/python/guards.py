@@ -17,10 +17,10 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import OtherTorch, PythonLine, World
-from abiscan.python.runs import Done, Run, Runs
+from abiscan.python.runs import Run, RunCache, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.unreached import asks_for_torch
-from abiscan.python.uses import ALL_LOAD, beside_torch
+from abiscan.python.uses import ALL_LOAD, with_other_torch
 
 _LIMITS: Final = Limits(total=400_000)
 
@@ -61,12 +61,12 @@ def left_out(
     if not (library.outline(begin).loads and asks_for_torch(library.source(begin))):
         return None
 
-    all_runs = Runs(library, world_factory, _LIMITS, Done())
+    all_runs = Runs(library, world_factory, _LIMITS, RunCache())
 
     def runs(torch: OtherTorch | None) -> Sequence[Run]:
         # What is installed here goes with this torch, and says nothing about another one.
         library.surroundings = surroundings if torch is None else Surroundings()
-        return explore_import(all_runs.of(ALL_LOAD if torch is None else beside_torch(torch)), module).runs
+        return explore_import(all_runs.of(ALL_LOAD if torch is None else with_other_torch(torch)), module).runs
 
     # No way past what is undecided may load or raise here; on the other torch, every way must load all of them.
     if any(run.trace.attempts or run.raised is not None for run in runs(None)):

@@ -16,7 +16,7 @@ from abiscan.python.binding import Binding
 from abiscan.python.contexts import AroundBody
 from abiscan.python.iteration import push_item
 from abiscan.python.later_builtins import CLASSES
-from abiscan.python.model import Said, Told, World
+from abiscan.python.model import Channel, UserMessage, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.signals import Signal
 from abiscan.python.values import Class, NotKnown, PythonError, Scope, Thrown, Why, thrown
@@ -25,10 +25,10 @@ Flow = Generator[object, object, Signal | None]
 """The running of statements: suspended where they yield."""
 
 _log = logging.getLogger("abiscan.python")
-_LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
+_LOUDEST = (Channel.WARNING, Channel.LOG, Channel.PRINT)
 
 
-def loudest_of(heard: Iterable[Said]) -> Said | None:
+def loudest_of(heard: Iterable[UserMessage]) -> UserMessage | None:
     """Return the notice that users are most likely to see: the loudest kind, and the first of it."""
     return min(heard, key=lambda notice: _LOUDEST.index(notice.how), default=None)
 
@@ -127,7 +127,7 @@ class Handling(Binding):
         python = self.world.python
         return isinstance(python, tuple) and python >= version
 
-    def note_survived(self, failure: PythonError, heard: list[Said], *, again: bool = True) -> None:
+    def note_survived(self, failure: PythonError, heard: list[UserMessage], *, again: bool = True) -> None:
         """Note that an exception was caught for good: how users learn of the failed loads that it tells of.
 
         :param heard: what the code told users while it handled the exception
@@ -138,7 +138,7 @@ class Handling(Binding):
             attempt = self.trace.attempts[number]
             if attempt.told is not None and not again:
                 continue
-            attempt.told = loudest.how if loudest else Told.NOTHING
+            attempt.told = loudest.how if loudest else Channel.NOTHING
             attempt.told_text = loudest.text if loudest else None
 
     # ---- try
@@ -247,7 +247,7 @@ class Handling(Binding):
         return tuple(named) if isinstance(named, tuple) else (named,)
 
     def _run_handle(self, handler: ast.ExceptHandler, failure: PythonError, scope: Scope) -> Flow:
-        heard: list[Said] = []
+        heard: list[UserMessage] = []
         if handler.name:
             self.bind(handler.name, failure, scope)
         with push_item(self.listeners, heard), push_item(self.handling, failure):  # type: ignore[arg-type]

@@ -25,7 +25,9 @@ _STEPS: Final = 12
 LARGEST_DOUBTFUL: Final = 4_000
 """The bytes of a source whose body is run although nothing says that it loads or raises, but that it might."""
 _BUILTINS: Final = NAMES
-_OF_MODULES: Final = frozenset({"__name__", "__file__", "__doc__", "__package__", "__spec__", "__loader__", "__path__"})
+_MODULE_ATTRIBUTES: Final = frozenset(
+    {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__loader__", "__path__"}
+)
 _MAKE_PLAIN: Final = {
     "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "frozenset": "set", "str": "text", "bool": "number",
     "object": "object", "property": "object", "staticmethod": "object", "classmethod": "object", "len": "number",
@@ -55,7 +57,7 @@ _DECIDING: Final = ("os.environ[", "sys.modules", "sys.meta_path", "sys.path", "
 """Of other packages, what may raise here, or changes what other code does."""
 
 
-_OF_MEMBERS: Final = ("__init__", "__new__", "_generate_next_value_", "_missing_", "__set_name__")
+_ENUM_HOOKS: Final = ("__init__", "__new__", "_generate_next_value_", "_missing_", "__set_name__")
 """What an enumeration calls as it makes its members."""
 
 
@@ -89,7 +91,7 @@ class PackageCode(Protocol):
         ...
 
 
-class _Acts(Exception):  # noqa: N818 - it ends a look, it is no error
+class _BodyMustRun(Exception):  # noqa: N818 - it ends a look, it is no error
     """Raised where a body has a form that may matter; with an argument, one that nearly always does."""
 
 
@@ -154,7 +156,7 @@ class _Names(Struct, kw_only=True):
     stars: list[str] = field(default_factory=list)
 
 
-class BodyJudge:
+class BodyAnalysis:
     """Checks the bodies of a package's modules."""
 
     def __init__(self, code: PackageCode) -> None:
@@ -173,7 +175,7 @@ class BodyJudge:
         self._saw_load = False
         try:
             _Body(self, file).run(tree.body)
-        except _Acts as reason:
+        except _BodyMustRun as reason:
             # Running a body in vain costs only time. So a doubtful one is passed over only if it is large, and if its
             # form is not one that nearly always matters.
             is_certain = bool(reason.args) or self._saw_load or self._calls_acting(file, tree)
@@ -245,7 +247,7 @@ class BodyJudge:
             there = self.member(star, name, depth - 1) if depth > 0 else None
             if there is not None:
                 return there
-        return FOREIGN if name in _OF_MODULES else None
+        return FOREIGN if name in _MODULE_ATTRIBUTES else None
 
     def _as_decorated(self, defined: _Defined, names: _Names) -> _Value:
         """Return a function or class, unless a decorator of the package may put something else in its place."""
@@ -417,10 +419,10 @@ class BodyJudge:
             if base is None or isinstance(base, (_Object, _Plain, _Module)) or depth < 0:
                 return None
             if isinstance(base, _Defined):
-                further = self.lineage(base, depth - 1) if isinstance(base.node, ast.ClassDef) else None
-                if further is None:
+                more_bases = self.lineage(base, depth - 1) if isinstance(base.node, ast.ClassDef) else None
+                if more_bases is None:
                     return None
-                classes += further
+                classes += more_bases
         return classes
 
     def has_foreign_base(self, classes: Iterable[_Defined]) -> bool:
@@ -519,8 +521,8 @@ class BodyJudge:
 class _Body:
     """The check of one module's body, statement by statement."""
 
-    def __init__(self, judge: BodyJudge, file: str) -> None:
-        self.judge, self.file = judge, file
+    def __init__(self, analysis: BodyAnalysis, file: str) -> None:
+        self.analysis, self.file = analysis, file
         self.package = package_of(file)
         self.scopes: list[dict[str, _Value]] = [{}]
         self.path: tuple[str, ...] = ()
@@ -530,27 +532,27 @@ class _Body:
     # ---- statements
 
     def run(self, body: Iterable[ast.stmt]) -> None:
-        """Look at statements; raise ``_Acts`` at one that may matter."""
+        """Look at statements; raise ``_BodyMustRun`` at one that may matter."""
         for node in body:
             method = _STATEMENTS.get(type(node))
             if method is None:
-                raise _Acts
+                raise _BodyMustRun
             method(self, node)
 
     def bind(self, name: str, value: _Value) -> None:
         """Bind a name to a value, in the innermost scope."""
         self.scopes[-1][name] = value
 
-    def _judge_nothing(self, node: ast.stmt) -> None:
+    def _visit_nothing(self, node: ast.stmt) -> None:
         """Accept a statement that does nothing."""
 
-    def _judge_expression(self, node: ast.Expr) -> None:
+    def _visit_expression(self, node: ast.Expr) -> None:
         self.value(node.value)
 
-    def _judge_import(self, node: ast.Import) -> None:
+    def _visit_import(self, node: ast.Import) -> None:
         for alias in node.names:
             name = alias.name if alias.asname else alias.name.partition(".")[0]
-            self.bind(alias.asname or name, self.judge.module(name))
+            self.bind(alias.asname or name, self.analysis.module(name))
 
     def _import_from(self, node: ast.ImportFrom) -> None:
         module = absolute_name(self.package, "." * node.level + (node.module or ""))
@@ -560,43 +562,43 @@ class _Body:
             if alias.name == "*":
                 self._import_all(module)
                 continue
-            value = self.judge.member(module, alias.name)
+            value = self.analysis.member(module, alias.name)
             if value is None:
-                raise _Acts(alias.name)
+                raise _BodyMustRun(alias.name)
             self.bind(alias.asname or alias.name, value)
 
     def _import_all(self, module: str) -> None:
-        names = self.judge.public(module)
+        names = self.analysis.public(module)
         if names is None:
             self.is_open = True
         else:
             self.scopes[-1].update(names)
 
-    def _judge_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         if not has_late_parameters(node):
-            self._judge_parameters(node)
+            self._visit_parameters(node)
         defined = _Defined(self.file, (*self.path, node.name), node)
-        self.bind(node.name, self._judge_decorated(node.decorator_list, defined))
+        self.bind(node.name, self._decorated_value(node.decorator_list, defined))
 
-    def _judge_parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _visit_parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args = node.args
         for default in (*args.defaults, *args.kw_defaults):
             if default is not None:
                 self.value(default)
         annotated = (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg)
         for annotation in (*(item.annotation for item in annotated if item is not None), node.returns):
-            self._judge_annotation(annotation)
+            self._visit_annotation(annotation)
 
-    def _judge_annotation(self, node: ast.expr | None) -> None:
+    def _visit_annotation(self, node: ast.expr | None) -> None:
         if isinstance(node, (ast.Name, ast.Constant)) or node is None:
             return
         if any(isinstance(inner, (ast.Call, ast.NamedExpr)) for inner in walk(node)):
-            raise _Acts
+            raise _BodyMustRun
 
-    def _judge_decorated(self, decorators: Sequence[ast.expr], defined: _Defined) -> _Value:
+    def _decorated_value(self, decorators: Sequence[ast.expr], defined: _Defined) -> _Value:
         value: _Value = defined
         for node in reversed(decorators):
-            decorator, made = self._judge_decorator(node)
+            decorator, made = self._visit_decorator(node)
             # Whatever is taken from a property, as ``.setter`` is, is one again.
             if decorator == _Builtin("property"):
                 value = _Foreign("property")
@@ -604,55 +606,55 @@ class _Body:
             if isinstance(decorator, (_Foreign, _Builtin)):
                 continue
             if not isinstance(decorator, _Defined):
-                raise _Acts
+                raise _BodyMustRun
             is_class = isinstance(decorator.node, ast.ClassDef)
-            quiet = self.judge.makes_quietly(decorator) if is_class else self.judge.is_quiet(decorator, made=made)
+            quiet = self.analysis.makes_quietly(decorator) if is_class else self.analysis.is_quiet(decorator, made=made)
             if not quiet:
-                raise _Acts
+                raise _BodyMustRun
             # A decorator of a class nearly always returns the class.
             value = value if isinstance(defined.node, ast.ClassDef) else _Object(decorator if is_class else None)
         return value
 
-    def _judge_decorator(self, node: ast.expr) -> tuple[_Value, bool]:
+    def _visit_decorator(self, node: ast.expr) -> tuple[_Value, bool]:
         if isinstance(node, ast.Call):
             function = self.value(node.func)
             if isinstance(function, _Defined) and not isinstance(function.node, ast.ClassDef):
-                self._judge_arguments(node)
-                if not self.judge.fits(function, node, 0):
-                    raise _Acts
+                self._argument_values(node)
+                if not self.analysis.fits(function, node, 0):
+                    raise _BodyMustRun
                 return function, True
         return self.value(node), False
 
-    def _judge_class(self, node: ast.ClassDef) -> None:
+    def _visit_class(self, node: ast.ClassDef) -> None:
         bases = [self.value(base) for base in node.bases]
         for base in bases:
             if isinstance(base, _Foreign) or (isinstance(base, _Builtin) and base.name not in _NO_BASES):
                 continue
             is_class = isinstance(base, _Defined) and isinstance(base.node, ast.ClassDef)
-            if not isinstance(base, _Defined) or not is_class or not self.judge.derives_quietly(base):
-                raise _Acts
+            if not isinstance(base, _Defined) or not is_class or not self.analysis.derives_quietly(base):
+                raise _BodyMustRun
         # Two built-in types may have layouts that exclude each other: best_base in Objects/typeobject.c raises
         # TypeError.
         if sum(isinstance(base, _Builtin) for base in bases) > 1:
-            raise _Acts
+            raise _BodyMustRun
         # Keywords go to ``__init_subclass__``, and that of ``object`` takes none.
         for keyword in node.keywords:
             value = self.value(keyword.value)
             if keyword.arg != "metaclass" and not any(isinstance(base, _Foreign) for base in bases):
-                raise _Acts
-            if keyword.arg == "metaclass" and not self.judge.is_quiet_metaclass(value):
-                raise _Acts
+                raise _BodyMustRun
+            if keyword.arg == "metaclass" and not self.analysis.is_quiet_metaclass(value):
+                raise _BodyMustRun
         defined = _Defined(self.file, (*self.path, node.name), node)
         if any(isinstance(base, _Foreign) and _is_enum(base.name) for base in bases):
-            methods = (self.judge.method([defined], name) for name in _OF_MEMBERS)
-            if not all(method is None or self.judge.is_quiet(method) for method in methods):
-                raise _Acts
+            methods = (self.analysis.method([defined], name) for name in _ENUM_HOOKS)
+            if not all(method is None or self.analysis.is_quiet(method) for method in methods):
+                raise _BodyMustRun
         self._class_body(node)
         # Making a dataclass raises for a default that can change, and for a field without a default after one with it
         # (_get_field and _init_fn in Lib/dataclasses.py).
         if _is_dataclass(defined) and not _may_be_dataclass(node):
-            raise _Acts
-        self.bind(node.name, self._judge_decorated(node.decorator_list, defined))
+            raise _BodyMustRun
+        self.bind(node.name, self._decorated_value(node.decorator_list, defined))
 
     def _class_body(self, node: ast.ClassDef) -> None:
         around, self.path = self.path, (*self.path, node.name)
@@ -663,22 +665,22 @@ class _Body:
         # ``type.__new__`` calls ``__set_name__`` of every value that a class body binds.
         for value in names.values():
             if isinstance(value, _Object):
-                classes = None if value.cls is None else self.judge.lineage(value.cls)
+                classes = None if value.cls is None else self.analysis.lineage(value.cls)
                 if classes is None and value.cls is not None:
-                    raise _Acts
-                if self.judge.method(classes or (), "__set_name__") is not None:
-                    raise _Acts
+                    raise _BodyMustRun
+                if self.analysis.method(classes or (), "__set_name__") is not None:
+                    raise _BodyMustRun
 
-    def _judge_assignment(self, node: ast.Assign) -> None:
+    def _visit_assignment(self, node: ast.Assign) -> None:
         value = self.value(node.value)
         for target in node.targets:
-            self._judge_assign(target, value, node.value)
+            self._assign(target, value, node.value)
 
-    def _judge_assign(self, target: ast.expr, value: _Value, node: ast.expr | None) -> None:
+    def _assign(self, target: ast.expr, value: _Value, node: ast.expr | None) -> None:
         if isinstance(target, ast.Name):
             self.bind(target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            self._judge_unpack(target, value, node)
+            self._unpack(target, value, node)
         elif isinstance(target, ast.Attribute):
             self._set_attribute(target)
         elif isinstance(target, ast.Subscript):
@@ -687,69 +689,69 @@ class _Body:
             if isinstance(owner, _Foreign) and not _may_decide(f"{owner.name}["):
                 return
             if owner != _Plain("dict") or not _is_hashable(target.slice):
-                raise _Acts
+                raise _BodyMustRun
         else:
-            raise _Acts
+            raise _BodyMustRun
 
-    def _judge_unpack(self, target: ast.Tuple | ast.List, value: _Value, node: ast.expr | None) -> None:
+    def _unpack(self, target: ast.Tuple | ast.List, value: _Value, node: ast.expr | None) -> None:
         if isinstance(node, (ast.Tuple, ast.List)) and not any(
             isinstance(item, ast.Starred) for item in (*node.elts, *target.elts)
         ):
             if len(node.elts) != len(target.elts):
-                raise _Acts
+                raise _BodyMustRun
             for inner, element in zip(target.elts, node.elts, strict=True):
-                self._judge_assign(inner, self.value(element), element)
+                self._assign(inner, self.value(element), element)
         elif isinstance(value, _Foreign) or value == _Plain("pair"):
             for inner in target.elts:
-                self._judge_assign(inner.value if isinstance(inner, ast.Starred) else inner, value, None)
+                self._assign(inner.value if isinstance(inner, ast.Starred) else inner, value, None)
         else:
-            raise _Acts
+            raise _BodyMustRun
 
     def _set_attribute(self, target: ast.Attribute) -> None:
         owner = self.value(target.value)
         if isinstance(owner, _Foreign):
             if owner.name.partition(".")[0] in {"sys", "builtins", "os"}:
-                raise _Acts
+                raise _BodyMustRun
             return
         if not isinstance(owner, _Defined) or owner.file != self.file:
-            raise _Acts
+            raise _BodyMustRun
         if isinstance(owner.node, ast.ClassDef):
-            classes = self.judge.lineage(owner)
-            if classes is None or any(True for _ in self.judge.metaclasses(classes)):
-                raise _Acts
+            classes = self.analysis.lineage(owner)
+            if classes is None or any(True for _ in self.analysis.metaclasses(classes)):
+                raise _BodyMustRun
 
-    def _judge_annotated(self, node: ast.AnnAssign) -> None:
-        self._judge_annotation(node.annotation)
+    def _visit_annotated_assignment(self, node: ast.AnnAssign) -> None:
+        self._visit_annotation(node.annotation)
         if node.value is not None:
-            self._judge_assign(node.target, self.value(node.value), node.value)
+            self._assign(node.target, self.value(node.value), node.value)
 
-    def _judge_augmented(self, node: ast.AugAssign) -> None:
+    def _visit_augmented_assignment(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
-            raise _Acts
+            raise _BodyMustRun
         load = ast.Name(id=node.target.id, ctx=ast.Load())
-        self.bind(node.target.id, self._judge_operated(self.value(load), node.op, self.value(node.value), node.value))
+        self.bind(node.target.id, self._operate(self.value(load), node.op, self.value(node.value), node.value))
 
-    def _judge_delete(self, node: ast.Delete) -> None:
+    def _visit_delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if not isinstance(target, ast.Name) or self.scopes[-1].pop(target.id, None) is None:
-                raise _Acts
+                raise _BodyMustRun
 
-    def _judge_if(self, node: ast.If) -> None:
+    def _visit_if(self, node: ast.If) -> None:
         if getattr(node.test, "id", getattr(node.test, "attr", None)) != "TYPE_CHECKING":
-            self._judge_truth(node.test)
+            self._visit_condition(node.test)
         # Both branches must be harmless, so that the condition need not be decided.
         self.run(node.body)
         self.run(node.orelse)
 
-    def _judge_truth(self, node: ast.expr) -> None:
-        self._judge_decide(self.value(node))
+    def _visit_condition(self, node: ast.expr) -> None:
+        self._require_plain_truth(self.value(node))
 
-    def _judge_decide(self, value: _Value) -> None:
+    def _require_plain_truth(self, value: _Value) -> None:
         """Check a value that is asked whether it is true."""
-        if isinstance(value, _Object) and (value.cls is not None or self.judge.decisions_act):
-            raise _Acts
+        if isinstance(value, _Object) and (value.cls is not None or self.analysis.decisions_act):
+            raise _BodyMustRun
 
-    def _judge_try(self, node: ast.Try) -> None:
+    def _visit_try(self, node: ast.Try) -> None:
         self.run(node.body)
         for handler in node.handlers:
             if handler.type is not None:
@@ -760,66 +762,66 @@ class _Body:
         self.run(node.orelse)
         self.run(node.finalbody)
 
-    def _judge_with(self, node: ast.With) -> None:
+    def _visit_with(self, node: ast.With) -> None:
         for item in node.items:
             value = self.value(item.context_expr)
             if not isinstance(value, _Foreign):
-                raise _Acts
+                raise _BodyMustRun
             if item.optional_vars is not None:
-                self._judge_assign(item.optional_vars, value, None)
+                self._assign(item.optional_vars, value, None)
         self.run(node.body)
 
-    def _judge_for(self, node: ast.For) -> None:
-        self._judge_assign(node.target, self._judge_item(node.iter), None)
+    def _visit_for(self, node: ast.For) -> None:
+        self._assign(node.target, self._iterated_item(node.iter), None)
         if any(isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store) for inner in walk(node)):
-            raise _Acts
+            raise _BodyMustRun
         self.run(node.body)
         self.run(node.orelse)
 
-    def _judge_item(self, node: ast.expr) -> _Value:
+    def _iterated_item(self, node: ast.expr) -> _Value:
         """Return what iterating over an expression gives."""
         value = self.value(node)
         if isinstance(value, _Foreign):
             return FOREIGN
         if not isinstance(value, _Plain) or value.kind in {"number", "none", "object", "any", "objects"}:
-            raise _Acts
+            raise _BodyMustRun
         return _Plain("pair" if value.kind == "pairs" else "any")
 
     # ---- expressions
 
     def value(self, node: ast.expr) -> _Value:
-        """Return what an expression gives; raise ``_Acts`` if evaluating it may matter."""
+        """Return what an expression gives; raise ``_BodyMustRun`` if evaluating it may matter."""
         method = _EXPRESSIONS.get(type(node))
         if method is None:
-            raise _Acts
+            raise _BodyMustRun
         return method(self, node)
 
-    def _judge_constant(self, node: ast.Constant) -> _Value:
+    def _visit_constant(self, node: ast.Constant) -> _Value:
         return _KINDS.get(type(node.value), _Plain("none"))
 
-    def _judge_name(self, node: ast.Name) -> _Value:
+    def _visit_name(self, node: ast.Name) -> _Value:
         for scope in reversed(self.scopes):
             if node.id in scope:
                 return scope[node.id]
-        if node.id in _OF_MODULES:
+        if node.id in _MODULE_ATTRIBUTES:
             return _Plain("text")
         if node.id in _BUILTINS:
             return _Builtin(node.id)
         if self.is_open or (node.id in {"__qualname__", "__module__"} and self.path):
             return FOREIGN
-        raise _Acts(node.id)
+        raise _BodyMustRun(node.id)
 
-    def _judge_attribute(self, node: ast.Attribute) -> _Value:
+    def _visit_attribute(self, node: ast.Attribute) -> _Value:
         owner = self.value(node.value)
         if isinstance(owner, _Foreign):
             name = f"{owner.name}.{node.attr}"
             if _may_decide(name):
-                raise _Acts
+                raise _BodyMustRun
             return _Foreign(name)
         if isinstance(owner, _Module):
-            value = self.judge.member(owner.name, node.attr)
+            value = self.analysis.member(owner.name, node.attr)
             if value is None:
-                raise _Acts
+                raise _BodyMustRun
             return value
         if isinstance(owner, _Plain) and node.attr in _METHODS and owner.kind not in {"number", "none", "object"}:
             return _Plain("pairs") if node.attr == "items" else _Method()
@@ -827,7 +829,7 @@ class _Body:
             return FOREIGN
         if isinstance(owner, _Defined):
             return self._of_defined(owner, node.attr)
-        raise _Acts
+        raise _BodyMustRun
 
     def _of_defined(self, owner: _Defined, name: str) -> _Value:  # noqa: C901 - one way for each kind of member
         if name in {"__name__", "__doc__", "__qualname__", "__module__"}:
@@ -835,11 +837,11 @@ class _Body:
         if not isinstance(owner.node, ast.ClassDef):
             if getattr(owner.node, "decorator_list", ()):
                 return FOREIGN  # what the decorator made has it
-            raise _Acts
-        classes = self.judge.lineage(owner)
+            raise _BodyMustRun
+        classes = self.analysis.lineage(owner)
         if classes is None:
-            raise _Acts
-        method = self.judge.method(classes, name)
+            raise _BodyMustRun
+        method = self.analysis.method(classes, name)
         if method is not None and not method.node.decorator_list:
             return method
         if method is not None:
@@ -853,19 +855,19 @@ class _Body:
                 if any(getattr(target, "id", None) == name for target in bound):
                     value = getattr(node, "value", None)
                     is_made = isinstance(value, ast.Call)
-                    if value is None or (is_made and not self.judge.makes_no_descriptor(value, cls)):
-                        raise _Acts
-                    return _Object(owner) if self.judge.has_foreign_base(classes) else _value_of(value)
-        if self.judge.has_foreign_base(classes) and not any(True for _ in self.judge.metaclasses(classes)):
+                    if value is None or (is_made and not self.analysis.makes_no_descriptor(value, cls)):
+                        raise _BodyMustRun
+                    return _Object(owner) if self.analysis.has_foreign_base(classes) else _value_of(value)
+        if self.analysis.has_foreign_base(classes) and not any(True for _ in self.analysis.metaclasses(classes)):
             return FOREIGN
-        raise _Acts
+        raise _BodyMustRun
 
-    def _judge_call(self, node: ast.Call) -> _Value:
+    def _visit_call(self, node: ast.Call) -> _Value:
         function = self.value(node.func)
-        values = self._judge_arguments(node)
+        values = self._argument_values(node)
         if isinstance(function, _Foreign):
             if function.name in ACTING:
-                raise _Acts(function.name)
+                raise _BodyMustRun(function.name)
             self._hand_over(function, values)
             return _Foreign(f"{function.name}()")
         if isinstance(function, _Builtin):
@@ -875,18 +877,20 @@ class _Body:
         if isinstance(function, _Plain) and function.kind == "pairs":
             return function
         if not isinstance(function, _Defined):
-            raise _Acts
+            raise _BodyMustRun
         if isinstance(function.node, ast.ClassDef):
-            if not self.judge.makes_quietly(function, node):
-                raise _Acts
+            if not self.analysis.makes_quietly(function, node):
+                raise _BodyMustRun
             return _Object(function)
         # A method that is taken from its class gets no object, unless it is a class method.
-        bound = 0 if len(function.path) == 1 or isinstance(function.node, ast.Lambda) else self._judge_bound(function)
-        if not self.judge.is_quiet(function) or not self.judge.fits(function, node, bound):
-            raise _Acts
+        bound = (
+            0 if len(function.path) == 1 or isinstance(function.node, ast.Lambda) else self._bound_parameters(function)
+        )
+        if not self.analysis.is_quiet(function) or not self.analysis.fits(function, node, bound):
+            raise _BodyMustRun
         return _Object()
 
-    def _judge_bound(self, method: _Defined) -> int:
+    def _bound_parameters(self, method: _Defined) -> int:
         names = {getattr(decorator, "id", None) for decorator in method.node.decorator_list}
         return 1 if "classmethod" in names else 0
 
@@ -897,30 +901,30 @@ class _Body:
         calls = function.name.partition(".")[0] in _CALLING
         for value in values:
             if isinstance(value, _Foreign) and value.name in ACTING:
-                raise _Acts(value.name)
+                raise _BodyMustRun(value.name)
             if isinstance(value, _Defined):
-                if self.judge.is_risky(value.path[-1]):
-                    raise _Acts(value.path[-1])
-                if calls and not isinstance(value.node, ast.ClassDef) and not self.judge.is_quiet(value):
-                    raise _Acts
-            elif isinstance(value, _Object) and self.judge.may_act(value):
-                raise _Acts(function.name)
+                if self.analysis.is_risky(value.path[-1]):
+                    raise _BodyMustRun(value.path[-1])
+                if calls and not isinstance(value.node, ast.ClassDef) and not self.analysis.is_quiet(value):
+                    raise _BodyMustRun
+            elif isinstance(value, _Object) and self.analysis.may_act(value):
+                raise _BodyMustRun(function.name)
             elif calls and (isinstance(value, _Object) or value == _OBJECTS):
-                raise _Acts
+                raise _BodyMustRun
 
-    def _judge_arguments(self, node: ast.Call) -> list[_Value]:
+    def _argument_values(self, node: ast.Call) -> list[_Value]:
         values = [self.value(argument) for argument in node.args]
         for keyword in node.keywords:
             value = self.value(keyword.value)
             if keyword.arg is None and not (isinstance(value, _Foreign) or value == _Plain("dict")):
-                raise _Acts
+                raise _BodyMustRun
             values.append(value)
         return values
 
     def _call_builtin(self, name: str, node: ast.Call, values: Sequence[_Value]) -> _Value:  # noqa: C901
-        risky = any(isinstance(value, _Defined) and self.judge.is_risky(value.path[-1]) for value in values)
+        risky = any(isinstance(value, _Defined) and self.analysis.is_risky(value.path[-1]) for value in values)
         if risky or name in _ENDING_BUILTINS:
-            raise _Acts(name)
+            raise _BodyMustRun(name)
         is_plain = all(isinstance(value, (_Plain, _Foreign, _Builtin)) and value != _OBJECTS for value in values)
         cls = built_in(name)
         if isinstance(cls, type) and issubclass(cls, BaseException):
@@ -929,7 +933,7 @@ class _Body:
             return FOREIGN
         if name in {"isinstance", "callable", "id"}:
             if any(isinstance(value, _Defined) and not self._is_plain_class(value) for value in values):
-                raise _Acts
+                raise _BodyMustRun
             return _Plain("number")
         if name == "getattr" and len(values) == 3 and isinstance(values[0], _Foreign):
             return FOREIGN
@@ -942,27 +946,27 @@ class _Body:
         if name == "float" and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
             if isinstance(node.args[0].value, (int, float)) or node.args[0].value in {"inf", "-inf", "nan"}:
                 return _Plain("number")
-            raise _Acts
+            raise _BodyMustRun
         # What is left makes plain values of plain values. It raises only if it iterates over, or measures, what is no
         # container.
         numbers = any(isinstance(value, _Plain) and value.kind in {"number", "none", "any"} for value in values)
         iterates = name not in {"str", "bool", "object", "print", "hasattr", "len", "range"}
         if name not in _MAKE_PLAIN or not is_plain or (iterates and numbers) or (name == "len" and numbers):
-            raise _Acts
+            raise _BodyMustRun
         if name == "range" and not all(isinstance(argument, ast.Constant) and argument.value for argument in node.args):
-            raise _Acts
+            raise _BodyMustRun
         if (name == "zip" and node.keywords) or (name == "object" and values):
-            raise _Acts
+            raise _BodyMustRun
         return _Plain(_MAKE_PLAIN[name])
 
     def _is_plain_class(self, value: _Defined) -> bool:
         """Whether no metaclass of the package decides what a class does."""
-        classes = self.judge.lineage(value) if isinstance(value.node, ast.ClassDef) else None
+        classes = self.analysis.lineage(value) if isinstance(value.node, ast.ClassDef) else None
         return classes is not None and not any(
-            isinstance(metaclass, _Defined) for metaclass in self.judge.metaclasses(classes)
+            isinstance(metaclass, _Defined) for metaclass in self.analysis.metaclasses(classes)
         )
 
-    def _judge_subscript(self, node: ast.Subscript) -> _Value:
+    def _visit_subscript(self, node: ast.Subscript) -> _Value:
         owner = self.value(node.value)
         self.value(node.slice)
         if isinstance(owner, _Foreign) and not _may_decide(f"{owner.name}["):
@@ -970,33 +974,33 @@ class _Body:
         if isinstance(owner, _Builtin) and hasattr(built_in(owner.name), "__class_getitem__"):
             return FOREIGN
         if isinstance(owner, _Defined) and isinstance(owner.node, ast.ClassDef):
-            classes = self.judge.lineage(owner)
+            classes = self.analysis.lineage(owner)
             if (
                 classes is not None
-                and self.judge.has_foreign_base(classes)
-                and self.judge.method(classes, "__class_getitem__") is None
-                and not any(isinstance(metaclass, _Defined) for metaclass in self.judge.metaclasses(classes))
+                and self.analysis.has_foreign_base(classes)
+                and self.analysis.method(classes, "__class_getitem__") is None
+                and not any(isinstance(metaclass, _Defined) for metaclass in self.analysis.metaclasses(classes))
             ):
                 return owner
-        raise _Acts
+        raise _BodyMustRun
 
-    def _judge_binary(self, node: ast.BinOp) -> _Value:
-        return self._judge_operated(self.value(node.left), node.op, self.value(node.right), node.right)
+    def _visit_binary_operation(self, node: ast.BinOp) -> _Value:
+        return self._operate(self.value(node.left), node.op, self.value(node.right), node.right)
 
-    def _judge_operated(self, left: _Value, op: ast.operator, right: _Value, node: ast.expr) -> _Value:
+    def _operate(self, left: _Value, op: ast.operator, right: _Value, node: ast.expr) -> _Value:
         # Between plain values, the operators count that a kind has with itself; nearly all others raise TypeError. A
         # number is only divided by, or raised to, a positive constant.
         if isinstance(left, _Plain) and isinstance(right, _Plain):
             if left.kind == right.kind == "number":
                 divides = isinstance(op, (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.MatMult))
                 if divides and not (isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > 0):
-                    raise _Acts
+                    raise _BodyMustRun
                 return left
             if left.kind == right.kind and left.kind in {"text", "list", "tuple"} and isinstance(op, ast.Add):
                 return left
             if left.kind == right.kind and left.kind in {"set", "dict"} and isinstance(op, ast.BitOr):
                 return left
-            raise _Acts
+            raise _BodyMustRun
         # Code of other packages may define any operator, and ``X | None`` between classes is a type.
         for value in (left, right):
             is_class = isinstance(value, _Defined) and isinstance(value.node, ast.ClassDef)
@@ -1004,104 +1008,104 @@ class _Body:
             if not isinstance(value, _Foreign) and not is_type:
                 if isinstance(value, _Plain) and _Foreign in {type(left), type(right)}:
                     continue
-                raise _Acts
+                raise _BodyMustRun
         return FOREIGN
 
-    def _judge_both(self, node: ast.BoolOp) -> _Value:
+    def _visit_bool_operation(self, node: ast.BoolOp) -> _Value:
         values = [self.value(item) for item in node.values]
         for value in values:
-            self._judge_decide(value)
+            self._require_plain_truth(value)
         if any(isinstance(value, (_Object, _Defined, _Module)) for value in values):
             return _Object()
         return values[0] if len(set(values)) == 1 else FOREIGN
 
-    def _judge_compare(self, node: ast.Compare) -> _Value:
+    def _visit_comparison(self, node: ast.Compare) -> _Value:
         values = [self.value(item) for item in (node.left, *node.comparators)]
         if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
             return _Plain("number")
         if any(isinstance(value, (_Object, _Defined, _Module)) for value in values):
-            raise _Acts
+            raise _BodyMustRun
         # ``==`` raises for no plain values, an order may between different kinds, and ``in`` does on what is no
         # container.
         kinds = {value.kind for value in values if isinstance(value, _Plain)}
         if any(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in node.ops) and (
             len(kinds) > 1 or kinds & {"dict", "none", "any", "object"}
         ):
-            raise _Acts
+            raise _BodyMustRun
         looks_up = any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops)
         if looks_up and kinds and not kinds <= {"list", "tuple", "dict", "set", "text"}:
-            raise _Acts
+            raise _BodyMustRun
         return _Plain("number")
 
-    def _judge_unary(self, node: ast.UnaryOp) -> _Value:
+    def _visit_unary_operation(self, node: ast.UnaryOp) -> _Value:
         value = self.value(node.operand)
-        self._judge_decide(value)
+        self._require_plain_truth(value)
         if not isinstance(node.op, ast.Not) and value != _Plain("number") and not isinstance(value, _Foreign):
-            raise _Acts
+            raise _BodyMustRun
         return _Plain("number")
 
-    def _judge_either(self, node: ast.IfExp) -> _Value:
-        self._judge_truth(node.test)
+    def _visit_conditional(self, node: ast.IfExp) -> _Value:
+        self._visit_condition(node.test)
         values = self.value(node.body), self.value(node.orelse)
         if any(isinstance(value, (_Object, _Defined, _Module)) for value in values) and values[0] != values[1]:
             return _Object()
         return values[0] if values[0] == values[1] else FOREIGN
 
-    def _judge_elements(self, node: ast.List | ast.Tuple | ast.Set) -> _Value:
+    def _visit_elements(self, node: ast.List | ast.Tuple | ast.Set) -> _Value:
         # Lists of names have thousands of constants, which need no look.
         values = [self.value(element) for element in node.elts if not isinstance(element, ast.Constant)]
         if any(isinstance(value, _Object) or value == _OBJECTS for value in values):
             if isinstance(node, ast.Set):
-                raise _Acts
+                raise _BodyMustRun
             return _OBJECTS
         if isinstance(node, ast.Set) and not all(map(_is_hashable, node.elts)):
-            raise _Acts
+            raise _BodyMustRun
         return _Plain({ast.List: "list", ast.Tuple: "tuple", ast.Set: "set"}[type(node)])
 
-    def _judge_starred(self, node: ast.Starred) -> _Value:
+    def _visit_starred(self, node: ast.Starred) -> _Value:
         value = self.value(node.value)
         if not isinstance(value, _Foreign) and getattr(value, "kind", None) not in {"list", "tuple", "set", "dict"}:
-            raise _Acts
+            raise _BodyMustRun
         return value
 
-    def _judge_dict(self, node: ast.Dict) -> _Value:
+    def _visit_dict(self, node: ast.Dict) -> _Value:
         kind = _Plain("dict")
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.value(item)
             if key is None:
                 if not isinstance(value, _Foreign) and value != _Plain("dict"):
-                    raise _Acts
+                    raise _BodyMustRun
             else:
                 if isinstance(self.value(key), _Object) or not _is_hashable(key):
-                    raise _Acts
+                    raise _BodyMustRun
             if isinstance(value, _Object) or value == _OBJECTS:
                 kind = _OBJECTS
         return kind
 
-    def _judge_text(self, node: ast.JoinedStr) -> _Value:
+    def _visit_f_string(self, node: ast.JoinedStr) -> _Value:
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.value(part.value)
                 if not isinstance(value, (_Plain, _Foreign)) or (
                     part.format_spec is not None and isinstance(value, _Plain)
                 ):
-                    raise _Acts
+                    raise _BodyMustRun
         return _Plain("text")
 
-    def _judge_lambda(self, node: ast.Lambda) -> _Value:
+    def _visit_lambda(self, node: ast.Lambda) -> _Value:
         for default in (*node.args.defaults, *node.args.kw_defaults):
             if default is not None:
                 self.value(default)
         return _Defined(self.file, ("<lambda>", f"{node.lineno}", f"{node.col_offset}"), node)
 
-    def _judge_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> _Value:
+    def _visit_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> _Value:
         self.scopes.append({})
         for generator in node.generators:
             if generator.is_async:
-                raise _Acts
-            self._judge_assign(generator.target, self._judge_item(generator.iter), None)
+                raise _BodyMustRun
+            self._assign(generator.target, self._iterated_item(generator.iter), None)
             for test in generator.ifs:
-                self._judge_truth(test)
+                self._visit_condition(test)
         results = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         for result in results:
             self.value(result)
@@ -1109,7 +1113,7 @@ class _Body:
         kinds = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "items"}
         return _Plain(kinds[type(node)])
 
-    def _judge_slice(self, node: ast.Slice) -> _Value:
+    def _visit_slice(self, node: ast.Slice) -> _Value:
         for part in (node.lower, node.upper, node.step):
             if part is not None:
                 self.value(part)
@@ -1121,45 +1125,45 @@ _KINDS: Final = {
     bool: _Plain("number"), type(None): _Plain("none"),
 }  # fmt: skip
 _STATEMENTS: Final[Mapping[type[ast.stmt], Callable[[_Body, Any], None]]] = {
-    ast.Pass: _Body._judge_nothing,
-    ast.Global: _Body._judge_nothing,
-    ast.Expr: _Body._judge_expression,
-    ast.Import: _Body._judge_import,
+    ast.Pass: _Body._visit_nothing,
+    ast.Global: _Body._visit_nothing,
+    ast.Expr: _Body._visit_expression,
+    ast.Import: _Body._visit_import,
     ast.ImportFrom: _Body._import_from,
-    **dict.fromkeys((ast.FunctionDef, LateFunction, ast.AsyncFunctionDef, LateAsyncFunction), _Body._judge_function),
-    ast.ClassDef: _Body._judge_class,
-    ast.Assign: _Body._judge_assignment,
-    ast.AnnAssign: _Body._judge_annotated,
-    ast.AugAssign: _Body._judge_augmented,
-    ast.Delete: _Body._judge_delete,
-    ast.If: _Body._judge_if,
-    ast.Try: _Body._judge_try,
-    ast.With: _Body._judge_with,
-    ast.For: _Body._judge_for,
+    **dict.fromkeys((ast.FunctionDef, LateFunction, ast.AsyncFunctionDef, LateAsyncFunction), _Body._visit_function),
+    ast.ClassDef: _Body._visit_class,
+    ast.Assign: _Body._visit_assignment,
+    ast.AnnAssign: _Body._visit_annotated_assignment,
+    ast.AugAssign: _Body._visit_augmented_assignment,
+    ast.Delete: _Body._visit_delete,
+    ast.If: _Body._visit_if,
+    ast.Try: _Body._visit_try,
+    ast.With: _Body._visit_with,
+    ast.For: _Body._visit_for,
 }
 _EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Body, Any], _Value]]] = {
-    ast.Constant: _Body._judge_constant,
-    ast.Name: _Body._judge_name,
-    ast.Attribute: _Body._judge_attribute,
-    ast.Call: _Body._judge_call,
-    ast.Subscript: _Body._judge_subscript,
-    ast.BinOp: _Body._judge_binary,
-    ast.BoolOp: _Body._judge_both,
-    ast.Compare: _Body._judge_compare,
-    ast.UnaryOp: _Body._judge_unary,
-    ast.IfExp: _Body._judge_either,
-    ast.List: _Body._judge_elements,
-    ast.Tuple: _Body._judge_elements,
-    ast.Set: _Body._judge_elements,
-    ast.Starred: _Body._judge_starred,
-    ast.Dict: _Body._judge_dict,
-    ast.JoinedStr: _Body._judge_text,
-    ast.Lambda: _Body._judge_lambda,
-    ast.ListComp: _Body._judge_comprehension,
-    ast.SetComp: _Body._judge_comprehension,
-    ast.DictComp: _Body._judge_comprehension,
-    ast.GeneratorExp: _Body._judge_comprehension,
-    ast.Slice: _Body._judge_slice,
+    ast.Constant: _Body._visit_constant,
+    ast.Name: _Body._visit_name,
+    ast.Attribute: _Body._visit_attribute,
+    ast.Call: _Body._visit_call,
+    ast.Subscript: _Body._visit_subscript,
+    ast.BinOp: _Body._visit_binary_operation,
+    ast.BoolOp: _Body._visit_bool_operation,
+    ast.Compare: _Body._visit_comparison,
+    ast.UnaryOp: _Body._visit_unary_operation,
+    ast.IfExp: _Body._visit_conditional,
+    ast.List: _Body._visit_elements,
+    ast.Tuple: _Body._visit_elements,
+    ast.Set: _Body._visit_elements,
+    ast.Starred: _Body._visit_starred,
+    ast.Dict: _Body._visit_dict,
+    ast.JoinedStr: _Body._visit_f_string,
+    ast.Lambda: _Body._visit_lambda,
+    ast.ListComp: _Body._visit_comprehension,
+    ast.SetComp: _Body._visit_comprehension,
+    ast.DictComp: _Body._visit_comprehension,
+    ast.GeneratorExp: _Body._visit_comprehension,
+    ast.Slice: _Body._visit_slice,
 }
 
 

@@ -73,21 +73,21 @@ class PythonInterpreter(Calls):
             full = f"{full}.{part}" if full else part
             if full not in self.modules:
                 self.modules[full] = self._load_module(full, parent)
-                if self.perhaps:
-                    self.perhaps_imported.add(full)
+                if self.is_speculative:
+                    self.speculative_imports.add(full)
                 if isinstance(parent, PythonModule):
                     parent.names[part] = self.modules[full]
                 elif isinstance(parent, Instance):
                     parent.attributes[part] = self.modules[full]
-            elif not self.perhaps:
-                self.perhaps_imported.discard(full)
+            elif not self.is_speculative:
+                self.speculative_imports.discard(full)
             parent = self.modules[full]
             # Code forbids an import by ``sys.modules[name] = None``.
             if parent is None:
                 self.whole_names.clear()
                 text = f"import of {full} halted; None in sys.modules"
                 raise Thrown(PythonError(ModuleNotFoundError, (text,), {"name": full}))
-        if not self.perhaps:
+        if not self.is_speculative:
             self.whole_names.add(name)
         return parent
 

@@ -243,7 +243,7 @@ class _Check:
             is_tuple = False
         example = ""
         if is_tuple:
-            as_list = _list_of(type_, builtin=self._release >= _BUILTIN)
+            as_list = _suggested_list(type_, builtin=self._release >= _BUILTIN)
             example = f"For example, {as_list}.\n\n" if as_list in self._types else "\n\n"
             example = (
                 "We do not support Tuple inputs in schema. As a workaround, please try to use List instead. " + example
@@ -305,7 +305,7 @@ def _may_be_opaque(type_: object) -> bool:
     return isinstance(type_, type) and type_.__module__ not in ("builtins", "typing")
 
 
-def _list_of(type_: Any, *, builtin: bool) -> object:
+def _suggested_list(type_: Any, *, builtin: bool) -> object:
     """Return the type that torch suggests for a tuple."""
     generic: Any = list if builtin else typing.List
     parts = typing.get_args(type_)

@@ -152,7 +152,7 @@ class GeneratorObject(Lazy):
         for stack, kept in zip(stacks, self._kept, strict=True):
             stack.extend(kept)
         machine.frames.append(self._frame)
-        perhaps, self._is_running = machine.perhaps, True
+        is_speculative, self._is_running = machine.is_speculative, True
         try:
             return action()
         except StopIteration as end:  # of the body
@@ -167,7 +167,7 @@ class GeneratorObject(Lazy):
             raise Thrown(PythonError(RuntimeError, (text,), cause=error.failure, at=error.failure.at)) from None
         finally:
             machine.frames.pop()
-            self._is_running, machine.perhaps = False, perhaps
+            self._is_running, machine.is_speculative = False, is_speculative
             self._kept = tuple(stack[depth:] for stack, depth in zip(stacks, depths, strict=True))
             for stack, depth in zip(stacks, depths, strict=True):
                 del stack[depth:]

@@ -29,7 +29,7 @@ from abiscan.python.operator_calls import FAKES, OPERATORS, KnownOperators, Over
 from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters, refusal
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import COMPANIONS, OF_DEVICES, TorchNames, is_core
+from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, TorchNames, is_core
 from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words, options_in
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_uses import CallText, list_calls
@@ -48,7 +48,7 @@ _IS_TORCH_THERE: Final = regex(
     r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
 )
 """Words for whether there is a torch, of whatever release."""
-_OF_VERSION: Final = regex(r"torch|\W*\d+\.\d+.*")
+_VERSION_ARGUMENT: Final = regex(r"torch|\W*\d+\.\d+.*")
 """A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
 _LOOKS_UP: Final = regex(rb"(?:has|get|set)attr\(\s*(?:torch|F|nn|\w*module\w*)\b")
 """What a source has that looks names up in torch, or in modules."""
@@ -149,7 +149,7 @@ def _open_mentions(
         )
         for use in (*names.lacking(uses), *further) if uses else ():
             name = _lacking_part(names, use)
-            if name is not None and name.split(".")[1] not in OF_DEVICES:
+            if name is not None and name.split(".")[1] not in DEVICE_MODULES:
                 missing.setdefault(name, set()).add(file)
     requested = {name: files for name, files in missing.items() if names.was_there(name)}
     called = _doubtful_calls(code, names)
@@ -387,7 +387,7 @@ class _Mentions:
         self._called = called
         self._operators = operators
         self._asks_objects = any(name.rpartition(".")[0] in _OF_OBJECTS for name in requested)
-        self._bases = _list_bases(self._tree)
+        self._bases = _inherited_constructors(self._tree)
         is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
         self._evaluates_annotations = not (is_lazy or code.postpones_annotations(file))
         self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
@@ -477,7 +477,7 @@ class _Mentions:
             yield from self._node(node.iter, scope)
             yield from self._body([*node.body, *node.orelse], scope)
         else:
-            yield from self._list_parts(node, inside)
+            yield from self._mentions_in_children(node, inside)
 
     def _try(self, node: ast.Try, scope: _Scope) -> Iterator[_Mention]:
         caught = {name for handler in node.handlers for name in _caught_by(handler)}
@@ -508,12 +508,12 @@ class _Mentions:
         full = f"{owner}.{name}"
         lacking = _lacking_part(self._names, full)
         if lacking is not None:
-            return None if lacking.split(".")[1] in OF_DEVICES or len(lacking) < len(full) else False
+            return None if lacking.split(".")[1] in DEVICE_MODULES or len(lacking) < len(full) else False
         return True if self._names.has(owner, name) else None
 
     @functools.cached_property
     def _statements(self) -> dict[str, ast.stmt]:
-        return _list_statements(self._tree)
+        return _sole_bindings(self._tree)
 
     def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
         """Whether a condition on the version of torch holds."""
@@ -543,7 +543,7 @@ class _Mentions:
         origin = next((names[name] for names in scope.origins if name in names), None)
         return node, None if origin is None else ".".join([origin, *reversed(parts)]), origin
 
-    def _list_parts(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
+    def _mentions_in_children(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
         for part in child_nodes(node):
             yield from self._node(part, scope)
 
@@ -576,7 +576,7 @@ class _Mentions:
         objects = {name: cls for name, cls in around.objects.items() if name not in inside.origins[0]}
         if isinstance(node, ast.Lambda) or not self._asks_objects:
             return objects
-        is_static = any(word == "staticmethod" for item in node.decorator_list for word in _list_words(item))
+        is_static = any(word == "staticmethod" for item in node.decorator_list for word in _words_in(item))
         if around.base in _OF_OBJECTS and not around.in_function and not is_static:
             objects |= {parameter.arg: around.base or "" for parameter in node.args.args[:1] if parameter.arg == "self"}
         return objects | self._objects_in(node, inside)
@@ -739,7 +739,7 @@ def _make_origins(body: ast.AST) -> Origins:
     return {name: origin for name, origin in origins.items() if not starred or name == "torch" or origin is None}
 
 
-def _list_statements(tree: ast.Module | None) -> dict[str, ast.stmt]:
+def _sole_bindings(tree: ast.Module | None) -> dict[str, ast.stmt]:
     """Return the statements of a module that alone bind a name."""
     statements: dict[str, ast.stmt] = {}
     counted: Counter[str] = Counter()
@@ -751,7 +751,7 @@ def _list_statements(tree: ast.Module | None) -> dict[str, ast.stmt]:
     return {name: statement for name, statement in statements.items() if counted[name] == 1}
 
 
-def _list_bases(tree: ast.Module | None) -> dict[str, ast.expr]:
+def _inherited_constructors(tree: ast.Module | None) -> dict[str, ast.expr]:
     """Return the base of each class of a module that is made as that is."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)] if tree else []
     counted = Counter(node.name for node in classes)
@@ -832,18 +832,18 @@ def _guarded(scope: _Scope) -> _Scope:
 
 def _are_guarding(nodes: Iterable[ast.AST]) -> bool:
     """Whether the words of decorators or contexts are those of something that asks for a version."""
-    words = (word for node in nodes for word in _list_words(node) if not _IS_TORCH_THERE.fullmatch(word))
+    words = (word for node in nodes for word in _words_in(node) if not _IS_TORCH_THERE.fullmatch(word))
     return any(_GUARDING.search(word) or word in {"suppress", "raises"} for word in words)
 
 
-def _list_words(node: ast.AST) -> Iterator[str]:
+def _words_in(node: ast.AST) -> Iterator[str]:
     for part in walk(node):
         if isinstance(part, ast.Name):
             yield part.id
         elif isinstance(part, ast.Attribute):
             yield part.attr
         elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
-            yield "version" if _OF_VERSION.fullmatch(part.value) else part.value
+            yield "version" if _VERSION_ARGUMENT.fullmatch(part.value) else part.value
 
 
 def _guards_what_follows(statement: ast.stmt, parameters: Collection[str]) -> bool:
@@ -999,18 +999,18 @@ def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
         outline = code.outline(file)
         plain[file] = []
         for line in (*outline.imports, *outline.imports_in_functions):
-            targets = _list_files(code, code.resolved(line, package).targets)
+            targets = _files_run_by(code, code.resolved(line, package).targets)
             blocks = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
             if any(keyword in _DECIDING for keyword, _ in blocks):
                 conditional += targets
             (in_functions if line.nested else plain[file]).extend(targets)
-    always_there = _reached(_list_files(code, code.modules), plain)
+    always_there = _reached(_files_run_by(code, code.modules), plain)
     maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
     sources = frozenset(code.sources)
     return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
 
 
-def _list_files(code: PythonCode, modules: Iterable[str]) -> list[str]:
+def _files_run_by(code: PythonCode, modules: Iterable[str]) -> list[str]:
     """Return the sources that importing some modules runs, those of the packages around them among them."""
     names = dict.fromkeys(
         ".".join(name.split(".")[:count]) for name in modules for count in range(1, name.count(".") + 2)

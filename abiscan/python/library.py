@@ -16,7 +16,7 @@ from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.grammar import FAILURES, find_newer, parse
-from abiscan.python.harmless import BodyJudge, package_of
+from abiscan.python.harmless import BodyAnalysis, package_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.late_bodies import has_late_parameters, parse_late
 from abiscan.python.model import Answer
@@ -292,8 +292,8 @@ class PythonCode(Struct, dict=True):
         return self.files.has_saved and _LOAD in self.torch_uses(path) and self.uses_at_import(path, _LOAD)
 
     @cached_property
-    def _bodies(self) -> BodyJudge:
-        return BodyJudge(self)
+    def _bodies(self) -> BodyAnalysis:
+        return BodyAnalysis(self)
 
     def module_file(self, name: str) -> tuple[str | None, bool]:
         """Return the source of a module, None if there is none, and whether the package has such a module."""

@@ -29,7 +29,7 @@ from abiscan.python.values import (
     torch_error,
 )
 
-_OF_TORCH: Final = (LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES)
+_TORCH_LOADERS: Final = (LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES)
 
 
 def load_extension(machine: PythonMachine, file: str) -> None:
@@ -64,7 +64,7 @@ def load_library(machine: PythonMachine, path: object, loader: LoadedBy) -> None
 
 def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
     # ``torch.ops.load_library`` resolves it first (torch/_utils_internal.py), which takes paths alone.
-    if loader in _OF_TORCH and isinstance(path, (int, type(None), list, PythonFunction, Class)):
+    if loader in _TORCH_LOADERS and isinstance(path, (int, type(None), list, PythonFunction, Class)):
         kind = (
             "function"
             if isinstance(path, PythonFunction)
@@ -211,7 +211,7 @@ def _is_lacking_for_sure(machine: PythonMachine, library: str) -> bool:
 
 def _wrap_error(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> PythonError:
     """Return the error as ``torch.ops.load_library`` passes it on."""
-    if loader not in _OF_TORCH:
+    if loader not in _TORCH_LOADERS:
         return failure
     spelled = machine.files.system.spelled(path)
     told = machine.world.tells(

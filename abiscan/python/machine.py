@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from abiscan.python.library import PythonCode
 from abiscan.python.model import (
     Answer,
+    Channel,
     Condition,
     LoadedBy,
     Need,
@@ -19,8 +20,7 @@ from abiscan.python.model import (
     PythonLine,
     PythonRegistration,
     Raised,
-    Said,
-    Told,
+    UserMessage,
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
@@ -78,7 +78,7 @@ class Attempt(Struct, kw_only=True):
     loader: LoadedBy
     at: PythonLine
     raised: Raised | Answer | None
-    told: Told | None = None
+    told: Channel | None = None
     told_text: str | None = None
     guarded: bool = False
     before_torch: bool = False
@@ -104,7 +104,7 @@ class Trace(Struct, kw_only=True):
     decisions: dict[Spot, Decision] = field(default_factory=dict)
     gaps: list[str] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    said: list[UserMessage] = field(default_factory=list)
     """What users are told."""
     called: set[ast.AST] = field(default_factory=set)
     """The functions that have been called."""
@@ -151,13 +151,13 @@ class PythonMachine:
         self.trace = Trace()
         self.frames: list[Frame] = []
         self.modules: dict[str, object] = {}
-        self.perhaps_imported: set[str] = set()
+        self.speculative_imports: set[str] = set()
         """Those of the modules that only code has imported which may not run at all."""
         self.asked_for: str | None = None
         """The module that the user imports."""
         self.guards: list[tuple[object, ...]] = []
         """What the ``try`` statements around catch without raising again, innermost last."""
-        self.listeners: list[list[Said]] = []
+        self.listeners: list[list[UserMessage]] = []
         self.handling: list[PythonError] = []
         """The exceptions that are being handled, innermost last."""
         self.search_path: list[object] = [library.files.system.root]
@@ -180,7 +180,7 @@ class PythonMachine:
         """Whether libraries do not load that need another one, which is not on this machine."""
         self.warning_filters: list[tuple[object, object]] = []
         """What is done with warnings, by their classes: the first filter that fits counts."""
-        self.perhaps = False
+        self.is_speculative = False
         """Whether the code that is being run may not run at all, so that what it changes is not known."""
         self.extensions: dict[str, str] = {}
         """The extension modules of the package that are imported, and their files."""
@@ -222,29 +222,29 @@ class PythonMachine:
     def gap(self, text: str) -> None:
         """Note what could not be followed."""
         where = f"{self.place()}: {text}"
-        if not self.perhaps and where not in self.trace.gaps and len(self.trace.gaps) < 50:
+        if not self.is_speculative and where not in self.trace.gaps and len(self.trace.gaps) < 50:
             self.trace.gaps.append(where)
 
     def need(self, kind: str, name: str, why: str, *, is_there: bool | None = None) -> None:
         """Note what is taken to be there, and why it is needed."""
         need = Need(kind=kind, name=name, why=why, at=self.place(), is_there=is_there)
-        if not self.perhaps and need not in self.trace.needs:
+        if not self.is_speculative and need not in self.trace.needs:
             self.trace.needs.append(need)
 
     def imports_unknown(self, name: object) -> None:
         """Note the import of a module whose name is not known: whether it succeeds is not known, either."""
-        if self.catches(ImportError) or self.perhaps:
+        if self.catches(ImportError) or self.is_speculative:
             return
         text = name.name if isinstance(name, NotKnown) else repr(name)
         self.gap(f"the name of a module that is imported is not known: {text}")
         # A run that takes the other way of a condition does what the package is not expected to do here.
         self.trace.may_end_earlier = self.trace.may_end_earlier or not self.choices
 
-    def tell(self, how: Told, text: str | None) -> None:
+    def tell(self, how: Channel, text: str | None) -> None:
         """Note that users are told something."""
-        if self.perhaps:
+        if self.is_speculative:
             return
-        notice = Said(how=how, at=self.place(), text=None if text is None else strip_folders(text))
+        notice = UserMessage(how=how, at=self.place(), text=None if text is None else strip_folders(text))
         for listener in (self.trace.said, *self.listeners):
             if len(listener) < _MOST_SAID:
                 listener.append(notice)
@@ -275,14 +275,14 @@ class PythonMachine:
         taken = None if about is None else self.taken(about)
         if taken is None:
             taken = self._decide_now(text, why, spot, default=default)
-            if about is not None and not self.perhaps:
+            if about is not None and not self.is_speculative:
                 self.take(about, taken=taken)
         return taken
 
     @property
     def has_guessed(self) -> bool:
         """Whether the code so far ran on a guess, so that a name which is lacking may be bound all the same."""
-        return self.perhaps or bool(self.trace.decisions)
+        return self.is_speculative or bool(self.trace.decisions)
 
     def taken(self, unknown: NotKnown) -> bool | None:
         """Return which way was taken where this decided before, None if it did not."""
@@ -305,7 +305,7 @@ class PythonMachine:
 
     def _decide_now(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
         # What may not run at all is not worth runs of its own.
-        if self.perhaps:
+        if self.is_speculative:
             return default
         place = self.place()
         # By the place, since ``choices`` come from an earlier run, whose values were other objects.

@@ -161,7 +161,7 @@ class World(Protocol):
         ...
 
 
-class Told(enum.Enum):
+class Channel(enum.Enum):
     """How users learn of a failure that the package survives."""
 
     WARNING = "warning"
@@ -170,13 +170,13 @@ class Told(enum.Enum):
     NOTHING = "nothing"
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class UserMessage(Struct, frozen=True, kw_only=True):
     """What the code tells users.
 
     :ivar text: the words; None if those could not be followed
     """
 
-    how: Told
+    how: Channel
     at: PythonLine
     text: str | None = None
 
@@ -197,7 +197,7 @@ class Load(Struct, frozen=True, kw_only=True):
     at: PythonLine
     raised: Raised | Answer | None
     guarded: bool = False
-    told: Told | None = None
+    told: Channel | None = None
     told_text: str | None = None
     before_torch: bool = False
 
@@ -218,14 +218,14 @@ class PythonRegistration(Struct, frozen=True, kw_only=True):
     """What Python registers with the dispatcher for one operator.
 
     :ivar key: the dispatch key of a kernel
-    :ivar perhaps: whether it depends on a condition that is not known
+    :ivar is_conditional: whether it depends on a condition that is not known
     """
 
     what: Registers
     operator: str
     key: str | None
     at: PythonLine
-    perhaps: bool = False
+    is_conditional: bool = False
 
 
 class Condition(Struct, frozen=True, kw_only=True):
@@ -346,7 +346,7 @@ class LibraryUse(Struct, frozen=True, kw_only=True):
     at: PythonLine | None
     convention: str | None = None
     skipped: Skipped | None = None
-    said: Said | None = None
+    said: UserMessage | None = None
     unimportable: bool = False
 
 
@@ -355,9 +355,9 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     :ivar imports: the outcome of the import of the package, then of each public submodule with a library of its own
     :ivar uses: every library of the package, by path
-    :ivar further: the outcomes of the imports of the other modules that the package installs
+    :ivar other_outcomes: the outcomes of the imports of the other modules that the package installs
     """
 
     imports: tuple[ImportOutcome, ...]
     uses: Mapping[str, LibraryUse] = field(default_factory=dict)
-    further: tuple[ImportOutcome, ...] = ()
+    other_outcomes: tuple[ImportOutcome, ...] = ()

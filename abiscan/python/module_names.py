@@ -28,7 +28,7 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     """The names of a module, or of a class.
 
     :ivar there: the names that are bound wherever the body ends
-    :ivar perhaps: those that are bound on some paths; one that ends in ``*`` stands for all that begin so
+    :ivar possible: those that are bound on some paths; one that ends in ``*`` stands for all that begin so
     :ivar stars: the modules (of a class, its bases) whose names it has, too
     :ivar loads: the modules that are surely imported
     :ivar imports: the modules that any of its code may import, in functions too; names in modules among them
@@ -43,7 +43,7 @@ class ModuleNames(Struct, kw_only=True, dict=True):
     """
 
     there: set[str] = field(default_factory=set)
-    perhaps: set[str] = field(default_factory=set)
+    possible: set[str] = field(default_factory=set)
     stars: set[str] = field(default_factory=set)
     loads: set[str] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
@@ -58,8 +58,8 @@ class ModuleNames(Struct, kw_only=True, dict=True):
 
     @cached_property
     def prefixes(self) -> tuple[str, ...]:
-        """The prefixes of the wildcard entries in ``perhaps``; asked once all entries are there."""
-        return tuple(name[:-1] for name in self.perhaps if name.endswith("*"))
+        """The prefixes of the wildcard entries in ``possible``; asked once all entries are there."""
+        return tuple(name[:-1] for name in self.possible if name.endswith("*"))
 
 
 def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:
@@ -69,10 +69,10 @@ def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:
     except FAILURES:
         return ModuleNames(is_open=True)
     body = _Body(module, module if is_package else module.rpartition(".")[0])
-    there, perhaps = body.run(tree.body)
+    there, possible = body.run(tree.body)
     nodes = _all_nodes(tree)
     names = body.names
-    names.there, names.perhaps, names.is_package = there, perhaps - there, is_package
+    names.there, names.possible, names.is_package = there, possible - there, is_package
     _look_inside(tree, nodes, names, module)
     _describe_functions(tree.body, names, body.package)
     _note_imports(nodes, names, body.package)
@@ -88,7 +88,7 @@ def _note_made_modules(source: bytes, nodes: Sequence[ast.AST], names: ModuleNam
     names.makes_modules = len(by_text) < len(_MAKES_MODULES.findall(source))
     if by_text:
         texts, prefixes = _texts_in(nodes)
-        names.perhaps |= (texts | prefixes | {match[2].decode() for match in by_text if match[2]}) - names.there
+        names.possible |= (texts | prefixes | {match[2].decode() for match in by_text if match[2]}) - names.there
 
 
 def _note_imports(nodes: Sequence[ast.AST], names: ModuleNames, package: str) -> None:
@@ -112,7 +112,7 @@ def _note_core(nodes: Sequence[ast.AST], names: ModuleNames) -> None:
     for node in nodes:
         if isinstance(node, ast.If) and _is_type_checking(node.test):
             texts |= _Body("torch", "torch").run(node.body)[1]
-    names.perhaps |= (texts | prefixes) - names.there
+    names.possible |= (texts | prefixes) - names.there
     names.stars |= {"torch._C", "torch._C._VariableFunctions"}
     names.is_open = False
 
@@ -126,16 +126,16 @@ class _Body:
 
     def run(self, body: Sequence[ast.stmt], *, sure: bool = True) -> tuple[set[str], set[str]]:
         """Return the names that some statements surely bind, and all that they may bind."""
-        # ``there`` is a part of ``perhaps`` at every step: ``del`` takes a name out of the former alone.
+        # ``there`` is a part of ``possible`` at every step: ``del`` takes a name out of the former alone.
         there: set[str] = set()
-        perhaps: set[str] = set()
+        possible: set[str] = set()
         for node in body:
             more, maybe = self._names_of_statement(node, sure=sure)
             if isinstance(node, ast.Delete):
                 there -= maybe
             there |= more
-            perhaps |= more | maybe
-        return there, perhaps
+            possible |= more | maybe
+        return there, possible
 
     def _names_of_statement(self, node: ast.stmt, *, sure: bool) -> tuple[set[str], set[str]]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -157,8 +157,8 @@ class _Body:
             targets = set(_target_names([item.optional_vars for item in node.items if item.optional_vars is not None]))
             # ``suppress`` makes the body one of a ``try``: it may end anywhere.
             suppresses = any("suppress" in ast.dump(item.context_expr) for item in node.items)
-            there, perhaps = self.run(node.body, sure=sure and not suppresses)
-            return (targets, there | perhaps) if suppresses else (targets | there, perhaps)
+            there, possible = self.run(node.body, sure=sure and not suppresses)
+            return (targets, there | possible) if suppresses else (targets | there, possible)
         if isinstance(node, ast.Delete):
             return set(), set(_target_names(node.targets))
         return set(), self._names_of_anything(node)
@@ -183,24 +183,24 @@ class _Body:
         if _is_type_checking(node.test):
             return self.run(node.orelse, sure=sure)
         # A branch that always raises does not get to the code after it: then the other one alone counts.
-        there, perhaps = self.run(node.body, sure=False)
-        otherwise, perhaps_otherwise = self.run(node.orelse, sure=False)
+        there, possible = self.run(node.body, sure=False)
+        otherwise, possible_otherwise = self.run(node.orelse, sure=False)
         both = otherwise if _always_raises(node.body) else there if _always_raises(node.orelse) else there & otherwise
-        return both, perhaps | perhaps_otherwise | set(_walrus_names([node.test]))
+        return both, possible | possible_otherwise | set(_walrus_names([node.test]))
 
     def _names_of_try(self, node: ast.Try, *, sure: bool) -> tuple[set[str], set[str]]:
         # A handler that goes on may do so after any part of the body. So what the body binds is sure only if the
         # handler binds it, too.
         swallowing = [handler for handler in node.handlers if not _always_raises(handler.body)]
-        there, perhaps = self.run([*node.body, *node.orelse], sure=sure and not swallowing)
+        there, possible = self.run([*node.body, *node.orelse], sure=sure and not swallowing)
         for handler in node.handlers:
-            caught, perhaps_caught = self.run(handler.body, sure=False)
-            perhaps |= perhaps_caught | ({handler.name} if handler.name else set())
+            caught, possible_caught = self.run(handler.body, sure=False)
+            possible |= possible_caught | ({handler.name} if handler.name else set())
             if handler in swallowing:
-                perhaps |= there
+                possible |= there
                 there = there & caught
-        finally_there, finally_perhaps = self.run(node.finalbody, sure=sure)
-        return there | finally_there, perhaps | finally_perhaps
+        finally_there, finally_possible = self.run(node.finalbody, sure=sure)
+        return there | finally_there, possible | finally_possible
 
     def _names_of_import(self, node: ast.Import, *, sure: bool) -> set[str]:
         if sure:
@@ -280,12 +280,12 @@ def _look_inside(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames,
     own = _aliases_of_itself(nodes)
     for node in nodes:
         if isinstance(node, ast.Global):
-            names.perhaps |= set(node.names) - names.there
+            names.possible |= set(node.names) - names.there
         elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
             _note_store(node, names, imported, own, module)
         elif isinstance(node, ast.Call):
             _note_call(node, names, imported, own)
-    if "__getattr__" in names.there | names.perhaps:
+    if "__getattr__" in names.there | names.possible:
         _note_hook(tree, nodes, names)
 
 
@@ -296,7 +296,7 @@ def _note_hook(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames) -
         names.is_open = True
         return
     texts, prefixes = _texts_in(nodes)
-    names.perhaps |= (texts | prefixes) - names.there
+    names.possible |= (texts | prefixes) - names.there
 
 
 def _passes_on(node: ast.AST) -> bool:
@@ -345,7 +345,7 @@ def _note_store(
             # Something else takes the module's place in ``sys.modules``: it may have any names, and may lack those of
             # the body.
             names.is_open = True
-            names.perhaps |= names.there
+            names.possible |= names.there
             names.there = set()
     elif _is_itself(node.value, own):
         _bind_computed(node.slice, names)
@@ -384,13 +384,13 @@ def _note_call(node: ast.Call, names: ModuleNames, imported: set[str], own: froz
 def _bind_computed(key: ast.expr, names: ModuleNames) -> None:
     """Note that a name is bound which an expression computes."""
     if isinstance(key, ast.Constant) and isinstance(key.value, str):
-        names.perhaps |= {key.value} - names.there
+        names.possible |= {key.value} - names.there
     elif (
         isinstance(key, ast.JoinedStr)
         and isinstance(key.values[0], ast.Constant)
         and len(str(key.values[0].value)) >= _SHORTEST_PREFIX
     ):
-        names.perhaps.add(f"{key.values[0].value!s}*")
+        names.possible.add(f"{key.values[0].value!s}*")
     else:
         names.is_open = True
 
@@ -544,13 +544,13 @@ class ClassAttributes(Struct, kw_only=True):
     """What the sources of a module say of the attributes of a class.
 
     :ivar there: those that its body surely binds
-    :ivar perhaps: those that it may bind, that a method sets on ``self`` or ``cls``, and that the module sets on it
+    :ivar possible: those that it may bind, that a method sets on ``self`` or ``cls``, and that the module sets on it
     :ivar bases: its bases and metaclasses, as they are written
     :ivar is_open: whether it may have any other
     """
 
     there: set[str]
-    perhaps: set[str] = field(default_factory=set)
+    possible: set[str] = field(default_factory=set)
     bases: list[str] = field(default_factory=list)
     is_open: bool = False
 
@@ -564,19 +564,19 @@ def class_attributes(tree: ast.Module, name: str) -> ClassAttributes | None:
         return None
     attributes = ClassAttributes(
         there=set.intersection(*(there for there, _ in bound)),
-        perhaps=set.union(*(perhaps for _, perhaps in bound)),
+        possible=set.union(*(possible for _, possible in bound)),
         bases=[base for node in definitions for base in _bases_of(node)],
         is_open=any(body.names.stars for body in bodies) or any(node.decorator_list for node in definitions),
     )
     for node in definitions:
-        attributes.perhaps |= _set_by_methods(node)
+        attributes.possible |= _set_by_methods(node)
     for inner in _all_nodes(tree):
         if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) and _root_name(inner) == name:
-            attributes.perhaps.add(inner.attr)
+            attributes.possible.add(inner.attr)
         elif isinstance(inner, ast.Call) and _sets_attribute(inner, {name, "cls"}):
-            attributes.perhaps |= set(_identifiers_in(inner.args[1]))
+            attributes.possible |= set(_identifiers_in(inner.args[1]))
             attributes.is_open |= not isinstance(inner.args[1], ast.Constant)
-    attributes.perhaps -= attributes.there
+    attributes.possible -= attributes.there
     return attributes
 
 

@@ -12,7 +12,7 @@ from abiscan.python.cost import LONGEST, count_parts, may_grow, size_of_filled, 
 from abiscan.python.values import (
     Bound,
     Class,
-    Further,
+    MoreItems,
     NotKnown,
     PythonError,
     PythonFunction,
@@ -251,7 +251,7 @@ def take_item(value: object, index: object) -> object:
     if isinstance(value, (list, tuple)) and known_length(value) is None:
         # Items before the first unknown number of items are counted from the front, those after the last one from the
         # end.
-        gaps = [isinstance(item, Further) for item in value]
+        gaps = [isinstance(item, MoreItems) for item in value]
         before, after = gaps.index(True), gaps[::-1].index(True)
         is_known = isinstance(index, int) and (0 <= index < before or 0 < -index <= after)
         return value[index] if is_known else unknown_result(name, *value)  # type: ignore[call-overload]
@@ -305,7 +305,7 @@ def make_text(
     leaves = _leaves(values)
     unknown = next((value for value in leaves if isinstance(value, NotKnown)), NotKnown(name))
     known = [value for value in leaves if not isinstance(value, NotKnown)]
-    if any(isinstance(value, Further) for value in leaves) or not is_concrete(known):
+    if any(isinstance(value, MoreItems) for value in leaves) or not is_concrete(known):
         return NotKnown(name, unknown.why)
     if size(list(map(_with_holes, leaves))) > LONGEST:
         return NotKnown(name, unknown.why)
@@ -354,8 +354,8 @@ def truth_of(value: object) -> bool | None:
     if isinstance(value, NotKnown):
         return value.truth
     if isinstance(value, (list, tuple, dict, set, frozenset)):
-        # In a list, only ``Further`` stands for items of which there may be none; in a dict or set, any unknown does.
-        kind = Further if isinstance(value, (list, tuple)) else NotKnown
+        # In a list, only ``MoreItems`` stands for items of which there may be none; in a dict or set, any unknown does.
+        kind = MoreItems if isinstance(value, (list, tuple)) else NotKnown
         return None if value and all(isinstance(item, kind) for item in value) else bool(value)
     if isinstance(value, (str, bytes, int, float, range, type(None), PurePath)):
         return bool(value)

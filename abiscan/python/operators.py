@@ -11,7 +11,7 @@ from abiscan.python.modelled import Modelled
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD, NO_OVERLOAD, OVERLOADS_SINCE, release_of, wording_of
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, torch_error
 
-_OF_TORCH = frozenset({
+_TORCH_NAMESPACES = frozenset({
     "c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp",
     "inductor", "_inductor_test", "quantized", "quantized_decomposed", "_quantized", "prims", "rngprims", "debugprims",
     "export", "mkldnn", "mkldnn_prepacked", "mkl", "onednn", "streams", "onnx", "onnx_symbolic", "rpc", "profiler",
@@ -92,7 +92,7 @@ def operator_exists(machine: PythonMachine, name: str) -> bool | Answer:
     there = machine.world.operator(name)
     if there is Answer.EITHER:
         return _decide_namespace(machine, name)
-    unclear = machine.unclear | _OF_TORCH
+    unclear = machine.unclear | _TORCH_NAMESPACES
     return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
 
 

@@ -38,7 +38,7 @@ class _Question(Struct, frozen=True, kw_only=True):
     """Whether the answer stays the same while the package is read, whatever is loaded."""
 
 
-Told = dict[Hashable, tuple[object, Hashable]]
+KeptAnswers = dict[Hashable, tuple[object, Hashable]]
 """The lasting answers of a target by the wording of the question, each with what it is compared by."""
 
 
@@ -61,7 +61,7 @@ class Answered(Generic[_Result]):
     def __init__(self) -> None:
         self._first: _Fork[_Result] | _Done[_Result] | None = None
 
-    def find(self, world: AskedWorld, told: Told) -> _Result | None:
+    def find(self, world: AskedWorld, told: KeptAnswers) -> _Result | None:
         """Return the result for a target, None if no other one answers like it.
 
         :param world: the target's, in which nothing is loaded yet

@@ -15,7 +15,7 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Reading, World
-from abiscan.python.runs import Done, Runs
+from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.torch_names import COMPANIONS
@@ -39,7 +39,7 @@ class PackageReader:
     """Reads a package for one target after the other: its code is run once for targets that answer alike.
 
     :param modules: the names that it is imported by; if there are none, its metadata or its files say
-    :param further: the other modules that it installs: only what importing them does is read
+    :param other_modules: the other modules that it installs: only what importing them does is read
     :param built_for: returns the torches that a library was built for, by its path; the same each time
     :param system: the operating system of the target
     """
@@ -50,13 +50,13 @@ class PackageReader:
         modules: Sequence[str] = (),
         built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
         system: PythonSystem = LINUX,
-        further: Sequence[str] = (),
+        other_modules: Sequence[str] = (),
     ) -> None:
         self._files = PackageFiles(package, system)
         self._modules = modules or self._files.top_level()
-        self._further = further
+        self._other_modules = other_modules
         self._built_for = built_for
-        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, Done]] = {}
+        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, RunCache]] = {}
 
     def read(
         self, fresh: Callable[[], World], surroundings: Surroundings | None = None, *, limits: Limits = _LIMITS
@@ -69,7 +69,7 @@ class PackageReader:
         with _without_collector():
             runs = Runs(code, fresh, limits, done)
             reading = _read_modules(runs, self._built_for)
-            return replace(reading, further=tuple(_read_further(runs, self._further, reading)))
+            return replace(reading, other_outcomes=tuple(_read_others(runs, self._other_modules, reading)))
 
     def later_uses(
         self,
@@ -124,13 +124,13 @@ class PackageReader:
         return any(
             names.misses(code, file)
             or any(code.uses_at_import(file, use) for use in code.torch_uses(file) if use.startswith(_OPERATORS))
-            for file in (*code.sources, *self._files.importable_sources(self._further))
+            for file in (*code.sources, *self._files.importable_sources(self._other_modules))
         )
 
-    def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, Done]:
+    def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, RunCache]:
         key = world.python, surroundings or Surroundings()
         if key not in self._code:
-            self._code[key] = PythonCode(self._files, self._modules, *key), Done()
+            self._code[key] = PythonCode(self._files, self._modules, *key), RunCache()
         return self._code[key]
 
 
@@ -158,7 +158,7 @@ def follow_imports(
     """Return what the imports alone do, as ``read``."""
     with _without_collector():
         library = PythonCode(PackageFiles(package), modules, fresh().python, surroundings)
-        runs = Runs(library, fresh, _LIMITS, Done())
+        runs = Runs(library, fresh, _LIMITS, RunCache())
         return tuple(explore_import(runs, name).outcome for name in modules)
 
 
@@ -213,7 +213,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     )
 
 
-def _read_further(runs: Runs, modules: Sequence[str], reading: Reading) -> Iterator[ImportOutcome]:
+def _read_others(runs: Runs, modules: Sequence[str], reading: Reading) -> Iterator[ImportOutcome]:
     """Yield the outcomes of the imports of other modules; what others have imported is not read again."""
     done = [outcome for outcome in reading.imports if outcome.raised is None]
     for name in modules[:_MOST_SUBMODULES]:

@@ -19,12 +19,12 @@ def too_many_arguments(name: str, most: int, defaults: int, count: int, keyword_
     takes = f"{most} positional argument{'' if most == 1 else 's'}"
     if defaults:
         takes = f"from {most - defaults} to {most} positional arguments"
-    further = ""
+    more = ""
     if keyword_only:
         given = f"positional argument{'' if count == 1 else 's'}"
-        further = f" {given} (and {keyword_only} keyword-only argument{'' if keyword_only == 1 else 's'})"
+        more = f" {given} (and {keyword_only} keyword-only argument{'' if keyword_only == 1 else 's'})"
     verb = "was" if count == 1 and not keyword_only else "were"
-    return f"{name}() takes {takes} but {count}{further} {verb} given"
+    return f"{name}() takes {takes} but {count}{more} {verb} given"
 
 
 def missing_arguments(name: str, lacking: Sequence[str], keywords: Collection[str] = ()) -> str:

@@ -28,7 +28,7 @@ class _WorldWithVersion:
 
 def required_version(distribution: str, specifier: str) -> TargetExpression | None:
     """Return the version of a distribution of which no more is known than what is required; None for no version."""
-    versions = list(_list_versions(specifier, ()))
+    versions = list(_sample_versions(specifier, ()))
     if not versions:
         return None
     return TargetExpression(
@@ -42,7 +42,7 @@ def agreed(expression: TargetExpression, world: World) -> object:
     """Return what an expression is for all versions that may be there; not known if that depends on which one is."""
     assert expression.required is not None
     first: object = None
-    for number, version in enumerate(_list_versions(expression.required[1], expression.bounds)):
+    for number, version in enumerate(_sample_versions(expression.required[1], expression.bounds)):
         of_world: World = _WorldWithVersion(world, version)  # type: ignore[assignment]
         try:
             value = expression.of(of_world)
@@ -65,7 +65,7 @@ def _texts_of(constants: Iterable[object]) -> list[str]:
     )
 
 
-def _list_versions(specifier: str, bounds: Iterable[object]) -> Iterator[str]:
+def _sample_versions(specifier: str, bounds: Iterable[object]) -> Iterator[str]:
     """Yield versions that a specifier admits: one for each stretch on which no comparison with these bounds changes."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # few packages ask
 
@@ -74,11 +74,11 @@ def _list_versions(specifier: str, bounds: Iterable[object]) -> Iterator[str]:
     except InvalidSpecifier:
         return
     texts = [*(item.version.removesuffix(".*") for item in admitted), *_texts_of(bounds), "0"]
-    around = {text: None for bound in texts for text in _list_around(bound)}
+    around = {text: None for bound in texts for text in _versions_around(bound)}
     yield from (text for text in around if admitted.contains(text))
 
 
-def _list_around(bound: str) -> Iterator[str]:
+def _versions_around(bound: str) -> Iterator[str]:
     """Yield a version, what is just below and above it, and what follows its parts, for ``~=0.21.1`` and ``==1.*``."""
     try:
         version = Version(bound[:_LONGEST])

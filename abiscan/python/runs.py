@@ -16,7 +16,7 @@ from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
 from abiscan.python.model import Answer, Raised, World, in_words
-from abiscan.python.questions import Answered, AskedWorld, Told, sign_of
+from abiscan.python.questions import Answered, AskedWorld, KeptAnswers, sign_of
 from abiscan.python.special import text
 from abiscan.python.systems import strip_folders
 from abiscan.python.values import Class, PythonError, TextOfError, TextWithHoles, Thrown
@@ -65,7 +65,7 @@ class WorldKind(Struct, frozen=True, kw_only=True):
 AS_IT_IS: Final = WorldKind(key=None, world=AskedWorld)
 
 
-class Done(Struct, kw_only=True):
+class RunCache(Struct, kw_only=True):
     """What has been done for any target: the results of each task, and how many steps it took."""
 
     tasks: dict[Hashable, Answered[tuple[Any, int]]] = field(default_factory=dict)
@@ -75,22 +75,27 @@ class Runs:
     """Runs a package's code for one target, unless that was done for another one which answers alike.
 
     :param fresh: gives a world of the target in which nothing is loaded yet
-    :param done: what has been done for targets with the same Python and the same surroundings
+    :param cache: what has been done for targets with the same Python and the same surroundings
     """
 
     def __init__(
-        self, library: PythonCode, fresh: Callable[[], World], limits: Limits, done: Done, kind: WorldKind = AS_IT_IS
+        self,
+        library: PythonCode,
+        fresh: Callable[[], World],
+        limits: Limits,
+        cache: RunCache,
+        kind: WorldKind = AS_IT_IS,
     ) -> None:
-        self.library, self._fresh, self._limits, self._done, self._kind = library, fresh, limits, done, kind
+        self.library, self._fresh, self._limits, self._cache, self._kind = library, fresh, limits, cache, kind
         self._steps = [0]
-        self._told: dict[Hashable, Told] = {}
+        self._told: dict[Hashable, KeptAnswers] = {}
         """What the target has told, with its own torch and with another one in place of that."""
         self._ended: dict[str, PythonInterpreter] = {}
         """Where the last import has ended that something may go on from, by the module."""
 
     def of(self, kind: WorldKind) -> Runs:
         """Return the runs in another kind of world, as part of the same reading."""
-        related = Runs(self.library, self._fresh, self._limits, self._done, kind)
+        related = Runs(self.library, self._fresh, self._limits, self._cache, kind)
         related._steps, related._told, related._ended = self._steps, self._told, self._ended
         return related
 
@@ -103,7 +108,7 @@ class Runs:
         """Return a world in which nothing is loaded yet."""
         return self._kind.world(self._fresh())
 
-    def do(
+    def run_cached(
         self,
         task: Hashable,
         work: Callable[[PythonInterpreter], _Result],
@@ -119,7 +124,7 @@ class Runs:
         """
         if self._steps[0] > self._limits.total:
             raise Exhausted(f"after {self._limits.total:,} steps in all, the limit of a package")
-        answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
+        answered = self._cache.tasks.setdefault((task, self._kind.key), Answered())
         # A world keeps what was loaded in it. The walk through the answers may load, so a run after it needs a new one.
         world = self.world()
         kept = answered.find(world, self._told.setdefault(self._kind.torch, {}))
@@ -159,7 +164,7 @@ class Runs:
         # Everything that the run depends on, other than by the answers of its target.
         task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
         try:
-            return self.do(task, work, choices, _spelled_out)
+            return self.run_cached(task, work, choices, _spelled_out)
         except Exhausted as end:
             gap = f"import {module}: was not followed: the reading ended {end}"
             return Run(raised=Answer.UNKNOWN, trace=Trace(gaps=[gap]), choices=choices, optional=with_optional)

@@ -311,7 +311,7 @@ class Outline:
             outermost = self.outermost(position)
             inside = next((header[1] for header in self.around(position) if header[0] == b"def"), None)
             # A method is called by its own name, or where its class is made, derived from or called.
-            if inside is not None and (outermost[0] == b"def" or inside in _OF_CLASSES):
+            if inside is not None and (outermost[0] == b"def" or inside in _CLASS_HOOKS):
                 results.add(outermost[1])
         return results
 
@@ -374,7 +374,7 @@ class Outline:
 
 
 _DEF = regex(rb"[ \t]*((?:async[ \t]+)?def )")
-_OF_CLASSES = frozenset({b"__init__", b"__new__", b"__post_init__", b"__init_subclass__", b"__call__"})
+_CLASS_HOOKS = frozenset({b"__init__", b"__new__", b"__post_init__", b"__init_subclass__", b"__call__"})
 _STATEMENT_CALL = regex(rb"\n(?:[ \t]*@|\w+[ \t]*=[ \t]*|)([A-Za-z_][\w.]*)\(")
 _KEYWORDS = regex(rb"(?:^|,)\s*(\w+)\s*=(?!=)")
 _BRACKET = regex(rb"[][(){}]")

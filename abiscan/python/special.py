@@ -23,8 +23,8 @@ from abiscan.python.values import (
     Bound,
     Class,
     Deferred,
-    Further,
     Instance,
+    MoreItems,
     NotKnown,
     Perhaps,
     PythonError,
@@ -591,7 +591,7 @@ def _is_among(machine: PythonMachine, source: Iterator[object] | NotKnown, item:
     answer: bool | None = False
     for candidate in source:
         machine.count_steps()
-        same = None if isinstance(candidate, Further) else equal(machine, candidate, item)
+        same = None if isinstance(candidate, MoreItems) else equal(machine, candidate, item)
         if same:
             return True
         answer = None if same is None else answer

@@ -26,8 +26,8 @@ from abiscan.python.operations import describe_value
 from abiscan.python.signals import BREAK, CONTINUE, Either, Returned, Signal
 from abiscan.python.values import (
     ABSENT,
-    FURTHER,
-    Further,
+    MORE_ITEMS,
+    MoreItems,
     NotKnown,
     Perhaps,
     PythonFunction,
@@ -118,7 +118,7 @@ class Statements(Handling):
 
     def _run_yielded(self, value: object) -> object:
         self.count_steps()
-        return Perhaps("what may be yielded") if self.perhaps else value
+        return Perhaps("what may be yielded") if self.is_speculative else value
 
     def _run_delegated(self, value: object) -> Body:
         """Return ``yield from``: what is sent and thrown goes to the inner generator."""
@@ -257,7 +257,7 @@ class Statements(Handling):
     def looped(self, node: ast.For | ast.AsyncFor, source: object) -> Iterator[object]:
         """Return what a loop goes through."""
         values = special.iterate_over(self, source) if isinstance(node, ast.For) else self.iterate_async(source)
-        return iter([Further(values.name, values.why, values.origin)]) if isinstance(values, NotKnown) else values
+        return iter([MoreItems(values.name, values.why, values.origin)]) if isinstance(values, NotKnown) else values
 
     def close_source(self, node: ast.For | ast.AsyncFor, source: object) -> None:
         """Close a generator that nobody has but the loop, which is left by ``break``: that runs its ``finally``."""
@@ -275,7 +275,7 @@ class Statements(Handling):
             self.count_steps()
             self.frames[-1].line = node.lineno
             value = item
-            if isinstance(value, Further):
+            if isinstance(value, MoreItems):
                 value = value.part("[…]")
                 if not self.matters(node):
                     yield from self._run_perhaps(self._run_loop(node, source, chain((value,), values), scope))
@@ -299,27 +299,27 @@ class Statements(Handling):
 
     def perhaps_run(self, code: Callable[..., object], *args: object) -> object:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
-        before, self.perhaps = self.perhaps, True
+        before, self.is_speculative = self.is_speculative, True
         try:
             return code(*args)
         except Thrown:
             return None
         finally:
-            self.perhaps = before
+            self.is_speculative = before
 
     def _run_perhaps(self, flow: Generator[object, object, object]) -> Generator[object, object, None]:
         """Run what may run any number of times, or not at all, and may yield."""
-        # ``perhaps`` holds while the statements run, not while a generator of the package that they are in is
+        # ``is_speculative`` holds while the statements run, not while a generator of the package that they are in is
         # suspended.
-        before = self.perhaps
+        before = self.is_speculative
         sent: object = None
         try:
             while True:
-                self.perhaps = True
+                self.is_speculative = True
                 try:
                     item = flow.send(sent)
                 finally:
-                    self.perhaps = before
+                    self.is_speculative = before
                 sent = yield item
         except (StopIteration, Thrown):
             pass
@@ -397,7 +397,7 @@ class Statements(Handling):
                 self._delete_one(element, scope)
         elif isinstance(target, ast.Name):
             names = scope.outer_names.get(target.id, scope).names
-            if names.pop(target.id, ABSENT) is ABSENT and not scope.module.open_ and not self.perhaps:
+            if names.pop(target.id, ABSENT) is ABSENT and not scope.module.open_ and not self.is_speculative:
                 raise thrown(NameError, f"name '{target.id}' is not defined")
         elif isinstance(target, ast.Attribute):
             attributes.delete_attribute(self, self.evaluate(target.value, scope), target.attr)
@@ -720,7 +720,7 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
             frame.line = line
             value: Any = item
             passed = ABSENT
-            if type(value) in FURTHER:
+            if type(value) in MORE_ITEMS:
                 # How many items there are is not known. Where that does not matter, the rest of the loop may run, or
                 # may not.
                 value = value.part("[…]")

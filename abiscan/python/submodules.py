@@ -12,7 +12,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.model import ImportOutcome
 from abiscan.python.runs import Runs
 from abiscan.python.sources import is_for_users
-from abiscan.python.torch_names import OF_DEVICES, TorchNames
+from abiscan.python.torch_names import DEVICE_MODULES, TorchNames
 
 _MOST_FOLLOWED: Final = 40
 _OPERATORS: Final = "torch.ops."
@@ -26,7 +26,7 @@ def failing_submodules(
     :param imports: what importing the package does, which succeeds
     :param counts: whether an import that fails does so for certain, and because of torch
     """
-    suspects = _list_suspects(runs.library, names)
+    suspects = _suspected_sources(runs.library, names)
     reached = frozenset[str]().union(*(outcome.imported for outcome in imports))
     waiting = [file for file in suspects if file not in reached]
     if not waiting:
@@ -39,10 +39,10 @@ def failing_submodules(
     return tuple(outcome for name, outcome in search.failing.items() if _is_public(name))
 
 
-def _list_suspects(library: PythonCode, names: TorchNames) -> list[str]:
+def _suspected_sources(library: PythonCode, names: TorchNames) -> list[str]:
     """Return the sources that seem to use, as they are imported, what this torch lacks."""
     uses = library.all_torch_uses
-    gone = tuple(use for use in names.lacking(uses) if use.split(".")[1] not in OF_DEVICES)
+    gone = tuple(use for use in names.lacking(uses) if use.split(".")[1] not in DEVICE_MODULES)
     operators = any(use.startswith(_OPERATORS) for use in uses)
     return [
         file

@@ -21,8 +21,8 @@ from abiscan.binary.machines import Machine
 from abiscan.python.model import Answer
 from abiscan.regex import regex
 
-_OF_WINDOWS: Final = dict.fromkeys(("msvcrt", "winreg", "winsound", "_winapi", "nt"))
-_OF_POSIX: Final = dict.fromkeys(
+_WINDOWS_MODULES: Final = dict.fromkeys(("msvcrt", "winreg", "winsound", "_winapi", "nt"))
+_POSIX_MODULES: Final = dict.fromkeys(
     ("fcntl", "grp", "nis", "ossaudiodev", "posix", "pwd", "readline", "resource", "spwd", "syslog", "termios")
 )
 
@@ -163,7 +163,7 @@ LINUX: Final = PythonSystem(
     libraries=regex(r"\.so(\.\d+)*$"),
     tagged=regex(r"\.cpython-(\d)(\d+)[a-z]*(-[^.]*)?\.so$"),
     tag=".cpython-{}-{}-linux-gnu.so",
-    lacks=_OF_WINDOWS,
+    lacks=_WINDOWS_MODULES,
     no_library=(OSError, "{}: cannot open shared object file: No such file or directory"),
 )
 
@@ -181,7 +181,7 @@ WINDOWS: Final = PythonSystem(
     tag=".cp{}-win_{}.pyd",
     suffixes=(".pyd",),
     module=regex(r"(\.cp\d+[a-z]*-win_[^.]*)?\.pyd$", re.IGNORECASE),
-    lacks=_OF_POSIX | {"tty": "termios", "pty": "termios", "curses": "_curses"},
+    lacks=_POSIX_MODULES | {"tty": "termios", "pty": "termios", "curses": "_curses"},
     lacks_os=frozenset({
         "RTLD_DEEPBIND", "RTLD_GLOBAL", "RTLD_LAZY", "RTLD_LOCAL", "RTLD_NODELETE", "RTLD_NOLOAD", "RTLD_NOW", "chown",
         "fork", "forkpty", "getegid", "geteuid", "getgid", "getgroups", "getpgid", "getuid", "killpg", "mkfifo", "nice",
@@ -202,7 +202,7 @@ MACOS: Final = PythonSystem(
     libraries=regex(r"\.(so|dylib)$"),
     tagged=regex(r"\.cpython-(\d)(\d+)[a-z]*(-darwin)?\.so$"),
     tag=".cpython-{}-darwin.so",
-    lacks=_OF_WINDOWS | dict.fromkeys(("ossaudiodev", "spwd")),
+    lacks=_WINDOWS_MODULES | dict.fromkeys(("ossaudiodev", "spwd")),
     lacks_os=frozenset({"RTLD_DEEPBIND", "memfd_create", "sched_getaffinity", "sched_setaffinity"}),
     no_library=(OSError, "dlopen({0}, 0x0006): tried: '{0}' (no such file)"),
     rtld_global=0x8,

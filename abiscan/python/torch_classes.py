@@ -31,14 +31,14 @@ COMPILED_CLASSES: Final = {
 }
 """Those that have none, each by the name that errors have for it: ``tp_name`` of the type."""
 CLASSES: Final = frozenset({*SOURCE_CLASSES, *COMPILED_CLASSES})
-_OF_ABC: Final = {"register", "_abc_impl", "_abc_caches_clear", "_abc_registry_clear", "_dump_registry"}
+_ABC_ATTRIBUTES: Final = {"register", "_abc_impl", "_abc_caches_clear", "_abc_registry_clear", "_dump_registry"}
 _BUILT_IN: Final = {
     "type": {"mro"},
     "object": set[str](),
     "tuple": {"count", "index"},
     "Generic": {"_is_protocol"},
-    "ABC": _OF_ABC,
-    "ABCMeta": _OF_ABC,
+    "ABC": _ABC_ATTRIBUTES,
+    "ABCMeta": _ABC_ATTRIBUTES,
 }
 """What classes of Python have, other than names such as ``__init__``."""
 _MOST_STEPS: Final = 6
@@ -53,10 +53,10 @@ ReadModule = Callable[[str], tuple[ast.Module, bool] | None]
 def read_class(name: str, read: ReadModule) -> ModuleNames | None:
     """Return the attributes that a class may have, as the names of a module; None if it was not found."""
     if name in COMPILED_CLASSES:
-        return ModuleNames(perhaps={*_BUILT_IN["type"], *_BUILT_IN["tuple"]}, stars={_CORE})
+        return ModuleNames(possible={*_BUILT_IN["type"], *_BUILT_IN["tuple"]}, stars={_CORE})
     names = _read_source(name, read, 0) if name in CLASSES else None
     if names is not None:
-        names.perhaps = (names.perhaps | _BUILT_IN["type"]) - names.there
+        names.possible = (names.possible | _BUILT_IN["type"]) - names.there
     return names
 
 
@@ -70,11 +70,11 @@ def _read_source(name: str, read: ReadModule, depth: int) -> ModuleNames | None:
     if source is None or attributes is None:
         return None
     tree, is_package = source
-    names = ModuleNames(there=attributes.there, perhaps=attributes.perhaps, is_open=attributes.is_open)
+    names = ModuleNames(there=attributes.there, possible=attributes.possible, is_open=attributes.is_open)
     for base in attributes.bases:
         built_in = base.partition("[")[0].rpartition(".")[2]
         if built_in in _BUILT_IN:
-            names.perhaps |= _BUILT_IN[built_in]
+            names.possible |= _BUILT_IN[built_in]
             continue
         full = _resolve_name(base, tree, module, is_package=is_package)
         if full is not None and full.startswith(f"{_CORE}."):
@@ -85,7 +85,7 @@ def _read_source(name: str, read: ReadModule, depth: int) -> ModuleNames | None:
             names.is_open = True
         else:
             names.there |= inherited.there
-            names.perhaps |= inherited.perhaps
+            names.possible |= inherited.possible
             names.stars |= inherited.stars
             names.is_open |= inherited.is_open
     return names

@@ -73,12 +73,12 @@ def _imports_of(path: Path) -> tuple[tuple[int, str], ...]:
     """Return what look like the imports of a module outside of blocks: the line, and the module; dots for its own."""
     status = observed_fs.stat_file(path)
     version = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if status else ()
-    return _list_imports(path, version)
+    return _imports_in(path, version)
 
 
 # Most modules of torch lead to the same ones.
 @functools.lru_cache(maxsize=2048)
-def _list_imports(path: Path, _version: tuple[int, ...]) -> tuple[tuple[int, str], ...]:
+def _imports_in(path: Path, _version: tuple[int, ...]) -> tuple[tuple[int, str], ...]:
     text = observed_fs.read_file(path)
     return tuple(
         (text.count(b"\n", 0, match.start()) + 1, module)

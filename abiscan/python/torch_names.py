@@ -35,9 +35,9 @@ _LISTING_PRIVATE: Final = regex(
 )
 """The modules that stars import from and whose ``__all__`` lists names with an underscore."""
 _FUNCTIONAL: Final = "torch.functional"
-OF_TYPING: Final = frozenset({"Any", "Callable", "Dict", "List", "Optional", "Set", "Tuple", "Union"})
+TYPING_NAMES: Final = frozenset({"Any", "Callable", "Dict", "List", "Optional", "Set", "Tuple", "Union"})
 """What modules of torch import from ``typing``, and nothing compiled is called."""
-OF_DEVICES: Final = frozenset({"xpu", "mps", "mtia", "hpu", "npu", "mlu", "musa", "cpu"})
+DEVICE_MODULES: Final = frozenset({"xpu", "mps", "mtia", "hpu", "npu", "mlu", "musa", "cpu"})
 """The modules of torch for devices, which other packages may bring where torch has none."""
 
 
@@ -206,7 +206,7 @@ class TorchNames(Struct):
         if not self.source.is_unloaded(name) or self.source.is_patched(last):
             return False
         around = self.source.module(owner)
-        if around is None or around.is_open or last in around.there | around.perhaps:
+        if around is None or around.is_open or last in around.there | around.possible:
             return False
         return not last.startswith(around.prefixes) and all(self._of_star(star, last) is False for star in around.stars)
 
@@ -280,7 +280,7 @@ class TorchNames(Struct):
 
     def _star_with(self, names: ModuleNames, name: str) -> str | None:
         """Return the full name of what a module has by a star alone."""
-        if names.is_open or name in names.there | names.perhaps:
+        if names.is_open or name in names.there | names.possible:
             return None
         stars = [star for star in sorted(names.stars) if self._of_star(star, name) is not False]
         return f"{stars[0]}.{name}" if len(stars) == 1 else None
@@ -301,7 +301,7 @@ class TorchNames(Struct):
         if (
             owner_names is None
             or owner_names.is_open
-            or name in owner_names.perhaps
+            or name in owner_names.possible
             or self.source.is_module(f"{owner}.{name}")
         ):
             return None
@@ -320,7 +320,7 @@ class TorchNames(Struct):
     def _is_only_compiled(self, module: str, name: str) -> bool:
         """Whether no Python code binds a name of a module: if it has it, then from ``torch._C``."""
         names = self.source.module(module)
-        if names is None or names.is_open or name in names.there | names.perhaps or name.startswith(names.prefixes):
+        if names is None or names.is_open or name in names.there | names.possible or name.startswith(names.prefixes):
             return False
         return all(is_core(star) or self._of_star(star, name) is False for star in names.stars)
 
@@ -346,7 +346,7 @@ def is_core(module: str) -> bool:
 
 def may_bring(star: str, name: str) -> bool:
     """Whether a star may bring a name of a module: one with an underscore only if ``__all__`` lists it."""
-    if star == _FUNCTIONAL and (name in OF_TYPING or name in DTYPES_SINCE):  # its __all__ lists functions
+    if star == _FUNCTIONAL and (name in TYPING_NAMES or name in DTYPES_SINCE):  # its __all__ lists functions
         return False
     return not name.startswith("_") or is_core(star) or _LISTING_PRIVATE.fullmatch(star) is not None
 
@@ -355,7 +355,7 @@ def marks_of(names: ModuleNames) -> set[str]:
     """Return what is known of a module as texts, for a table of many releases."""
     # A mark for each fact, so that releases share what they have in common: ``name``, ``name?``, ``*module``,
     # ``name(…``, ``name@module.name`` for what is imported from elsewhere, ``!name``, and one character for each flag.
-    marks = {".", *names.there, *(f"{name}?" for name in names.perhaps), *(f"*{star}" for star in names.stars)}
+    marks = {".", *names.there, *(f"{name}?" for name in names.possible), *(f"*{star}" for star in names.stars)}
     marks |= {f"{name}({text}" for name, text in names.signatures.items()} | {f"!{name}" for name in names.deprecated}
     marks |= {f"{name}@{origin}" for name, origin in names.imported.items()}
     flags = {OPEN: names.is_open, "+": names.makes_modules, "/": names.is_package, "=": names.is_config}
@@ -380,7 +380,7 @@ def of_marks(marks: frozenset[str]) -> ModuleNames | None:
         elif mark[0] == "!":
             names.deprecated.add(mark[1:])
         elif mark[-1] == "?":
-            names.perhaps.add(mark[:-1])
+            names.possible.add(mark[:-1])
         else:
             names.there.add(mark)
     return names

@@ -14,10 +14,10 @@ from abiscan.python.handling import loudest_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt
-from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, PythonLine, Raised, Said, Skipped
+from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, PythonLine, Raised, Skipped, UserMessage
 from abiscan.python.nodes import walk
 from abiscan.python.runs import Run, Runs
-from abiscan.python.uses import ALL_LOAD, beside_torch
+from abiscan.python.uses import ALL_LOAD, with_other_torch
 from abiscan.regex import regex
 
 _MOST_TORCHES = 4
@@ -43,7 +43,7 @@ class _Imports(Struct, frozen=True, kw_only=True):
         return {attempt.path: attempt for run in reversed(self.runs) for attempt in run.trace.attempts if attempt.path}
 
     @property
-    def said(self) -> list[Said]:
+    def said(self) -> list[UserMessage]:
         """What they tell users."""
         return [notice for run in self.runs for notice in run.trace.said]
 
@@ -86,7 +86,7 @@ def unreached_uses(
         # What is installed here goes with the torch of this target, not with another one.
         installed, library.surroundings = library.surroundings, Surroundings()
         for torch in torches:
-            there = _Imports(runs=tuple(map(runs.of(beside_torch(torch)).run, names)))
+            there = _Imports(runs=tuple(map(runs.of(with_other_torch(torch)).run, names)))
             # What is loaded with the other torch, and not with this one, even if all libraries load here.
             for path in left.keys() & there.attempts.keys() - here.attempts.keys() - uses_found.keys():
                 uses_found[path] = _use_there(path, here, there)
@@ -108,7 +108,7 @@ def _skipped_aloud(library: PythonCode, here: _Imports, paths: Sequence[str]) ->
     """
     for notice in here.said if paths else ():
         tree = library.tree(notice.at.file) if notice.at.file else None
-        for branch in _branches_beside(tree, notice.at.line) if tree else ():
+        for branch in _other_branches(tree, notice.at.line) if tree else ():
             words = {word for statement in branch for part in walk(statement) for word in _words_of(part)}
             at = PythonLine(file=notice.at.file, line=branch[0].lineno)
             for path in paths if words & _LOADERS else ():
@@ -118,7 +118,7 @@ def _skipped_aloud(library: PythonCode, here: _Imports, paths: Sequence[str]) ->
                     yield path, use
 
 
-def _branches_beside(tree: ast.Module, line: int) -> Iterator[Sequence[ast.stmt]]:
+def _other_branches(tree: ast.Module, line: int) -> Iterator[Sequence[ast.stmt]]:
     """Yield the other branch of each condition that has a line in one."""
     for node in walk(tree):
         if isinstance(node, ast.If) and node.orelse and node.body[0].lineno <= line <= (node.end_lineno or 0):
@@ -148,7 +148,7 @@ def _use_there(path: str, here: _Imports, there: _Imports) -> LibraryUse:
     return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.GUARD, said=notice)
 
 
-def _only_here(here: _Imports, there: _Imports) -> Iterable[Said]:
+def _only_here(here: _Imports, there: _Imports) -> Iterable[UserMessage]:
     """Return what users are told on this torch alone."""
     common = {notice.at for notice in there.said}
     return (notice for notice in here.said if notice.at not in common)

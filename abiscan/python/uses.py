@@ -35,7 +35,7 @@ _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
 
-class _BesideTorchWorld:
+class _OtherTorchWorld:
     """The world of a target, with another torch in it."""
 
     def __init__(self, world: World, torch: OtherTorch) -> None:
@@ -100,9 +100,9 @@ class RefusingWorld(AllLoadWorld):
 ALL_LOAD: Final = WorldKind(key="willing", world=AllLoadWorld, goes_on=True)
 
 
-def beside_torch(torch: OtherTorch) -> WorldKind:
+def with_other_torch(torch: OtherTorch) -> WorldKind:
     """Return a kind of world in which every library loads, with another torch in place of the target's."""
-    return WorldKind(key=torch, world=lambda world: AllLoadWorld(_BesideTorchWorld(world, torch)), torch=torch)
+    return WorldKind(key=torch, world=lambda world: AllLoadWorld(_OtherTorchWorld(world, torch)), torch=torch)
 
 
 class LoadsBeyondImport(Struct, frozen=True, kw_only=True):
@@ -126,8 +126,8 @@ class LoadsBeyondImport(Struct, frozen=True, kw_only=True):
 
 def list_loads_after_failure(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
     """Return what the package tries to load, one after the other, if all that it can do without does not load."""
-    willing = runs.of(ALL_LOAD)
-    attempts = [attempt for name in modules for attempt in willing.run(name).trace.attempts]
+    all_load = runs.of(ALL_LOAD)
+    attempts = [attempt for name in modules for attempt in all_load.run(name).trace.attempts]
     # Each round lets fail what the package has loaded so far and can do without, to see what it tries next.
     tried = list(attempts)
     refused: frozenset[str | None] = frozenset()
@@ -136,8 +136,8 @@ def list_loads_after_failure(runs: Runs, modules: Sequence[str]) -> list[Attempt
         if guarded <= refused:
             break
         refused |= guarded
-        unwilling = runs.of(WorldKind(key=refused, world=functools.partial(RefusingWorld, refused=refused)))
-        attempts = unwilling.do(("import", modules), functools.partial(_attempts_of, modules=modules))
+        one_refused = runs.of(WorldKind(key=refused, world=functools.partial(RefusingWorld, refused=refused)))
+        attempts = one_refused.run_cached(("import", modules), functools.partial(_attempts_of, modules=modules))
         tried.extend(attempts)
     return tried
 
@@ -175,11 +175,11 @@ def load_on_demand(
     with suppress(Exhausted):
         # All modules in one run, so that what they share is run once. It goes on from the import that it begins with,
         # which is asked for below, too.
-        willing = runs.of(ALL_LOAD)
+        all_load = runs.of(ALL_LOAD)
         first = library.loading_sources[0].partition("/")[0].removesuffix(".py") if library.loading_sources else ""
         if first in modules:
-            willing.run(first)
-        tried, in_functions = willing.do("all modules", _try_all, after=first)
+            all_load.run(first)
+        tried, in_functions = all_load.run_cached("all modules", _try_all, after=first)
         for name, attempts in tried:
             located = library.locate(name)
             if located is not None and located.file not in imported:

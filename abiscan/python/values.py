@@ -71,7 +71,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
 
     def single(self) -> NotKnown:
         """Return it as one value, where it stands for an unknown number of them."""
-        return NotKnown(self.name, self.why, self.origin) if isinstance(self, Further) else self
+        return NotKnown(self.name, self.why, self.origin) if isinstance(self, MoreItems) else self
 
     @property
     def key(self) -> object:
@@ -131,15 +131,15 @@ def key_of(value: object) -> object:
     return value
 
 
-class Further(NotKnown, frozen=True):
+class MoreItems(NotKnown, frozen=True):
     """An unknown number of unknown items."""
 
 
-class Perhaps(Further, frozen=True):
+class Perhaps(MoreItems, frozen=True):
     """What code may have added to a container, if it has run at all: iteration skips it."""
 
 
-FURTHER: Final = frozenset({Further, Perhaps})
+MORE_ITEMS: Final = frozenset({MoreItems, Perhaps})
 
 
 class TextWithHoles(NotKnown, frozen=True):
@@ -340,7 +340,7 @@ class Class(Opaque, Struct, eq=False):
             self._ancestry = [self, *_merge_ancestries([_ancestry_of(base) for base in self.bases], list(self.bases))]
         return self._ancestry
 
-    def derive_further(self, base: object) -> None:
+    def derive_from_more(self, base: object) -> None:
         """Add a base after all others."""
         self.bases, self._ancestry, self.shape = (*self.bases, base), None, None
 
@@ -522,7 +522,7 @@ def class_of(value: object) -> Class | None:
 
 _DEEPEST: Final = 8
 _MOST_PARTS: Final = 1_000_000
-_CHARACTERS_OF_A_PART: Final = 64
+_CHARACTERS_PER_PART: Final = 64
 
 
 def is_concrete(value: object) -> bool:
@@ -534,7 +534,7 @@ def is_concrete(value: object) -> bool:
     kind = type(value)
     if kind in EVERYDAY:
         return True
-    # ``Further`` and ``Perhaps`` are kinds of it, which end up at the last line.
+    # ``MoreItems`` and ``Perhaps`` are kinds of it, which end up at the last line.
     if kind is NotKnown:
         return False
     if isinstance(value, _KNOWN):
@@ -550,7 +550,7 @@ def _are_parts_concrete(container: Collection[object]) -> bool:
     # Level by level, so that what is counted does not depend on the order of a set.
     for _ in range(_DEEPEST):
         count += sum(map(len, level))
-        if count + characters // _CHARACTERS_OF_A_PART > _MOST_PARTS:
+        if count + characters // _CHARACTERS_PER_PART > _MOST_PARTS:
             break
         below: list[Any] = []
         for inside in level:
@@ -571,14 +571,14 @@ def _are_parts_concrete(container: Collection[object]) -> bool:
         level = below
         if not level:
             break
-    count += characters // _CHARACTERS_OF_A_PART
+    count += characters // _CHARACTERS_PER_PART
     count_parts(count)
     return not level and count <= _MOST_PARTS
 
 
-def further_items(items: list[object] | NotKnown) -> list[object]:
+def more_items(items: list[object] | NotKnown) -> list[object]:
     """Return items for a list; for those of an iterable that is not known, the mark of an unknown number."""
-    return [Further(items.name, items.why)] if isinstance(items, NotKnown) else items
+    return [MoreItems(items.name, items.why)] if isinstance(items, NotKnown) else items
 
 
 def known_length(value: Sized) -> int | None:
@@ -587,7 +587,7 @@ def known_length(value: Sized) -> int | None:
     :raises OverflowError: a range is longer than Python's ``len`` can say
     """
     if isinstance(value, (list, tuple)):
-        return len(value) if FURTHER.isdisjoint(map(type, value)) else None
+        return len(value) if MORE_ITEMS.isdisjoint(map(type, value)) else None
     if isinstance(value, (dict, set, frozenset)) and not EVERYDAY.issuperset(map(type, value)):
         # Two that are not known may be equal.
         return None if any(map(is_open, value)) else len(value)

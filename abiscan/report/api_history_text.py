@@ -19,12 +19,12 @@ def render_history(history: ApiHistory, console: Console, *, verbose: bool) -> N
 
     :param verbose: also list every operator that changed
     """
-    for line in _list_lines(history, verbose=verbose):
+    for line in _history_lines(history, verbose=verbose):
         # Soft wrapping leaves a line as it is: ``grep`` finds it whole, also in a narrow terminal.
         console.print(line, soft_wrap=True)
 
 
-def _list_lines(history: ApiHistory, *, verbose: bool) -> Iterator[Text]:
+def _history_lines(history: ApiHistory, *, verbose: bool) -> Iterator[Text]:
     yield Text.assemble(
         (clean(history.target), "bold"), f": uses {plural(len(history.operators), 'operator')} of torch"
     )

@@ -25,7 +25,7 @@ def render_coverage(report: BackendReport, console: Console, *, verbose: bool = 
 
     :param verbose: list every operator, with what torch says about it
     """
-    for line in _list_head(report):
+    for line in _head_lines(report):
         console.print(line, soft_wrap=True)
     missing = report.coverage.missing
     # Sorted by use: what is left out at the end is what models call least.
@@ -69,7 +69,7 @@ def _group_gaps(gaps: Iterable[str]) -> Iterator[str]:
         yield f"{first} (and {len(alike)} more like it; use -v to show all)" if alike else first
 
 
-def _list_head(report: BackendReport) -> Iterator[Text]:
+def _head_lines(report: BackendReport) -> Iterator[Text]:
     coverage = report.coverage
     name = f" ({clean(report.backend_name)})" if report.backend_name else ""
     # What makes the rest of no account is in the first line.

@@ -22,13 +22,13 @@ def render_comparison(comparison: Comparison, console: Console, *, verbose: bool
     :param verbose: list every symbol, instead of only counting them
     :param of_extension: whether it is limited to what an extension uses: then, what its author must do comes last
     """
-    for line in _list_lines(comparison, verbose=verbose):
+    for line in _comparison_lines(comparison, verbose=verbose):
         console.print(line, soft_wrap=True)
-    for line in (*_list_breaks(comparison), *_list_actions(comparison)) if of_extension else ():
+    for line in (*_break_lines(comparison), *_action_lines(comparison)) if of_extension else ():
         console.print(line, soft_wrap=True)
 
 
-def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
+def _comparison_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     yield Text(f"{comparison.old} → {comparison.new}", style="bold")
     yield Text(f"  {_format_summary(comparison)}")
     for symbols in comparison.symbols:
@@ -64,7 +64,7 @@ def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         else:
             more = "" if len(operators) == 1 else f" ({plural(len(operators), 'operator')}; use -v to show all)"
             yield Text.assemble(("dispatch", "cyan"), f" {clean(change)}: {clean(listed(operators))}{more}")
-    yield from _list_names(comparison, verbose=verbose)
+    yield from _name_lines(comparison, verbose=verbose)
     yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)
     for layout, folded in _fold_layouts(comparison.layouts, verbose=verbose):
         differences = layout.differences if verbose else layout.differences[:1]
@@ -76,7 +76,7 @@ def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(differences))}{more}")
 
 
-def _list_names(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
+def _name_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     """Yield the Python names; those that came are only counted in the summary."""
     names = comparison.names
     if names is None:
@@ -123,7 +123,7 @@ def _group_dispatch(comparison: Comparison) -> Mapping[str, Sequence[str]]:
     return groups
 
 
-def _list_breaks(comparison: Comparison) -> Iterator[Text]:
+def _break_lines(comparison: Comparison) -> Iterator[Text]:
     """Yield what breaks, each with the places that use it."""
     for broken in comparison.breaks:
         name = demangle(broken.name) if broken.kind == "symbol" else broken.name
@@ -132,7 +132,7 @@ def _list_breaks(comparison: Comparison) -> Iterator[Text]:
         yield from (Text(f"  {clean(place)}") for place in broken.places)
 
 
-def _list_actions(comparison: Comparison) -> Iterator[Text]:
+def _action_lines(comparison: Comparison) -> Iterator[Text]:
     """Yield what changed, grouped by what the author of an extension must do about it."""
     # From the most work to the least: code to change, code to compile again, tests to run.
     called = [change.operator for change in comparison.schemas if not _still_callable(change)]

@@ -31,18 +31,18 @@ def render_page(diagnosis: Diagnosis) -> str:
     """Return the page."""
     return fill_page(
         "Does this environment work with its torch?",
-        _list_answers(diagnosis),
+        _answer_html(diagnosis),
         (
-            *_list_commands(diagnosis),
-            *_list_distributions(diagnosis),
-            *_list_ailments(diagnosis),
-            *_list_rest(diagnosis),
+            *_command_html(diagnosis),
+            *_distribution_html(diagnosis),
+            *_problem_html(diagnosis),
+            *_rest_html(diagnosis),
         ),
         f"environment {diagnosis.chosen}",
     )
 
 
-def _list_answers(diagnosis: Diagnosis) -> Iterator[str]:
+def _answer_html(diagnosis: Diagnosis) -> Iterator[str]:
     torch = f"torch {diagnosis.torch.version or '(unknown version)'}"
     if diagnosis.torch.error is not None:
         error = escaped(diagnosis.torch.error)
@@ -50,7 +50,7 @@ def _list_answers(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"<p>{escaped(str(diagnosis.counts))} &mdash; {escaped(torch)}</p>"
 
 
-def _list_commands(diagnosis: Diagnosis) -> Iterator[str]:
+def _command_html(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield what to type: one installation may mend several packages, and is shown once."""
     commands = dict.fromkeys(command for ailment in diagnosis.ailments for command in ailment.commands)
     changes = {remedy.command: remedy for remedy in diagnosis.way_out}
@@ -65,7 +65,7 @@ def _list_commands(diagnosis: Diagnosis) -> Iterator[str]:
         yield "</ul>"
 
 
-def _list_distributions(diagnosis: Diagnosis) -> Iterator[str]:
+def _distribution_html(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield the table of distributions, what fails first."""
     if not diagnosis.distributions:
         return
@@ -77,7 +77,7 @@ def _list_distributions(diagnosis: Diagnosis) -> Iterator[str]:
         kind, word = _CLASSES[item.verdict]
         yield (
             f'<tr><th scope="row">{escaped(str(item))}</th><td class="{kind}" data-verdict="{kind}">{word}</td>'
-            f"<td>{'<br>'.join(map(escaped, _list_reasons(item)))}</td></tr>"
+            f"<td>{'<br>'.join(map(escaped, _reasons(item)))}</td></tr>"
         )
     yield "</tbody></table></div>"
 
@@ -87,7 +87,7 @@ def _rank(item: DistributionState) -> tuple[int, bool, str]:
     return _ORDER.index(item.verdict), item.cause is not None, item.name.lower()
 
 
-def _list_reasons(item: DistributionState) -> Iterator[str]:
+def _reasons(item: DistributionState) -> Iterator[str]:
     if item.cause is not None:
         yield f"fails for {item.cause}"
     yield from filter(None, (item.error,))
@@ -95,10 +95,10 @@ def _list_reasons(item: DistributionState) -> Iterator[str]:
     yield from item.unmet
 
 
-def _list_ailments(diagnosis: Diagnosis) -> Iterator[str]:
+def _problem_html(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield what is wrong, without what fails for another distribution."""
     causes = [item for item in diagnosis.ailments if item.because_of is None]
-    yield from _list_items(
+    yield from _items_html(
         "Causes",
         (
             f"<strong>{level_of(item.effect) if item.effect else 'unknown'}</strong> {escaped(item.subject)}"
@@ -109,9 +109,9 @@ def _list_ailments(diagnosis: Diagnosis) -> Iterator[str]:
     )
 
 
-def _list_rest(diagnosis: Diagnosis) -> Iterator[str]:
-    yield from _list_items("Requirements of torch that are not met", map(escaped, diagnosis.torch.unmet))
-    yield from _list_items(
+def _rest_html(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from _items_html("Requirements of torch that are not met", map(escaped, diagnosis.torch.unmet))
+    yield from _items_html(
         "Every process of the environment",
         (
             f"<strong>{level_of(item.effect)}[{escaped(item.rule)}]</strong> {escaped(item.message)}"
@@ -123,10 +123,10 @@ def _list_rest(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"<p>no other versions were looked for: {escaped(diagnosis.unreachable)}</p>"
 
 
-def _list_items(title: str, items: Iterable[str]) -> Iterator[str]:
+def _items_html(title: str, items: Iterable[str]) -> Iterator[str]:
     lines = "".join(f"<li>{item}</li>" for item in items)
     if lines:
         yield f"<h2>{title}</h2><ul>{lines}</ul>"
 
 
-_PARTS: Final = (_list_commands, _list_distributions, _list_ailments, _list_rest)
+_PARTS: Final = (_command_html, _distribution_html, _problem_html, _rest_html)

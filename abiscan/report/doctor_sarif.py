@@ -8,22 +8,22 @@ from typing import Any, Final
 
 import abiscan
 from abiscan.report.sarif import FINGERPRINT, SCHEMA, hash_parts, level_of, locate_file
-from abiscan.results.doctor import Ailment, Diagnosis, Trouble
+from abiscan.results.doctor import Ailment, Diagnosis, ProblemKind
 
 _RULES: Final = {
-    Trouble.BROKEN: "A package does not work with this torch.",
-    Trouble.CPU_TORCH: "A package was built for a torch with a GPU, and this one has none.",
-    Trouble.SECOND_LIBTORCH: "There is another copy of torch's libraries, which a process may also load.",
-    Trouble.NO_GPU_CODE: "A package has no code that a GPU of this machine runs.",
-    Trouble.STALE_BUILD: "Something that torch compiled on the fly was compiled for another torch.",
-    Trouble.TORCH_ITSELF: "torch itself cannot be imported, or lacks something.",
-    Trouble.UNKNOWN: "It could not be checked.",
+    ProblemKind.BROKEN: "A package does not work with this torch.",
+    ProblemKind.CPU_TORCH: "A package was built for a torch with a GPU, and this one has none.",
+    ProblemKind.SECOND_LIBTORCH: "There is another copy of torch's libraries, which a process may also load.",
+    ProblemKind.NO_GPU_CODE: "A package has no code that a GPU of this machine runs.",
+    ProblemKind.STALE_BUILD: "Something that torch compiled on the fly was compiled for another torch.",
+    ProblemKind.TORCH_ITSELF: "torch itself cannot be imported, or lacks something.",
+    ProblemKind.UNKNOWN: "It could not be checked.",
 }
 
 
 def render_sarif(diagnosis: Diagnosis) -> str:
     """Return the state as a SARIF log of one run that ends in a newline."""
-    rules = {trouble.value: text for trouble, text in _RULES.items()}
+    rules = {kind.value: text for kind, text in _RULES.items()}
     rules |= {finding.rule: "It concerns every process of the environment." for finding in diagnosis.process}
     torch = diagnosis.torch.version or "this torch"
     run = {
@@ -37,12 +37,12 @@ def render_sarif(diagnosis: Diagnosis) -> str:
         },
         "automationDetails": {"id": f"abiscan/doctor/{torch.replace('/', '_')}/"},
         "columnKind": "utf16CodeUnits",
-        "results": list(_list_results(diagnosis, list(rules), torch)),
+        "results": list(_sarif_results(diagnosis, list(rules), torch)),
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _list_results(diagnosis: Diagnosis, rules: list[str], torch: str) -> Iterator[dict[str, Any]]:
+def _sarif_results(diagnosis: Diagnosis, rules: list[str], torch: str) -> Iterator[dict[str, Any]]:
     root = diagnosis.environment.root or diagnosis.environment.executable or "."
     for item in diagnosis.ailments:
         if item.because_of is None:  # what fails for another is mended with that

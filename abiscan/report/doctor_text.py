@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from abiscan.results.changes import change_lines
-from abiscan.results.doctor import Ailment, Diagnosis, Trouble
+from abiscan.results.doctor import Ailment, Diagnosis, ProblemKind
 from abiscan.words import clean, first_line
 
 
@@ -23,13 +23,13 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     console.print(Text(str(diagnosis.counts), style="red" if fails else "green"), soft_wrap=True)
     console.print(Text(f"environment {clean(diagnosis.chosen)}, {torch}"), soft_wrap=True)
     _render_ailments(
-        [item for item in diagnosis.ailments if item.effect and item.trouble is not Trouble.TORCH_ITSELF], console
+        [item for item in diagnosis.ailments if item.effect and item.trouble is not ProblemKind.TORCH_ITSELF], console
     )
     _render_lines("in part", (f"{item} {lost}" for item in diagnosis.distributions for lost in item.without), console)
     unmet = (*diagnosis.torch.unmet, *(line for item in diagnosis.distributions for line in item.unmet))
     _render_lines("requirements", unmet, console)
     _render_ailments([item for item in diagnosis.ailments if not item.effect], console)
-    _render_lines("imported", _list_trials(diagnosis), console)
+    _render_lines("imported", _trial_lines(diagnosis), console)
     for finding in diagnosis.process:
         console.print()
         console.print(Text(clean(finding.message), style="yellow"), soft_wrap=True)
@@ -62,7 +62,7 @@ def _render_ailments(ailments: Sequence[Ailment], console: Console) -> None:
     console.print(table)
 
 
-def _list_trials(diagnosis: Diagnosis) -> Iterator[str]:
+def _trial_lines(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield what became of the imports that were tried, and what to report where that was not predicted."""
     for state in diagnosis.distributions:
         for module in state.modules:
@@ -137,10 +137,10 @@ def _format_problem(ailment: Ailment) -> str:
 
 
 _WORDS: Final = {
-    Trouble.BROKEN: "does not work: ",
-    Trouble.CPU_TORCH: "does not work: ",
-    Trouble.SECOND_LIBTORCH: "",
-    Trouble.NO_GPU_CODE: "cannot use the GPU: ",
-    Trouble.STALE_BUILD: "compiled for another torch: ",
-    Trouble.UNKNOWN: "could not be checked: ",
+    ProblemKind.BROKEN: "does not work: ",
+    ProblemKind.CPU_TORCH: "does not work: ",
+    ProblemKind.SECOND_LIBTORCH: "",
+    ProblemKind.NO_GPU_CODE: "cannot use the GPU: ",
+    ProblemKind.STALE_BUILD: "compiled for another torch: ",
+    ProblemKind.UNKNOWN: "could not be checked: ",
 }

@@ -117,10 +117,10 @@ def _of_findings(report: Report) -> Iterator[_Annotation]:
             groups.setdefault((result.target, finding.effect, finding.rule), []).append((result, finding))
     for (target, effect, rule), item in sorted(groups.items(), key=lambda group: -group[0][1].severity):
         command = _COMMANDS[level_of(effect)]
-        yield _Annotation(command=command, target=target, title=rule, text="\n".join(_list_lines(item)))
+        yield _Annotation(command=command, target=target, title=rule, text="\n".join(_finding_lines(item)))
 
 
-def _list_lines(reported: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
+def _finding_lines(reported: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
     """Yield what several results have to say about one rule, each thing once."""
     errors = (
         str(result.predicted_error)

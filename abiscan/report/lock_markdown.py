@@ -28,10 +28,10 @@ def render_lock_markdown(report: LockReport) -> str:
 
 def render_comparison_markdown(comparison: LockComparison) -> str:
     """Return what an update does: what becomes worse, better, and which versions change."""
-    return _within_limit(list(_list_lines(comparison)))
+    return _within_limit(list(_comparison_lines(comparison)))
 
 
-def _list_lines(comparison: LockComparison) -> Iterator[str]:
+def _comparison_lines(comparison: LockComparison) -> Iterator[str]:
     if comparison.worse:
         yield (
             f"### ❌ {plural(len(comparison.worse), 'package')} no longer works"

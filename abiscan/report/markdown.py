@@ -27,10 +27,10 @@ _EVIDENCE_SHOWN: Final = 10
 
 def render_markdown(report: Report) -> str:
     """Return a table of verdicts, then the findings."""
-    return "".join(f"{line}\n" for line in _list_lines(report))
+    return "".join(f"{line}\n" for line in _report_lines(report))
 
 
-def _list_lines(report: Report) -> Iterator[str]:
+def _report_lines(report: Report) -> Iterator[str]:
     answers = list(answers_of(report))
     # A table and a list, the two forms that comments, summaries and READMEs on all forges render.
     yield f"| {'target' if report.packages else 'extension'} | torch | verdict | first error |"
@@ -44,7 +44,7 @@ def _list_lines(report: Report) -> Iterator[str]:
         verdict = "nothing to check" if target.readable else "❔ not checked"
         yield f"| {as_code(target.target)} | | {verdict} | {plain(target.problem)} |"
     for entry in answers:
-        yield from _list_details(entry)
+        yield from _detail_lines(entry)
 
 
 def _name_torch(entry: ReportAnswer) -> str:
@@ -55,7 +55,7 @@ def _note_on(entry: ReportAnswer) -> str:
     return "does not use torch" if isinstance(entry.judged, Result) and not entry.judged.uses_torch else ""
 
 
-def _list_details(entry: ReportAnswer) -> Iterator[str]:
+def _detail_lines(entry: ReportAnswer) -> Iterator[str]:
     gaps = () if entry.package else entry.gaps
     causes, suppressed = entry.causes, list(entry.suppressed)
     without = entry.package.without if entry.package else ()
@@ -74,14 +74,14 @@ def _list_details(entry: ReportAnswer) -> Iterator[str]:
     for condition in conditions:
         yield f"- *condition*: {plain(condition.why)}"
     for cause in causes:
-        yield from _list_finding(cause.finding, cause.files if len(cause.files) > 1 else ())
+        yield from _finding_lines(cause.finding, cause.files if len(cause.files) > 1 else ())
     for _, item in suppressed:
         yield f"- *suppressed*: {plain(item.finding.message)} ({plain(item.reason)})"
     for gap in gaps:
         yield f"- *gap, {plain(gap.stage)}*: {plain(gap.reason)}"
 
 
-def _list_finding(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
+def _finding_lines(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
     yield f"- **{finding.rule}** ({finding.effect.value}): {plain(finding.message)}"
     # A comment on GitHub ends at 65,536 characters, and a finding may have thousands of symbols.
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:

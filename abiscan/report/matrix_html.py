@@ -24,7 +24,7 @@ from abiscan.results.matrix import (
     Matrix,
     PackageRow,
     Row,
-    describe_trouble,
+    describe_problem,
     format_advice,
     format_cell,
     format_legend,
@@ -48,19 +48,19 @@ _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", 
 
 
 def render_page(matrix: Matrix) -> str:
-    """Return the page. Its findings should be explained: see ``Judge.judge``."""
+    """Return the page. Its findings should be explained: see ``Checker.check``."""
     # The order of the command line: anchors are numbers, since names may have any character.
     names = matrix.targets
-    targets = ["\n".join(_list_target(f"t{number}", target, matrix)) for number, target in enumerate(names)]
+    targets = ["\n".join(_target_html(f"t{number}", target, matrix)) for number, target in enumerate(names)]
     return fill_page(
         "Which torch releases does it load on?",
-        _list_answers(names, matrix),
-        (*targets, *_list_unchecked(matrix.unchecked)),
+        _answers_html(names, matrix),
+        (*targets, *_unchecked_html(matrix.unchecked)),
         format_legend(matrix),
     )
 
 
-def _list_answers(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
+def _answers_html(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
     """Yield the answers for several targets, before the tables that explain them."""
     if len(targets) > 1:
         yield '<ul class="answers">'
@@ -82,19 +82,19 @@ def _format_badge(target: str, matrix: Matrix) -> str:
     return f'<span class="badge {kind}">{escaped(words)}</span>'
 
 
-def _list_unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
+def _unchecked_html(targets: Sequence[Unchecked]) -> Iterator[str]:
     if targets:
         yield "<h2>Not checked</h2><ul>"
         yield from (f"<li>{escaped(str(target))}</li>" for target in targets)
         yield "</ul>"
 
 
-def _list_target(anchor: str, target: str, matrix: Matrix) -> Iterator[str]:
+def _target_html(anchor: str, target: str, matrix: Matrix) -> Iterator[str]:
     rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
     shown: list[Row | PackageRow] = [*([package] if package else []), *rows]
     yield f'<h2 id="{anchor}">{escaped(target)} {_format_badge(target, matrix)}</h2>'
     yield f"<p>{escaped(format_advice(matrix, target, shown[0].declared))}</p>"
-    anchors = [_list_anchors(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
+    anchors = [_anchors_by_release(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
 
     # Columns are merged only if they link to the same details, not just if their signs are equal.
     def answer(column: Column) -> object:
@@ -116,17 +116,17 @@ def _list_target(anchor: str, target: str, matrix: Matrix) -> Iterator[str]:
     yield "</tbody></table></div>"
     for gpu_row in matrix.gpus or ():
         if gpu_row.target == target:
-            yield from _list_gpus(gpu_row)
+            yield from _gpus_html(gpu_row)
     for row in matrix.rows:
         if row.target == target and row.cpu:
             yield f"<p><code>{escaped(row.path)}</code> needs {escaped(row.cpu)} to load</p>"
     for row, item in zip(shown, anchors, strict=True):
         if isinstance(row, Row):
             yield _format_origin(row)
-        yield from _list_details(row, item)
+        yield from _details_html(row, item)
 
 
-def _list_gpus(row: GpuRow) -> Iterator[str]:
+def _gpus_html(row: GpuRow) -> Iterator[str]:
     """Yield the operators of one file by GPUs; those with the same marks together."""
     yield f"<h3><code>{escaped(row.path)}</code> by GPU</h3>"
     yield '<div class="scroll" tabindex="0" role="region" aria-label="operators by GPUs"><table>'
@@ -150,13 +150,13 @@ def _format_span(releases: Sequence[str]) -> str:
     return "-".join(dict.fromkeys((releases[0], releases[-1])))
 
 
-def _list_anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
+def _anchors_by_release(prefix: str, row: Row | PackageRow) -> dict[str, str]:
     """Return the anchor of each release with a problem; adjacent releases with the same problem share one."""
     anchors: dict[str, str] = {}
     # Without the version of torch in it, the text of one problem is the same on all releases.
     groups = itertools.groupby(
         row.results,
-        lambda release: (describe_trouble(row.results[release], torch=""), _list_rules(row.results[release])),
+        lambda release: (describe_problem(row.results[release], torch=""), _rules_of(row.results[release])),
     )
     for number, ((problem, rules), releases) in enumerate(groups):
         if problem or rules:
@@ -164,7 +164,7 @@ def _list_anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
     return anchors
 
 
-def _list_rules(result: Result | PackageResult) -> tuple[str, ...]:
+def _rules_of(result: Result | PackageResult) -> tuple[str, ...]:
     return tuple(finding.rule for finding in result.findings)
 
 
@@ -193,13 +193,13 @@ def _format_origin(row: Row) -> str:
     return f"<details><summary>{summary}</summary><ul>{clues}</ul></details>"
 
 
-def _list_details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[str]:
+def _details_html(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[str]:
     groups = [(anchor, list(group)) for anchor, group in itertools.groupby(anchors, anchors.__getitem__)]
     # In the order of the columns: the newest release first.
     for anchor, releases in reversed(groups):
         result = row.results[releases[0]]
         versions = _format_span(releases)
-        problem = first_line(describe_trouble(result, versions if len(releases) > 1 else None) or "notes")
+        problem = first_line(describe_problem(result, versions if len(releases) > 1 else None) or "notes")
         summary = f"<code>{escaped(name_of_row(row))}</code> on torch {escaped(versions)}: {escaped(problem)}"
         findings = "".join(map(_format_finding, result.findings))
         reasons = (f": {gap}" if isinstance(gap, str) else f" ({gap.stage}): {gap.reason}" for gap in result.gaps)

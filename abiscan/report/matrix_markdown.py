@@ -11,10 +11,10 @@ from abiscan.results.matrix import Matrix, format_advice, format_cell, format_le
 
 def render_matrix(matrix: Matrix) -> str:
     """Return the table, what to require, and what the signs mean."""
-    return "".join(f"{line}\n" for line in _list_lines(matrix))
+    return "".join(f"{line}\n" for line in _matrix_lines(matrix))
 
 
-def _list_lines(matrix: Matrix) -> Iterator[str]:
+def _matrix_lines(matrix: Matrix) -> Iterator[str]:
     titled = titled_rows(matrix)
     rows = [row for row, _ in titled]
     if rows:

@@ -24,7 +24,7 @@ from abiscan.results.matrix import (
     Row,
     best_of,
     cuda_versions,
-    describe_trouble,
+    describe_problem,
     format_advice,
     format_cell,
     format_legend,
@@ -55,9 +55,9 @@ def render_matrix(matrix: Matrix, console: Console, *, verbose: bool = False) ->
     for number, target in enumerate(matrix.targets):
         if number:
             console.print()
-        for part in _list_target(matrix, target, console.width, verbose=verbose):
+        for part in _target_blocks(matrix, target, console.width, verbose=verbose):
             console.print(part, soft_wrap=isinstance(part, Text))
-    for part in _list_overview(matrix, console.width):
+    for part in _overview(matrix, console.width):
         console.print(part, soft_wrap=isinstance(part, Text))
     for unchecked in matrix.unchecked:
         if unchecked.readable:  # what cannot be read is an error, and on stderr
@@ -66,29 +66,29 @@ def render_matrix(matrix: Matrix, console: Console, *, verbose: bool = False) ->
         console.print(Text(format_legend(matrix), style="dim"), soft_wrap=True)
 
 
-def _list_target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterator[Text | Table]:
+def _target_blocks(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterator[Text | Table]:
     """Yield everything about one target."""
     rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
     yield Text(clean(target), style="bold")
-    yield from _list_origins(rows, packaged=package is not None, verbose=verbose)
+    yield from _origin_lines(rows, packaged=package is not None, verbose=verbose)
     # What a package does with its files is what counts.
     # Files of a package are shown only if asked for: most users install packages.
     shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
-    yield from _list_tables(shown, matrix.columns, width)
+    yield from _release_tables(shown, matrix.columns, width)
     yield Text(f"  {clean(format_advice(matrix, target, shown[0].declared))}")
     yield from (
-        *(_list_conditions(package, matrix.columns) if package else ()),
-        *(_list_notes(package) if package else ()),
-        *_list_stable(matrix, target),
-        *_list_cuda(matrix, target),
-        *_list_cpu(rows),
+        *(_condition_lines(package, matrix.columns) if package else ()),
+        *(_note_lines(package) if package else ()),
+        *_stable_abi_line(matrix, target),
+        *_cuda_lines(matrix, target),
+        *_cpu_lines(rows),
         *_all_gpus(matrix, target, verbose=verbose),
     )
     if verbose:
-        yield from (line for row in shown for line in _list_causes(row))
+        yield from (line for row in shown for line in _cause_lines(row))
 
 
-def _list_overview(matrix: Matrix, width: int) -> Iterator[Text | Table]:
+def _overview(matrix: Matrix, width: int) -> Iterator[Text | Table]:
     """Yield all targets in one table, each with the verdict on its package or on its files; nothing for a single
     target.
     """
@@ -101,7 +101,7 @@ def _list_overview(matrix: Matrix, width: int) -> Iterator[Text | Table]:
     count = plural(len(matrix.targets), "target")
     yield Text()
     yield Text(f"{count}: {somewhere} of {plural(len(rows), 'row')} work on some release")
-    yield from _list_tables(rows, matrix.columns, width, [title for _, title in titled])
+    yield from _release_tables(rows, matrix.columns, width, [title for _, title in titled])
 
 
 def titled_rows(matrix: Matrix) -> list[tuple[Row | PackageRow, str]]:
@@ -117,7 +117,7 @@ def titled_rows(matrix: Matrix) -> list[tuple[Row | PackageRow, str]]:
     return [(row, f"{row.target}: {name}" if names[name := name_of_row(row)] > 1 else name) for row in rows]
 
 
-def _list_cuda(matrix: Matrix, target: str) -> Iterator[Text]:
+def _cuda_lines(matrix: Matrix, target: str) -> Iterator[Text]:
     """Yield which releases were built for which CUDA, if that is why a target fails on some."""
     if by_version := cuda_versions(matrix, target):
         covered_releases = [release for releases in by_version.values() for release in releases]
@@ -125,7 +125,7 @@ def _list_cuda(matrix: Matrix, target: str) -> Iterator[Text]:
         yield Text(f"  {'; '.join(words)}")
 
 
-def _list_cpu(rows: Sequence[Row]) -> Iterator[Text]:
+def _cpu_lines(rows: Sequence[Row]) -> Iterator[Text]:
     """Yield what the files need of the processor to be loaded, as far as it was read; those that need the same
     together.
     """
@@ -141,32 +141,32 @@ def _list_cpu(rows: Sequence[Row]) -> Iterator[Text]:
 def _all_gpus(matrix: Matrix, target: str, *, verbose: bool) -> Iterator[Text]:
     for row in matrix.gpus or ():
         if row.target == target:
-            yield from _list_gpus(row, verbose=verbose)
+            yield from _gpu_lines(row, verbose=verbose)
 
 
-def _list_gpus(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
+def _gpu_lines(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
     """Yield the operators of one file by GPUs; those with the same marks together."""
     yield Text(f"  {clean(row.path)} by GPU:")
     yield Text.assemble("  ", *(f"{name:>{len(name) + 2}}" for name in row.names))
     groups = row.groups if row.operators else {row.file: ["the whole file"]}
     for marks, operators in groups.items():
         for shown in operators if verbose else [listed(operators)]:
-            yield Text.assemble("  ", *_list_signs(row.names, marks), f"   {clean(shown)}")
+            yield Text.assemble("  ", *_styled_signs(row.names, marks), f"   {clean(shown)}")
     yield Text(f"  {GPU_LEGEND}", style="dim")
     yield from (Text(f"  gap[gpu]: {clean(reason)}", style="yellow") for reason in row.gaps)
 
 
-def _list_signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str, str]]:
+def _styled_signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str, str]]:
     for name, sign in zip(names, map(SYMBOLS.__getitem__, marks), strict=True):
         yield f"{sign:>{len(name) + 2}}", STYLES.get(sign, "cyan")
 
 
-def _list_stable(matrix: Matrix, target: str) -> Iterator[Text]:
+def _stable_abi_line(matrix: Matrix, target: str) -> Iterator[Text]:
     if target in matrix.stable_abi:
         yield Text(f"  stable ABI: {matrix.stable_abi[target]} (abiscan stable)")
 
 
-def _list_origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[Text]:
+def _origin_lines(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[Text]:
     """Yield what the files were built for, and the best clue to it; files with the same answer are shown together."""
     by_releases: dict[object, list[Row]] = {}
     for row in rows:
@@ -202,7 +202,7 @@ def _format_clue(clue: Clue) -> str:
     return f"{readable}: {span(clue.releases)}"
 
 
-def _list_tables(
+def _release_tables(
     rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: int, titles: Sequence[str] = ()
 ) -> Iterator[Table]:
     """Yield as many tables as fit the width of the terminal, one below the other.
@@ -227,7 +227,7 @@ def _list_tables(
         yield table
 
 
-def _list_conditions(row: PackageRow, columns: Sequence[Column]) -> Iterator[Text]:
+def _condition_lines(row: PackageRow, columns: Sequence[Column]) -> Iterator[Text]:
     """Yield what the verdicts in the cells depend on, once for all releases that have it in common."""
     by_condition: dict[str, list[str]] = {}
     for column in columns:
@@ -242,7 +242,7 @@ def _list_conditions(row: PackageRow, columns: Sequence[Column]) -> Iterator[Tex
 _NOTES: Final = frozenset({missing_torch_name.RULE.name, rejected_torch_call.RULE.name})
 
 
-def _list_notes(row: PackageRow) -> Iterator[Text]:
+def _note_lines(row: PackageRow) -> Iterator[Text]:
     """Yield what fails later in the code of a package, once for all releases on which it does."""
     notes: dict[tuple[str, str, str | None], list[str]] = {}
     places: dict[tuple[str, str, str | None], Sequence[str]] = {}
@@ -259,13 +259,13 @@ def _list_notes(row: PackageRow) -> Iterator[Text]:
         yield Text.assemble((f"  {rule}", "yellow"), clean(f" {spans}: {name} ({listed(places[key], 2)})"))
 
 
-def _list_causes(row: Row | PackageRow) -> Iterator[Text]:
+def _cause_lines(row: Row | PackageRow) -> Iterator[Text]:
     """Yield the first cause of each failure, once for adjacent releases with the same cause."""
 
     def cause(release: str, torch: str | None = "") -> tuple[str, tuple[str, ...], str] | None:
         result = row.results.get(release)
         # Compared without the version of torch, printed with the span of all releases that share it.
-        text = describe_trouble(result, torch) if result else None
+        text = describe_problem(result, torch) if result else None
         return (verdict_mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
 
     for run in group_adjacent(list(row.results), cause):

@@ -17,10 +17,10 @@ def render_model(model: ModelOperators, style: Style, *, verbose: bool) -> str:
 
     :param verbose: with all places of calls, and all Python names of its pickles
     """
-    return "".join(f"{line}\n" for line in _list_lines(model, style, verbose=verbose))
+    return "".join(f"{line}\n" for line in _model_lines(model, style, verbose=verbose))
 
 
-def _list_lines(model: ModelOperators, style: Style, *, verbose: bool) -> Iterator[str]:
+def _model_lines(model: ModelOperators, style: Style, *, verbose: bool) -> Iterator[str]:
     saved = f", saved by torch {model.saved_by}" if model.saved_by else ""
     yield style(f"{clean(model.target)}: {model.format.words}{clean(saved)}", bold=True)
     versions = (f"{name} {version}" for name, version in model.versions.items())

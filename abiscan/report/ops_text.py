@@ -44,11 +44,11 @@ class _View:
     def list_extension(self, target: str, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         """Yield everything about one extension."""
         yield self._format_heading(target, inventory)
-        yield from self._list_lines(inventory, gpu)
+        yield from self._registration_lines(inventory, gpu)
         if gpu is not None:
-            yield from self._list_gpu(gpu)
+            yield from self._gpu_lines(gpu)
 
-    def _list_gpu(self, gpu: ExtensionGpu) -> Iterator[str]:
+    def _gpu_lines(self, gpu: ExtensionGpu) -> Iterator[str]:
         word, count = self._style("gpu", fg="cyan"), len(gpu.code.containers)
         targets = ", ".join(gpu.code.targets) or "no code"
         yield f"{word} {plural(count, 'container')} with {plural(len(gpu.kernels), 'kernel')}: {clean(targets)}"
@@ -72,12 +72,12 @@ class _View:
         )
         return f"{self._style(clean(heading), bold=True)}: {', '.join(counts)}; built for {span(inventory.built_for)}"
 
-    def _list_lines(self, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
+    def _registration_lines(self, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         registered = inventory.registrations
         for library in registered.libraries:
             key = key_name(library.dispatch_key, inventory.keys)
             yield self._format_line("library", library.phase, f"{library.kind.value} {library.namespace or '_'}", key)
-            yield from self._list_source(library.file, library.line)
+            yield from self._source_line(library.file, library.line)
         for operator in registered.operators:
             tags = ", ".join(inventory.tags.name(number) for number in operator.tags)
             yield self._format_line(
@@ -88,13 +88,13 @@ class _View:
                 full_schema(operator, inventory.built_for[-1] if inventory.built_for else None) or operator.name,
                 f"[{tags}]" if tags else None,
             )
-            yield from self._list_source(operator.file, operator.line)
+            yield from self._source_line(operator.file, operator.line)
         for kernel in registered.kernels:
-            yield from self._list_kernel(kernel, inventory, gpu)
+            yield from self._kernel_lines(kernel, inventory, gpu)
         for fallback in registered.fallbacks:
             key = key_name(fallback.dispatch_key, inventory.keys) or "(no key)"
             yield self._format_line("fallback", fallback.phase, key, "fallthrough" if fallback.fallthrough else None)
-            yield from self._list_source(fallback.file, fallback.line)
+            yield from self._source_line(fallback.file, fallback.line)
         for custom in registered.classes:
             yield self._format_line("class", custom.phase, custom.name, plural(len(custom.methods), "method"))
         for registry in registered.registries:
@@ -108,9 +108,9 @@ class _View:
         for gap in inventory.gaps:
             yield self._format_gap(gap)
             if self._verbose:
-                yield from map(self._indent_text, _list_details(gap))
+                yield from map(self._indent_text, _gap_lines(gap))
 
-    def _list_kernel(self, kernel: RegisteredKernel, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
+    def _kernel_lines(self, kernel: RegisteredKernel, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"
         kind = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
         yield self._format_line("kernel", kernel.phase, f"{kernel.operator} {key}", kind)
@@ -120,7 +120,7 @@ class _View:
             yield self._indent_text(clean(demangle_type(kernel.signature)))
         if self._verbose and kernel.inferred_schema:
             yield self._indent_text(clean(kernel.inferred_schema))
-        yield from self._list_source(kernel.file, kernel.line)
+        yield from self._source_line(kernel.file, kernel.line)
 
     def _format_line(self, kind: str, phase: Phase, text: str, details: str | None) -> str:
         line = f"{self._style(kind, fg='cyan')} {clean(text)}"
@@ -134,7 +134,7 @@ class _View:
     def _indent_text(self, text: str) -> str:
         return self._style(f"    {text}", dim=True)
 
-    def _list_source(self, file: str | None, line: int | None) -> Iterator[str]:
+    def _source_line(self, file: str | None, line: int | None) -> Iterator[str]:
         if self._verbose and file:
             yield self._indent_text(f"{clean(file)}:{line}")
 
@@ -144,7 +144,7 @@ class _View:
         return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{location}{near}"
 
 
-def _list_details(gap: Gap) -> Iterator[str]:
+def _gap_lines(gap: Gap) -> Iterator[str]:
     """Yield what is known of a gap besides its reason and place, a line each."""
     if gap.called is not None:
         yield f"called: {clean(demangle(gap.called))}"

@@ -8,7 +8,7 @@ from typing import Final
 
 from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect
-from abiscan.python.model import HowLoaded, Told
+from abiscan.python.model import Channel, HowLoaded
 from abiscan.regex import regex
 from abiscan.report.fixes import FIX, fix_lines, shared_fixes
 from abiscan.report.line import StyledLine
@@ -25,7 +25,7 @@ _STYLES: Final = {
     PackageVerdict.IMPORT_FAILS: "bold red",
     PackageVerdict.UNKNOWN: "yellow",
 }
-_SAID: Final = {Told.WARNING: "it warns", Told.LOG: "it logs", Told.PRINT: "it prints", Told.NOTHING: ""}
+_SAID: Final = {Channel.WARNING: "it warns", Channel.LOG: "it logs", Channel.PRINT: "it prints", Channel.NOTHING: ""}
 _MANGLED: Final = regex(r"\b_Z\w+")
 _EVIDENCE_SHOWN: Final = 2
 _FILES_SHOWN: Final = 4
@@ -72,7 +72,7 @@ def list_lines(report: Report, package: PackageResult, verbosity: int) -> Iterat
     listed_causes = causes if verbose else causes[:_CAUSES_SHOWN]
     # Of what is shown: a fix that only hidden findings share would stand below nothing.
     shared = shared_fixes(cause.finding for cause in listed_causes if _is_whole(cause, verbose=verbose))
-    blocks = [list(_list_cause(cause, shared, verbose=verbose)) for cause in listed_causes]
+    blocks = [list(_cause_lines(cause, shared, verbose=verbose)) for cause in listed_causes]
     # A report that scrolls away hides its own headline; whole findings are left out, never half of one.
     shown = blocks if verbose else _on_one_screen(blocks, _count_rows([*beginning, *fix_lines(shared)]))
     yield from (line for block in shown for line in block)
@@ -89,7 +89,7 @@ def list_lines(report: Report, package: PackageResult, verbosity: int) -> Iterat
     if package.unread:
         yield StyledLine(f"  = gap: {clean(package.unread)}", style="yellow")
     if verbose:
-        yield from _list_details(report, package)
+        yield from _library_lines(report, package)
 
 
 def list_system_needs(report: Report, results: Sequence[Result]) -> Iterator[StyledLine]:
@@ -130,8 +130,8 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))
         yield StyledLine(f"  = built for torch {clean(built_for)}")
     if package.verdict is not PackageVerdict.IMPORT_FAILS:
-        yield from _list_missing(package, verbose=verbose)
-        yield from _list_better(package)
+        yield from _missing_lines(package, verbose=verbose)
+        yield from _loads_in_package_lines(package)
     for condition in package.unmet:
         yield StyledLine(f"  = condition: {clean(condition.why)}")
     # Modules that import the one which is at fault end in the same error.
@@ -150,7 +150,7 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         )
 
 
-def _list_better(package: PackageResult) -> Iterator[StyledLine]:
+def _loads_in_package_lines(package: PackageResult) -> Iterator[StyledLine]:
     """Yield why the package works although a library that it uses fails by itself."""
     for library in package.libraries:
         if library.loads_in_package:
@@ -159,7 +159,7 @@ def _list_better(package: PackageResult) -> Iterator[StyledLine]:
             yield StyledLine(f"  = {clean(library.path)} fails by itself, and loads {within}{clean(where)}")
 
 
-def _list_missing(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
+def _missing_lines(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
     """Yield what the package goes on without."""
     without = package.without
     shown = without if verbose else without[:_LIBRARIES_SHOWN]
@@ -188,7 +188,7 @@ def _is_whole(cause: Cause, *, verbose: bool) -> bool:
     return verbose or cause.harmful or cause.finding.effect is not Effect.NOTE
 
 
-def _list_cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[StyledLine]:
+def _cause_lines(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[StyledLine]:
     finding = cause.finding
     label, style = ("error", "bold red") if cause.harmful else ("warning", "yellow")
     if finding.effect is Effect.NOTE:
@@ -218,7 +218,7 @@ def _list_cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iter
     yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 
-def _list_details(report: Report, package: PackageResult) -> Iterator[StyledLine]:
+def _library_lines(report: Report, package: PackageResult) -> Iterator[StyledLine]:
     for library in package.libraries:
         verdict = library.verdict.value if library.verdict else "not checked"
         where = f", {library.loaded_at}" if library.loaded_at else ""

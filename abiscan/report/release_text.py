@@ -18,11 +18,11 @@ _GPUS_SHOWN: Final = 8
 def render_release(report: ReleaseReport, page: Page, fail_on: Effect) -> None:
     """Print the verdict."""
     for wheel in report.wheels:
-        for line in _list_wheel(wheel, fail_on):
+        for line in _wheel_lines(wheel, fail_on):
             page.print(line, soft_wrap=True)
         page.print(StyledLine())
     for problem in report.problems:
-        for line in _list_problem(problem, fail_on):
+        for line in _problem_lines(problem, fail_on):
             page.print(line, soft_wrap=True)
     page.print(_format_summary(report, fail_on), soft_wrap=True)
 
@@ -36,7 +36,7 @@ def _format_summary(report: ReleaseReport, fail_on: Effect) -> StyledLine:
     )
 
 
-def _list_wheel(wheel: ReleaseWheel, fail_on: Effect) -> Iterator[StyledLine]:
+def _wheel_lines(wheel: ReleaseWheel, fail_on: Effect) -> Iterator[StyledLine]:
     yield StyledLine((clean(wheel.target), "bold"))
     declared = f"requires {wheel.declared}" if wheel.declared else "requires no torch"
     yield StyledLine(f"  torch: works on {_format_releases(wheel.works_on)}; {clean(declared)}")
@@ -49,14 +49,14 @@ def _list_wheel(wheel: ReleaseWheel, fail_on: Effect) -> Iterator[StyledLine]:
     if wheel.gpus:
         yield StyledLine(f"  GPUs: {clean(listed(wheel.gpus, _GPUS_SHOWN))}")
     for problem in wheel.problems:
-        yield from _list_problem(problem, fail_on)
-    for what in _list_corrections(wheel):
+        yield from _problem_lines(problem, fail_on)
+    for what in _correction_lines(wheel):
         yield StyledLine(("write", "bold green"), f": {clean(what)}")
     if wheel.written:
         yield StyledLine(("written", "green"), f": {clean(wheel.written)}")
 
 
-def _list_corrections(wheel: ReleaseWheel) -> Iterator[str]:
+def _correction_lines(wheel: ReleaseWheel) -> Iterator[str]:
     if wheel.requires_dist:
         yield f"Requires-Dist: {wheel.requires_dist}"
     if wheel.tags:
@@ -65,7 +65,7 @@ def _list_corrections(wheel: ReleaseWheel) -> Iterator[str]:
         yield wheel.stamp
 
 
-def _list_problem(problem: ReleaseProblem, fail_on: Effect) -> Iterator[StyledLine]:
+def _problem_lines(problem: ReleaseProblem, fail_on: Effect) -> Iterator[StyledLine]:
     is_error = problem.effect.severity >= fail_on.severity
     label, style = ("error", "bold red") if is_error else ("warning", "yellow")
     rule = f"[{problem.rule}]" if problem.rule else ""

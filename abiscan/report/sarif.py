@@ -43,7 +43,7 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
                 "semanticVersion": abiscan.__version__,
                 "rules": [
                     *map(_describe_rule, rules),
-                    *([{**_OF_PACKAGES, **_name_page(locate_page("packages.md"))}] if report.packages else []),
+                    *([{**_PACKAGE_RULE, **_name_page(locate_page("packages.md"))}] if report.packages else []),
                 ],
             }
         },
@@ -75,7 +75,7 @@ def render_sarif(report: Report, rules: Sequence[Documented]) -> str:
                 ],
             }
         ],
-        "results": [result for entry in answers for result in _list_results(entry, indices)],
+        "results": [result for entry in answers for result in _sarif_results(entry, indices)],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
@@ -103,10 +103,10 @@ def fingerprint_result(result: Result, finding: Finding) -> str:
     """Return what stays the same between runs: rule, extension, torch and evidence, but not folders or wording."""
     # GitHub takes two results with equal partialFingerprints for one alert. So nothing counts that a new release of
     # abiscan may word differently, nor the place of a build folder.
-    return hash_parts(finding.rule, result.path, result.torch or "", *_list_subjects(finding))
+    return hash_parts(finding.rule, result.path, result.torch or "", *_evidence_subjects(finding))
 
 
-def _list_subjects(finding: Finding) -> list[str]:
+def _evidence_subjects(finding: Finding) -> list[str]:
     return sorted(f"{evidence.object} {evidence.subject}" for evidence in finding.evidence)
 
 
@@ -137,7 +137,7 @@ def _name_page(page: str) -> dict[str, Any]:
     return {**({"helpUri": page} if is_address(page) else {}), "properties": {"page": page}}
 
 
-def _list_results(entry: ReportAnswer, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _sarif_results(entry: ReportAnswer, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
     if isinstance(entry.judged, PackageResult):
         yield from _of_package(entry, entry.judged, indices)
     else:
@@ -155,17 +155,17 @@ def _of_package(entry: ReportAnswer, package: PackageResult, indices: dict[str, 
         lines = [f"{package.subject}: {package.summary}", *([entry.cause] if entry.cause else []), *conditions]
         mild = "note" if package.verdict in (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT) else "warning"
         yield {
-            "ruleId": _OF_PACKAGES["id"],
+            "ruleId": _PACKAGE_RULE["id"],
             "ruleIndex": len(indices),
             "level": "error" if entry.fails() else mild,
             "message": {"text": "\n".join(lines)},
             "locations": [_locate_entry(entry)],
-            "partialFingerprints": {FINGERPRINT: hash_parts(_OF_PACKAGES["id"], *_identify(package))},
+            "partialFingerprints": {FINGERPRINT: hash_parts(_PACKAGE_RULE["id"], *_identify(package))},
             "properties": {"effect": package.effect.value if package.effect else None, "torch": package.torch_build},
         }
     for cause in entry.causes:
         of_cause = [result for _, result in entry.report.files(package) if result.path in cause.files]
-        subjects = _list_subjects(cause.finding)
+        subjects = _evidence_subjects(cause.finding)
         yield {
             "ruleId": cause.finding.rule,
             "ruleIndex": indices[cause.finding.rule],
@@ -187,7 +187,7 @@ def _identify(package: PackageResult) -> list[str]:
     return [package.name, package.torch or "", *filter(None, [package.apart, package.named_system])]
 
 
-_OF_PACKAGES: Final[dict[str, Any]] = {
+_PACKAGE_RULE: Final[dict[str, Any]] = {
     "id": "package",
     "name": "Package",
     "shortDescription": {"text": "Importing the package fails, or works without a part of it."},

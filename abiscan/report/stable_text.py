@@ -31,7 +31,7 @@ def render_stability(report: StableReport, console: Console, *, verbose: bool = 
         console.print(Text(clean(target), style="bold"), soft_wrap=True)
         paragraphs: dict[tuple[str, ...], list[StableRow]] = {}
         for row in rows:
-            notice = (_format_words(row), *_list_facts(row, verbose=verbose), *_list_groups(row, verbose=verbose))
+            notice = (_format_words(row), *_facts(row, verbose=verbose), *_symbol_groups(row, verbose=verbose))
             # Equal texts are the criterion: what would be said twice is said once.
             paragraphs.setdefault((row.stability.state.value, *notice), []).append(row)
         for (state, words, *lines), alike in paragraphs.items():
@@ -61,7 +61,7 @@ def _format_words(row: StableRow) -> str:
     return f", torch {short_name(result.minimum)} or newer" if result.minimum else ", uses nothing of torch"
 
 
-def _list_facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
+def _facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
     result = row.stability
     if result.state is Tie.STABLE and result.minimum:
         shown = len(result.deciding) if verbose else 3
@@ -90,7 +90,7 @@ def _list_facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
         yield f"uses nothing of {', '.join(result.unused)}: link with -Wl,--as-needed"
 
 
-def _list_groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
+def _symbol_groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
     result = row.stability
     if not result.counterparts:
         return

@@ -18,18 +18,18 @@ def render_page(summary: SurveySummary) -> str:
     """Return the page."""
     return fill_page(
         "Which packages work on which torch?",
-        _list_counts(summary),
-        (*_list_table(summary), *_list_causes(summary)),
+        _counts_html(summary),
+        (*_table_html(summary), *_causes_html(summary)),
         LEGEND,
     )
 
 
-def _list_counts(summary: SurveySummary) -> Iterator[str]:
+def _counts_html(summary: SurveySummary) -> Iterator[str]:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in summary.counts.items())
     yield f"<p>{escaped(counts)}</p>"
 
 
-def _list_table(summary: SurveySummary) -> Iterator[str]:
+def _table_html(summary: SurveySummary) -> Iterator[str]:
     yield '<div class="scroll" tabindex="0" role="region" aria-label="targets by torches"><table>'
     heads = "".join(
         f'<th scope="col" class="release"><button>{escaped(torch)}</button></th>' for torch in summary.torches
@@ -52,7 +52,7 @@ def _format_cell(row: Mapping[str, SurveyEntry], torch: str) -> str:
     return f'<td class="{CLASSES[sign]}" data-verdict="{CLASSES[sign]}">{shown}</td>'
 
 
-def _list_causes(summary: SurveySummary) -> Iterator[str]:
+def _causes_html(summary: SurveySummary) -> Iterator[str]:
     if not summary.causes:
         return
     yield "<h2>Commonest causes</h2>"

@@ -13,10 +13,10 @@ _CAUSES_SHOWN: Final = 25
 
 def render_markdown(summary: SurveySummary) -> str:
     """Return the summary as one document."""
-    return "".join(f"{line}\n" for line in _list_lines(summary))
+    return "".join(f"{line}\n" for line in _survey_lines(summary))
 
 
-def _list_lines(summary: SurveySummary) -> Iterator[str]:
+def _survey_lines(summary: SurveySummary) -> Iterator[str]:
     yield ", ".join(f"{count} {verdict}" for verdict, count in summary.counts.items())
     if summary.causes:
         yield from ("", "| answers | rule | what users see | for example |", "|---:|---|---|---|")

@@ -29,12 +29,12 @@ def write_table(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> N
     # A fixed schema: inferred from the rows, a column that is empty in this survey would have another type.
     schema = pa.schema([(name, others.get(name, text)) for name in SurveyEntry.__struct_fields__])
     with parquet.ParquetWriter(file, schema) as table:
-        for rows in _list_chunks(entries):
+        for rows in _row_chunks(entries):
             values = {name: [getattr(row, name) for row in rows] for name in schema.names}
             table.write_batch(pa.record_batch(values, schema=schema))
 
 
-def _list_chunks(entries: Iterable[SurveyEntry]) -> Iterator[list[Any]]:
+def _row_chunks(entries: Iterable[SurveyEntry]) -> Iterator[list[Any]]:
     source = iter(entries)
     while rows := list(itertools.islice(source, _ROWS_AT_ONCE)):
         yield rows

@@ -25,7 +25,7 @@ def render_summary(summary: SurveySummary, console: Console) -> None:
     show(f"{targets} on {torches}: {plural(sum(summary.counts.values()), 'answer')}")
     for verdict, count in summary.counts.items():
         show(f"  {SIGNS[verdict]} {count:>6}  {verdict}")
-        for line in _list_members(summary, verdict):
+        for line in _targets_with_verdict(summary, verdict):
             show(f"            {line}")
     if summary.causes:
         show("commonest causes:")
@@ -36,7 +36,7 @@ def render_summary(summary: SurveySummary, console: Console) -> None:
         show(f"  and {plural(hidden, 'more cause')}")
 
 
-def _list_members(summary: SurveySummary, verdict: str) -> Iterator[str]:
+def _targets_with_verdict(summary: SurveySummary, verdict: str) -> Iterator[str]:
     """Yield the targets with a verdict, each with its torches and what users see first; the first few of them."""
     members = [
         (title, entries)

@@ -24,7 +24,7 @@ _LEAST_REASON: Final = 40
 def list_lines(report: Report) -> Iterator[StyledLine]:
     """Yield one line with counts, then one line for each answer."""
     # sorted() is stable: within a verdict, the order of the command line stays.
-    rows = sorted(_list_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
+    rows = sorted(_answer_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
     counts = Counter(verdict for verdict, _, _ in rows)
     names = [subject for _, subject, _ in rows]
     told = listed(
@@ -47,7 +47,7 @@ def _spell_verdict(verdict: str) -> str:
     return verdict.replace("-", " ")
 
 
-def _list_rows(report: Report) -> Iterator[tuple[str, str, str]]:
+def _answer_rows(report: Report) -> Iterator[tuple[str, str, str]]:
     """Yield the verdict, the subject and the reason of each answer."""
     for entry in answers_of(report):
         error = "" if entry.error is None else f": {entry.error}"

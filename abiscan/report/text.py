@@ -39,7 +39,7 @@ def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: s
     :param accepted: which file changed which verdict, in one line; empty if none did
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
-    blocks: list[Iterator[StyledLine | Text]] = [_list_entry(entry, verbosity) for entry in answers_of(report)]
+    blocks: list[Iterator[StyledLine | Text]] = [_answer_lines(entry, verbosity) for entry in answers_of(report)]
     # Of several answers, the last lines on the screen are the overview.
     if verbosity >= 0 and len(blocks) > 1:
         from abiscan.report import tally
@@ -57,7 +57,7 @@ def render_report(report: Report, page: Page, *, verbosity: int = 0, accepted: s
         page.print(StyledLine(clean(accepted), style="yellow"), soft_wrap=True)
 
 
-def _list_entry(entry: ReportAnswer, verbosity: int) -> Iterator[StyledLine]:
+def _answer_lines(entry: ReportAnswer, verbosity: int) -> Iterator[StyledLine]:
     result = entry.judged
     if isinstance(result, PackageResult):
         yield from package_text.list_lines(entry.report, result, verbosity)
@@ -69,7 +69,7 @@ def _list_entry(entry: ReportAnswer, verbosity: int) -> Iterator[StyledLine]:
     # Findings of one load often lead to one symptom.
     shown_symptoms: set[str | None] = {None}
     for finding in result.findings:
-        yield from _list_finding(finding, verbosity, fix=finding.fix not in shared)
+        yield from _finding_lines(finding, verbosity, fix=finding.fix not in shared)
         if finding.symptom not in shown_symptoms:
             yield StyledLine(f"  = users may see: {clean(finding.symptom or '')}")
             shown_symptoms.add(finding.symptom)
@@ -88,12 +88,12 @@ def _list_entry(entry: ReportAnswer, verbosity: int) -> Iterator[StyledLine]:
     yield from fix_lines(shared)
 
 
-def _list_finding(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[StyledLine]:
+def _finding_lines(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[StyledLine]:
     label, style = _LABELS.get(finding.effect, ("error", "bold red"))
     yield StyledLine((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
     shown_evidence = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown_evidence:
-        yield from _list_evidence(evidence)
+        yield from _evidence_lines(evidence)
     if hidden := len(finding.evidence) - len(shown_evidence):
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     yield from _quote_torch(finding.says, verbosity)
@@ -112,7 +112,7 @@ def _quote_torch(text: str | None, verbosity: int) -> Iterator[StyledLine]:
         yield StyledLine(f"      … {plural(hidden, 'more line')} (use -v to show them)", style="dim")
 
 
-def _list_evidence(evidence: Evidence) -> Iterator[StyledLine]:
+def _evidence_lines(evidence: Evidence) -> Iterator[StyledLine]:
     location = f"  ({clean(evidence.object)})" if evidence.object else ""
     yield StyledLine("    ", clean(evidence.readable or evidence.subject), (location, "dim"))
     if evidence.readable and evidence.readable != evidence.subject:

@@ -22,14 +22,14 @@ def render_table(table: VersionTable, console: Console) -> None:
     rows = [(clean(str(span)), marks) for span, marks in table.merged()]
     if rows:
         console.print(Text(f"{clean(table.package)} by releases of torch, for {table.system}"), soft_wrap=True)
-        for part in _list_parts(table, max(len(name) for name, _ in rows), console.width):
+        for part in _column_groups(table, max(len(name) for name, _ in rows), console.width):
             _print_part(rows, part, console)
         console.print(Text(LEGEND, style="dim"), soft_wrap=True)
     for span, reason in table.unjudged():
         console.print(Text(clean(f"{span}: {reason}")), soft_wrap=True)
 
 
-def _list_parts(table: VersionTable, name: int, width: int) -> Iterator[list[tuple[int, str]]]:
+def _column_groups(table: VersionTable, name: int, width: int) -> Iterator[list[tuple[int, str]]]:
     """Yield the columns, number and heading, as many at a time as there is room for."""
     part: list[tuple[int, str]] = []
     used = name

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
 from abiscan.cpu.needs import CpuNeeds
-from abiscan.findings import OF_METADATA, Effect, Finding
+from abiscan.findings import METADATA_RULES, Effect, Finding
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.document import Document, plain
@@ -105,7 +105,7 @@ class Result(Struct, frozen=True, kw_only=True):
     def is_broken(self) -> bool:
         """Whether it fails or corrupts memory here; what its wheel states about other systems does not count."""
         return any(
-            finding.effect.severity >= Effect.CORRUPTS.severity and finding.rule not in OF_METADATA
+            finding.effect.severity >= Effect.CORRUPTS.severity and finding.rule not in METADATA_RULES
             for finding in self.findings
         )
 

@@ -232,7 +232,7 @@ class PackageResultJson(JsonObject, frozen=True, kw_only=True):
 def package_result_json(package: PackageResult) -> PackageResultJson:
     """Return what documents have of the result for a package."""
     model = package.model
-    of_model = {name: getattr(model, name, UNSET) for name in _OF_MODEL}
+    of_model = {name: getattr(model, name, UNSET) for name in _MODEL_FIELDS}
     if model is not None:
         of_model |= {"kind": "model", "operators": [ModelOperatorJson.of(operator) for operator in model.operators]}
     return PackageResultJson.of(
@@ -246,7 +246,7 @@ def package_result_json(package: PackageResult) -> PackageResultJson:
     )
 
 
-_OF_MODEL: Final = ("kind", "format", "saved_by", "fails_at", "operators", "classes", "devices", "warnings")
+_MODEL_FIELDS: Final = ("kind", "format", "saved_by", "fails_at", "operators", "classes", "devices", "warnings")
 
 
 class SystemJson(JsonObject, frozen=True, kw_only=True):

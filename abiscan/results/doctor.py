@@ -17,7 +17,7 @@ from abiscan.results.package import PackageVerdict
 from abiscan.words import plural
 
 
-class Trouble(enum.Enum):
+class ProblemKind(enum.Enum):
     """The kind of a problem."""
 
     BROKEN = "broken"
@@ -55,7 +55,7 @@ class Ailment(Struct, frozen=True, kw_only=True):
     """
 
     subject: str
-    trouble: Trouble
+    trouble: ProblemKind
     effect: Effect | None
     cause: str | None = None
     message: Text

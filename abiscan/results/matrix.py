@@ -384,8 +384,8 @@ def format_advice(matrix: Matrix, target: str, declared: str | None) -> str:
     suggestion = matrix.suggestions.get(target)
     releases = [column.release for column in matrix.columns]
     # "·" is in all of them: a row for another machine has no build, and does not speak against a release.
-    decided = _list_fitting(matrix, target, "✓◐·")
-    undecided = [release for release in _list_fitting(matrix, target, "✓◐?·") if release not in decided]
+    decided = _releases_with_signs(matrix, target, "✓◐·")
+    undecided = [release for release in _releases_with_signs(matrix, target, "✓◐?·") if release not in decided]
     notes = [
         *([f"requires {declared}"] if declared else []),
         *([f"works on torch {format_working(matrix, target)} ({suggestion})"] if suggestion else []),
@@ -397,11 +397,11 @@ def format_advice(matrix: Matrix, target: str, declared: str | None) -> str:
 
 def format_working(matrix: Matrix, target: str) -> str:
     """Return the releases with a build on which the whole target works: ``2.5.0-2.5.1``; empty if there are none."""
-    good = _list_fitting(matrix, target, "✓·") or _list_fitting(matrix, target, "✓◐·")
+    good = _releases_with_signs(matrix, target, "✓·") or _releases_with_signs(matrix, target, "✓◐·")
     return ranges(good, [column.release for column in matrix.columns])
 
 
-def _list_fitting(matrix: Matrix, target: str, signs: str) -> list[str]:
+def _releases_with_signs(matrix: Matrix, target: str, signs: str) -> list[str]:
     """Return the releases for the target's machine with a build on which every row of the target has one of these
     symbols.
     """
@@ -429,7 +429,7 @@ def mark_of(row: Row | PackageRow, column: Column) -> str:
     return format_cell(row, column)[0]
 
 
-def describe_trouble(result: Result | PackageResult, torch: str | None = None) -> str | None:
+def describe_problem(result: Result | PackageResult, torch: str | None = None) -> str | None:
     """Return the first problem, in words: the load error, otherwise the worst finding; None if there is none.
 
     :param torch: replaces the version of the torch in it: the same for releases that differ in nothing else

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from abiscan.findings import Effect, Finding
-from abiscan.python.model import HowLoaded, Skipped, Told
+from abiscan.python.model import Channel, HowLoaded, Skipped
 from abiscan.regex import regex
 from abiscan.results.document import JsonObject
 from abiscan.results.model import ModelResult
@@ -86,7 +86,7 @@ class UsedLibraryJson(JsonObject, frozen=True, kw_only=True, omit_defaults=False
     used: bool | None
     verdict: Verdict | None
     error: str | None = None
-    told: Told | None = None
+    told: Channel | None = None
     told_text: str | None = None
     skipped: Skipped | None = None
     operators: tuple[str, ...] = ()
@@ -373,10 +373,10 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     @property
     def _without(self) -> str:
         """What is missing, and how users learn of it."""
-        parts = [f"{_list_names([library.path for library in self.without])}{self._told()}"] if self.without else []
+        parts = [f"{_join_names([library.path for library in self.without])}{self._told()}"] if self.without else []
         if self.lost_modules:
             verb = "import fails" if len(self.lost_modules) == 1 else "imports fail"
-            parts.append(f"{_list_names(self.lost_modules)}, whose {verb} - {self.lost[0].error}")
+            parts.append(f"{_join_names(self.lost_modules)}, whose {verb} - {self.lost[0].error}")
         return " and ".join(parts)
 
     def _told(self) -> str:
@@ -420,10 +420,10 @@ class PackageResult(Struct, frozen=True, kw_only=True):
 _ABORTS = "ending the process when first used"
 _TOLD = {
     None: "failing when first used",
-    Told.WARNING: "with a warning",
-    Told.LOG: "with a line in the log",
-    Told.PRINT: "with a printed line",
-    Told.NOTHING: "silently",
+    Channel.WARNING: "with a warning",
+    Channel.LOG: "with a line in the log",
+    Channel.PRINT: "with a printed line",
+    Channel.NOTHING: "silently",
 }
 
 
@@ -438,5 +438,5 @@ def _are_there(names: Sequence[str]) -> str:
     return f"{listed(names, 3)} {'is' if len(names) == 1 else 'are'} there"
 
 
-def _list_names(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return listed(names, 2)

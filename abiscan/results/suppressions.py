@@ -123,7 +123,9 @@ def apply_suppressions(report: Report, suppressions: Sequence[Suppression], base
 
     def sort_findings(result: Result) -> Result:
         # Suppressions before the baseline: their reason says more.
-        accepted = {finding: item for finding, item in _list_accepted(result, suppressions, baseline) if item}
+        accepted = {
+            finding: item for finding, item in _findings_with_acceptance(result, suppressions, baseline) if item
+        }
         return msgspec.structs.replace(
             result,
             findings=tuple(finding for finding in result.findings if finding not in accepted),
@@ -133,7 +135,7 @@ def apply_suppressions(report: Report, suppressions: Sequence[Suppression], base
     return msgspec.structs.replace(report, results=tuple(map(sort_findings, report.results))).filled()
 
 
-def _list_accepted(
+def _findings_with_acceptance(
     result: Result, suppressions: Sequence[Suppression], baseline: Baseline
 ) -> Iterator[tuple[Finding, Suppressed | None]]:
     for finding in result.findings:

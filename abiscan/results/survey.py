@@ -123,7 +123,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
                 exit_code=fields["exit_code"],
                 exception=error.get("exception"),
                 says=_quote_first(fields),
-                rules=tuple(dict.fromkeys(_list_rules(fields))),
+                rules=tuple(dict.fromkeys(_violated_rules(fields))),
                 cpu=_find_cpu(fields),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -148,7 +148,7 @@ def _find_cpu(fields: Mapping[str, Any]) -> str | None:
     return (summary(Machine.X86_64, features) if has_level else " and ".join(features)) or None
 
 
-def _list_rules(fields: Mapping[str, Any]) -> Iterator[str]:
+def _violated_rules(fields: Mapping[str, Any]) -> Iterator[str]:
     # Libraries that the import does not use are no reason for its verdict.
     unused = {library["path"] for library in (fields["package"] or {}).get("libraries", ()) if library["used"] is False}
     results = (result for result in fields["results"] if result["path"] not in unused)

@@ -129,7 +129,7 @@ class SurveyFile:
         """
         ranks = {key: number for number, key in enumerate(itertools.product(targets, torches), 1)}
         places, start = list[tuple[int, int, int]](), 0
-        for entry, length in self._list_lines(repair=False):
+        for entry, length in self._entries_with_length(repair=False):
             places.append((ranks.get((entry.target, entry.torch), 0), start, length))
             start += length
         # A file that is in order stays as it is, byte for byte and with its date.
@@ -145,9 +145,9 @@ class SurveyFile:
             self._stream = _open_appending(self._path)
 
     def _read_entries(self, *, repair: bool) -> Iterator[SurveyEntry]:
-        return (entry for entry, _ in self._list_lines(repair=repair))
+        return (entry for entry, _ in self._entries_with_length(repair=repair))
 
-    def _list_lines(self, *, repair: bool) -> Iterator[tuple[SurveyEntry, int]]:
+    def _entries_with_length(self, *, repair: bool) -> Iterator[tuple[SurveyEntry, int]]:
         """Yield each entry, and the length of its line."""
         self._stream.seek(0)
         start = 0

@@ -68,7 +68,7 @@ class VersionTable(Document, frozen=True, kw_only=True):
     def _contents(self) -> VersionTableJson:
         return VersionTableJson.of(
             self,
-            versions={row.version: dict(zip(self.releases, row.verdicts, strict=True)) for row in self._judged},
+            versions={row.version: dict(zip(self.releases, row.verdicts, strict=True)) for row in self._checked_rows},
             not_judged={row.version: row.reason for row in self.rows if not row.verdicts},
         )
 
@@ -81,7 +81,7 @@ class VersionTable(Document, frozen=True, kw_only=True):
     def columns(self) -> Sequence[tuple[Span, int]]:
         """The releases, neighbours with the same answers merged, each with the place of its first release."""
         # A column is the verdicts of all versions on one release; without any version, all columns are equal.
-        columns = list(zip(*(row.verdicts for row in self._judged), strict=True)) or [()] * len(self.releases)
+        columns = list(zip(*(row.verdicts for row in self._checked_rows), strict=True)) or [()] * len(self.releases)
         places = itertools.groupby(range(len(self.releases)), lambda place: columns[place])
         return [
             (Span(first=self.releases[run[0]], last=self.releases[run[-1]]), run[0])
@@ -91,7 +91,7 @@ class VersionTable(Document, frozen=True, kw_only=True):
     def merged(self) -> Iterator[tuple[Span, tuple[str, ...]]]:
         """Yield the versions that were checked, with a mark for each column; like neighbours are one."""
         places = [place for _, place in self.columns]
-        for verdicts, group in itertools.groupby(self._judged, lambda row: row.verdicts):
+        for verdicts, group in itertools.groupby(self._checked_rows, lambda row: row.verdicts):
             rows = list(group)
             yield (
                 Span(first=rows[0].version, last=rows[-1].version),
@@ -106,7 +106,7 @@ class VersionTable(Document, frozen=True, kw_only=True):
             yield Span(first=rows[0].version, last=rows[-1].version), reason
 
     @property
-    def _judged(self) -> Sequence[VersionRow]:
+    def _checked_rows(self) -> Sequence[VersionRow]:
         return [row for row in self.rows if row.verdicts]
 
 

@@ -35,7 +35,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     load, package, version = linkage.load, linkage.promises.package, linkage.promises.package_version
     if not version.partition("+")[2].startswith("cpu") or load.torch_cuda is None or load.registering is None:
         return
-    operators = _list_without_cuda(load, load.registering)
+    operators = _operators_without_cuda(load, load.registering)
     if operators:
         yield Finding(
             rule=RULE.name,
@@ -50,7 +50,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-def _list_without_cuda(load: ExtensionLoad, registering: Registering) -> list[str]:
+def _operators_without_cuda(load: ExtensionLoad, registering: Registering) -> list[str]:
     everything = (registering.own, *registering.bundled.values())
     keys: dict[str, set[str]] = {}
     for registrations in everything:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.binary.mangling import demangle
-from abiscan.dispatch.messages import OF_THE_CODE
+from abiscan.dispatch.messages import CODE_OF_EXTENSION
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.unknown_torch_data import TorchData
@@ -32,7 +32,7 @@ from abiscan.rules.registration import list_refusals, refusal_finding
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding: the first end is the last."""
     # It stands among the reactions because it competes with them: whatever comes first ends the load.
-    for reaction in list_refusals(linkage.load, (OF_THE_CODE,)):
+    for reaction in list_refusals(linkage.load, (CODE_OF_EXTENSION,)):
         event = reaction.outcome.event
         assert isinstance(event, ProcessEnd)
         place = demangle(event.symbol) if event.symbol else "a static initialiser"

@@ -117,12 +117,12 @@ def _make_finding(
         rule=RULE.name,
         effect=effect,
         message=f"{drift.name}, built for torch {drift.built_for}, {cause} {linkage.load.release}{harm}",
-        evidence=tuple(evidence for type_drift in types for evidence in _list_evidence(drift, type_drift)),
+        evidence=tuple(evidence for type_drift in types for evidence in _drift_evidence(drift, type_drift)),
         fix=other_build(linkage),
     )
 
 
-def _list_evidence(drift: LayoutDrift, type_drift: TypeDrift) -> Iterator[Evidence]:
+def _drift_evidence(drift: LayoutDrift, type_drift: TypeDrift) -> Iterator[Evidence]:
     for difference in type_drift.change.differences:
         yield Evidence(subject=f"{type_drift.change.name}: {difference}")
     for touch in type_drift.touches:

@@ -48,7 +48,7 @@ _WHAT = {
     "R10": "defines {subject} with alias annotations, but without AliasAnalysisKind::FROM_SCHEMA",
 }
 # Accepted by some releases, rejected by others.
-_OF_RELEASES = ("L4", "R10", UNKNOWN_KEY)
+_RELEASE_CHECKS = ("L4", "R10", UNKNOWN_KEY)
 
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
@@ -65,7 +65,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             f"{reaction.object} {_WHAT[message.id].format(subject=subject)}",
             [Evidence(subject=subject, readable=f"at {place}" if place else None, object=reaction.object)],
             "report it to the extension's maintainers: no torch accepts this"
-            if message.id not in _OF_RELEASES
+            if message.id not in _RELEASE_CHECKS
             else None,
         )
 

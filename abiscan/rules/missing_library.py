@@ -51,7 +51,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
             message=f"{load.name} needs {names}, and no search path leads there: {unreached[0].message}",
-            evidence=_list_evidence(unreached),
+            evidence=_evidence_of_libraries(unreached),
             fix="link it with -Wl,-rpath and the folder that has it, or name that folder in LD_LIBRARY_PATH",
         )
     for library in dict.fromkeys(library for library in missing if library.absence is Absence.REFUSED):
@@ -61,7 +61,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             message=(
                 f"{library.needed_by.name} needs {library.name}, and the search ends at a wrong file: {library.message}"
             ),
-            evidence=_list_evidence([library]),
+            evidence=_evidence_of_libraries([library]),
             fix="remove that file, or put the library in its place",
         )
     external = [library for library in missing if library.absence is Absence.EXTERNAL]
@@ -75,21 +75,21 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 f"{load.name} needs {names}: not in torch, not next to the extension, not on this machine; assumed "
                 f"to be present at run time, otherwise loading fails: {external[0].name}: {NO_SUCH_FILE}"
             ),
-            evidence=_list_evidence(external),
+            evidence=_evidence_of_libraries(external),
             fix="install the package that provides it, put it on RPATH or LD_LIBRARY_PATH, or load it first",
             confidence=Confidence.POSSIBLE,
         )
     # Found by this check since it lies there, and by ``ld.so`` only if something loads it first.
-    if load.only_beside:
-        names = ", ".join(load.only_beside)
+    if load.found_only_next_to_file:
+        names = ", ".join(load.found_only_next_to_file)
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
                 f"{load.name} needs {names}, which lies next to it, but no RPATH or RUNPATH leads there: unless it "
-                f"is loaded first, loading fails: {load.only_beside[0]}: {NO_SUCH_FILE}"
+                f"is loaded first, loading fails: {load.found_only_next_to_file[0]}: {NO_SUCH_FILE}"
             ),
-            evidence=tuple(Evidence(subject=name, object=load.name) for name in load.only_beside),
+            evidence=tuple(Evidence(subject=name, object=load.name) for name in load.found_only_next_to_file),
             fix="link it with -Wl,-rpath,'$ORIGIN', or load the library first",
             confidence=Confidence.POSSIBLE,
         )
@@ -111,7 +111,7 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
         effect=Effect.LOAD_FAILS,
         message=f"{cause}: {missing[0].name}: {NO_SUCH_FILE}",
         evidence=(
-            *_list_evidence(missing),
+            *_evidence_of_libraries(missing),
             *(
                 Evidence(
                     subject=symbol.reference.name, readable=demangle(symbol.reference.name), object=symbol.module.name
@@ -124,7 +124,7 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
     )
 
 
-def _list_evidence(missing: Sequence[MissingLibrary]) -> tuple[Evidence, ...]:
+def _evidence_of_libraries(missing: Sequence[MissingLibrary]) -> tuple[Evidence, ...]:
     pairs = dict.fromkeys((library.name, library.needed_by.name) for library in missing)
     return tuple(Evidence(subject=name, object=needed_by) for name, needed_by in pairs)
 

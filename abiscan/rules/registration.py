@@ -23,7 +23,7 @@ from abiscan.rules.symptom import describe_symptom
 from abiscan.words import listed
 
 # The messages that compare two schemas.
-_OF_SCHEMAS = ("D1", "D2", "D3", "D4", "D5", "K2", "R7", "R8")
+_SCHEMA_CHECKS = ("D1", "D2", "D3", "D4", "D5", "K2", "R7", "R8")
 
 
 def list_refusals(load: ExtensionLoad, checks: Collection[str]) -> Iterator[Reaction]:
@@ -47,7 +47,7 @@ def refusal_finding(
     :param cause: what is wrong, in one clause
     """
     load = linkage.load
-    message, behind = reaction.outcome.message, _list_later(load, reaction)
+    message, behind = reaction.outcome.message, _later_rejections(load, reaction)
     subjects = listed(later.outcome.subject for later in behind)
     later_conflicts = f"{subjects} too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
     and_then = f"; once that is fixed, torch rejects {later_conflicts}" if behind else ""
@@ -63,7 +63,7 @@ def refusal_finding(
     )
 
 
-def _list_later(load: ExtensionLoad, reaction: Reaction) -> list[Reaction]:
+def _later_rejections(load: ExtensionLoad, reaction: Reaction) -> list[Reaction]:
     """Return what torch would reject once ``reaction``, the first thing that it rejects, is fixed."""
     registering = load.registering
     # Only the failure that ends the load hides others; one in a call ends that call.
@@ -75,7 +75,7 @@ def _list_later(load: ExtensionLoad, reaction: Reaction) -> list[Reaction]:
 def _evidence_behind(load: ExtensionLoad, reaction: Reaction) -> Evidence:
     message = reaction.outcome.message
     assert message is not None
-    if message.id in _OF_SCHEMAS:
+    if message.id in _SCHEMA_CHECKS:
         return compare_schemas(load, reaction)[1]
     if message.id == "K1":
         return compare_types(reaction)

@@ -19,7 +19,7 @@ def nearest_exports(load: ExtensionLoad, names: Iterable[str]) -> Mapping[str, s
 
     Empty if findings are not explained.
     """
-    if not load.explained:
+    if not load.with_suggestions:
         return {}
     # In order: torch's names are read in blocks, and neighbours are in the same one.
     nearest = {name: _nearest_export(load, name) for name in sorted(set(names))}

@@ -31,10 +31,12 @@ def describe_symptom(load: ExtensionLoad) -> str | None:
     # torch names the first operator that is missing; code rarely uses operators that begin with an underscore.
     public = [name for name in names if "::_" not in name] or names
     more = f"; the same for {len(public) - _SHOWN} more" if len(public) > _SHOWN else ""
-    return f"code that ignores the load error fails with {_list_errors(public[:_SHOWN], registering.release)}{more}"
+    return (
+        f"code that ignores the load error fails with {_first_use_errors(public[:_SHOWN], registering.release)}{more}"
+    )
 
 
-def _list_errors(names: list[str], release: MinorVersion) -> str:
+def _first_use_errors(names: list[str], release: MinorVersion) -> str:
     """Return the message of torch when code uses an operator that is not defined; any of ``names`` may be used
     first.
     """

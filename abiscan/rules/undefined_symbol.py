@@ -39,7 +39,7 @@ from abiscan.words import plural
 def find_problems(linkage: Linkage) -> Iterator[Finding]:
     """Group undefined symbols by their cause; one finding for all if findings are not explained."""
     load = linkage.load
-    if not load.explained:
+    if not load.with_suggestions:
         yield from _find_unsorted(linkage)
         return
     unlinked: dict[str, list[UndefinedSymbol]] = {}
@@ -48,7 +48,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
     foreign: list[UndefinedSymbol] = []
     # Each cause is asked for only if the one before it does not hold: being linked with the wrong library explains a
     # symbol better than a near name does.
-    for symbol in _list_unexplained(load):
+    for symbol in _unexplained_symbols(load):
         name = symbol.reference.name
         if library := library_with(load.siblings, name):
             unlinked_siblings.setdefault(library, []).append(symbol)
@@ -119,7 +119,7 @@ def _find_foreign(load: ExtensionLoad, foreign: Sequence[UndefinedSymbol]) -> It
 
 def _find_unsorted(linkage: Linkage) -> Iterator[Finding]:
     load = linkage.load
-    symbols = list(_list_unexplained(load))
+    symbols = list(_unexplained_symbols(load))
     if symbols:
         message = f"{load.name} {_count_of(symbols)} that no loaded library defines"
         # C++ names take longer to read than all the rest; the plain ones tell which finding is met first.
@@ -127,7 +127,7 @@ def _find_unsorted(linkage: Linkage) -> Iterator[Finding]:
         yield _make_finding(load, message, symbols, evidence, other_build(linkage))
 
 
-def _list_unexplained(load: ExtensionLoad) -> Iterator[UndefinedSymbol]:
+def _unexplained_symbols(load: ExtensionLoad) -> Iterator[UndefinedSymbol]:
     """Yield the undefined symbols that no other rule explains."""
     # A symbol without its version is a fault of the system's library, and told there.
     stale = {version.version for version in load.resolution.missing_versions} if load.resolution else set()

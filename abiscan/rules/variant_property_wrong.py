@@ -79,7 +79,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
         yield _make_finding(
             Effect.NOTE,
             f"{load.name} is for {machine.value}, but its wheel says {listed(map(str, foreign), _SHOWN)}",
-            _list_stated(foreign),
+            _property_evidence(foreign),
             "remove them: no processor has both",
         )
     if needs is None or cpu is None:
@@ -117,16 +117,16 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
             says=MESSAGE,
         )
     # Needlessly high only if no code at all needs it: code that asks the processor first may use more, and is meant to.
-    elif promise.code is not None and (higher := _list_needless(machine, promise.code, promise)):
+    elif promise.code is not None and (higher := _needless_properties(machine, promise.code, promise)):
         yield _make_finding(
             Effect.NOTE,
             f"no code of the wheel needs {listed(map(str, higher), _SHOWN)}",
-            _list_stated(higher),
+            _property_evidence(higher),
             f"state {listed(map(str, properties_of_needs(machine, promise.code)), _SHOWN)}",
         )
 
 
-def _list_needless(machine: Machine, code: frozenset[str], promise: Promise) -> list[VariantProperty]:
+def _needless_properties(machine: Machine, code: frozenset[str], promise: Promise) -> list[VariantProperty]:
     """Return the properties about processors that no code needs: levels above the lowest that is enough."""
     needed = properties_of_needs(machine, code)
     level = needed[0]
@@ -253,7 +253,7 @@ def _suggest_releases(load: ExtensionLoad) -> str:
     return f"state the releases that abiscan matrix shows to work{built}"
 
 
-def _list_stated(properties: Iterable[VariantProperty]) -> list[Evidence]:
+def _property_evidence(properties: Iterable[VariantProperty]) -> list[Evidence]:
     return [Evidence(subject=str(stated)) for stated in properties]
 
 

@@ -19,7 +19,7 @@ from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.regex import regex
 
 # The keys of kernels in libtorch_cuda.so. Autograd and Autocast for CUDA are in every build.
-_OF_CUDA: Final = regex(r"(?!Auto)\w*CUDA\w*")
+_CUDA_KEY: Final = regex(r"(?!Auto)\w*CUDA\w*")
 _CUDA: Final = ("CUDA", "CUDATensorId")
 # Older names: of these keys in 1.8, and the suffix of all keys in 1.4 (c10/core/DispatchKey.h, TensorTypeId.h).
 _RENAMED: Final = {"Math": "CompositeImplicitAutograd", "DefaultBackend": "CompositeExplicitAutograd"}
@@ -95,7 +95,7 @@ def dispatch_strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> 
     return sorted(
         _RENAMED.get(key, key.removesuffix(_OLD_SUFFIX)) + (" (fallthrough)" if fallthrough else "")
         for key, fallthrough in fallthroughs.items()
-        if with_cuda or not _OF_CUDA.fullmatch(key)
+        if with_cuda or not _CUDA_KEY.fullmatch(key)
     )
 
 

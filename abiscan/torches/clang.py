@@ -60,13 +60,13 @@ class Include(Struct, frozen=True, kw_only=True):
 
     :ivar folder: its ``include``
     :ivar cxx11: whether it has the C++11 ``std::string``
-    :ivar further: folders of other headers that it needs
+    :ivar more_folders: folders of other headers that it needs
     """
 
     folder: Path
     machine: Machine
     cxx11: bool
-    further: tuple[Path, ...] = ()
+    more_folders: tuple[Path, ...] = ()
 
     @property
     def folders(self) -> tuple[Path, Path]:
@@ -79,7 +79,7 @@ class Include(Struct, frozen=True, kw_only=True):
         return (
             *(f"--target={self.machine.value}-linux-gnu", f"-std={self._standard}", "-w", "-ferror-limit=0"),
             *("-fno-access-control", f"-D_GLIBCXX_USE_CXX11_ABI={int(self.cxx11)}"),
-            *(f"-I{folder.absolute()}" for folder in (*self.folders, *self.further)),
+            *(f"-I{folder.absolute()}" for folder in (*self.folders, *self.more_folders)),
         )
 
     @property

@@ -33,11 +33,11 @@ class CompanionsOf(Struct, frozen=True):
 
     def matching(self, package: str, specifier: str) -> Sequence[TorchNames]:
         """Return the names of the versions of a package that a requirement allows."""
-        return _list_matching(package, specifier)
+        return _matching_versions(package, specifier)
 
     def required(self, package: str, machine: str) -> str | None:
         """Return what the builds with CUDA require of a package."""
-        words = _list_required().get(self.torch or "", ()) if package == "triton" else ()
+        words = _triton_by_torch().get(self.torch or "", ()) if package == "triton" else ()
         version, machines = (words[0], words[1:]) if words else (None, ())
         return f"=={version}" if version and (not machines or machine in machines) else None
 
@@ -53,7 +53,7 @@ def names(package: str, version: str) -> TorchNames:
 
 
 @functools.cache
-def _list_matching(package: str, specifier: str) -> Sequence[TorchNames]:
+def _matching_versions(package: str, specifier: str) -> Sequence[TorchNames]:
     try:
         allowed = SpecifierSet(specifier)
     except InvalidSpecifier:
@@ -96,7 +96,7 @@ def _sets() -> ReleaseSets:
 
 
 @functools.cache
-def _list_required() -> dict[str, tuple[str, ...]]:
+def _triton_by_torch() -> dict[str, tuple[str, ...]]:
     text = release_data.folder("torches").joinpath("triton.txt").read_text("utf-8")
     return {torch: tuple(words) for torch, *words in map(str.split, text.splitlines())}
 

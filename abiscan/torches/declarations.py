@@ -194,10 +194,12 @@ def read_declarations(text: str) -> Iterator[HeaderDeclaration]:
                 # Conditions around nothing that counts are dropped, from the innermost outwards.
                 while "@" in statements and (fewer := _IDLE_CONDITION.sub("", statements)) != statements:
                     statements = fewer
-                yield HeaderDeclaration(closed.name, f"{closed.head} {{ {statements} }}", _list_names(closed))
+                yield HeaderDeclaration(closed.name, f"{closed.head} {{ {statements} }}", _names_in_layout(closed))
             elif closed.kind == "enum":
                 yield HeaderDeclaration(closed.name, closed.head, ())
-                yield HeaderDeclaration(closed.name + _VALUES, _collapse_spaces(head), tuple(_list_enum_names(head)))
+                yield HeaderDeclaration(
+                    closed.name + _VALUES, _collapse_spaces(head), tuple(_names_in_enumerators(head))
+                )
             head = {
                 "class": f" @member@ {closed.name} ",
                 "anonymous": f"{closed.head} {{ {' ; '.join(closed.statements)} }}",
@@ -283,14 +285,14 @@ def _ends_at_body(head: str) -> bool:
     return "(" in bare and not _INITIALISER_LIST.search(bare)
 
 
-def _list_names(scope: _Scope) -> tuple[str, ...]:
+def _names_in_layout(scope: _Scope) -> tuple[str, ...]:
     """Return the names in a class that its layout depends on."""
     bases = scope.head.partition(":")[2] if ":" in scope.head.replace("::", "") else ""
     texts = [bases, *(_type_of(statement) for statement in scope.statements if "virtual " not in statement)]
     return tuple(dict.fromkeys(name for text in texts for name in _NAME.findall(_laid_out(text))))
 
 
-def _list_enum_names(values: str) -> Iterator[str]:
+def _names_in_enumerators(values: str) -> Iterator[str]:
     """Yield the names that the values of an enumeration depend on: macros, and what other values are computed from."""
     for value in values.split(","):
         yield from _NAME.findall(value.partition("=")[2])

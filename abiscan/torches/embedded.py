@@ -37,7 +37,7 @@ SITE: Final = "/site-packages"
 @functools.cache
 def versions(machine: Machine | None = None) -> tuple[TorchVersion, ...]:
     """Return the embedded releases, oldest first: all, or those for one machine."""
-    records = _all_records() if machine is None else _list_records(machine)
+    records = _all_records() if machine is None else _records_for(machine)
     return tuple(sorted(set(map(_version_of, records))))
 
 
@@ -74,7 +74,7 @@ def build(text: str, machine: Machine) -> str:
 
 
 @functools.cache
-def further_builds(machine: Machine) -> tuple[str, ...]:
+def extra_builds(machine: Machine) -> tuple[str, ...]:
     """Return the builds for a machine that need their full version, since their release number means another build."""
     return tuple(
         full
@@ -107,7 +107,7 @@ def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bo
     columns = _make_table().columns_with(name)
     of_cuda = "cuda" in name.lower()
     exported: dict[TorchVersion, bool] = {}
-    for record in _list_records(machine):
+    for record in _records_for(machine):
         if of_cuda and "libtorch_cuda.so" not in record["libraries"]:
             continue
         has = bool(columns & _columns_of_builds(machine)[record["build"]])
@@ -120,7 +120,7 @@ def libraries_exporting(name: str, machine: Machine) -> frozenset[str]:
     columns = _make_table().columns_with(name)
     return frozenset(
         library
-        for record in (_list_records(machine) if columns else ())
+        for record in (_records_for(machine) if columns else ())
         for library, described in record["libraries"].items()
         if columns >> described["column"] & 1
     )
@@ -130,7 +130,7 @@ def libraries_exporting(name: str, machine: Machine) -> frozenset[str]:
 def cuda_majors(machine: Machine) -> Mapping[TorchVersion, frozenset[str]]:
     """Return the major versions of CUDA that the builds of each release were built for, oldest first."""
     majors: dict[TorchVersion, frozenset[str]] = {}
-    for record in _list_records(machine):
+    for record in _records_for(machine):
         needed = (name for library in record["libraries"].values() for name in library["needed"])
         separator = {version.partition(".")[0] for name in needed if (version := cuda_runtime(name))}
         majors[_version_of(record)] = majors.get(_version_of(record), frozenset()) | separator
@@ -143,7 +143,7 @@ def _find_releases(columns: int, machine: Machine, of_cuda: bool) -> frozenset[T
         return frozenset()
     return frozenset(
         _version_of(record)
-        for record in _list_records(machine)
+        for record in _records_for(machine)
         if (of_cuda and "libtorch_cuda.so" not in record["libraries"])
         or columns & _columns_of_builds(machine)[record["build"]]
     )
@@ -156,12 +156,12 @@ def _columns_of_builds(machine: Machine) -> dict[str, int]:
         record["build"]: functools.reduce(
             operator.or_, (1 << library["column"] for library in record["libraries"].values()), 0
         )
-        for record in _list_records(machine)
+        for record in _records_for(machine)
     }
 
 
 @functools.cache
-def _list_records(machine: Machine) -> list[dict[str, Any]]:
+def _records_for(machine: Machine) -> list[dict[str, Any]]:
     return [record for record in _all_records() if record["machine"] == machine.value]
 
 
@@ -186,7 +186,7 @@ def _records_meant(text: str, machine: Machine) -> list[dict[str, Any]]:
 @functools.cache
 def _records_of_release(machine: Machine) -> dict[TorchVersion, list[dict[str, Any]]]:
     records: dict[TorchVersion, list[dict[str, Any]]] = {}
-    for record in _list_records(machine):
+    for record in _records_for(machine):
         records.setdefault(_version_of(record), []).append(record)
     return records
 
@@ -260,7 +260,7 @@ def _cuda_major(record: Mapping[str, Any]) -> str | None:
 def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
     """Return a build whose libraries need those of another CUDA, as the newest build with that one does."""
     # Names such as ``libcublas.so.12`` follow the version of CUDA: take those that the newest build with it needs.
-    of_major = (item for item in reversed(_list_records(Machine(record["machine"]))) if _cuda_major(item) == major)
+    of_major = (item for item in reversed(_records_for(Machine(record["machine"]))) if _cuda_major(item) == major)
     names = {}
     for item in itertools.islice(of_major, 1):
         needed = (name for library in item["libraries"].values() for name in library["needed"])
@@ -288,8 +288,8 @@ def exports(text: str, machine: Machine) -> dict[str, AbstractSet[str]]:
 @functools.cache
 def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
     """Whether an embedded release was built with the C++11 ``std::string``; None if it is not embedded."""
-    record = next((record for record in _list_records(machine) if str(_version_of(record)) == text), None)
-    return None if record is None else string_abi.uses_cxx11_strings(_list_libraries(record))
+    record = next((record for record in _records_for(machine) if str(_version_of(record)) == text), None)
+    return None if record is None else string_abi.uses_cxx11_strings(_libraries_in(record))
 
 
 def has_build(text: str, machine: Machine) -> bool:
@@ -374,7 +374,7 @@ def exports_starting_with(prefix: str) -> Sequence[tuple[str, int]]:
     return _make_table().starting_with(prefix)
 
 
-def _list_libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
+def _libraries_in(record: dict[str, Any]) -> dict[str, SharedObject]:
     return {
         name: SharedObject(
             machine=Machine(record["machine"]),
@@ -402,7 +402,7 @@ def _make_release(record: dict[str, Any], files: Files) -> TorchRelease:
     # The libraries are put where a wheel would have them, so that ``$ORIGIN`` and search paths work as on a real
     # system.
     paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}
-    for name, facts in _list_libraries(record).items():
+    for name, facts in _libraries_in(record).items():
         files.put_facts(paths[name], facts)
     return TorchRelease(
         build=record["build"],

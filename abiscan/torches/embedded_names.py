@@ -22,7 +22,7 @@ from abiscan.torches.release_sets import COMPILED, ReleaseSets
 
 SOURCES: Final = "=sources"
 """The entry that has the digest of all Python files of a release: see ``digest_of``."""
-_OF_BUILD: Final = "torch/version.py"
+_VERSION_FILE: Final = "torch/version.py"
 
 
 @functools.lru_cache(maxsize=4)
@@ -121,7 +121,7 @@ def digest_of(files: Iterable[tuple[str, int, int]]) -> str:
 
     :param files: for each file its path from the folder of packages, its size, and its CRC-32 as in a zip archive
     """
-    lines = sorted(f"{path} {size} {checksum:08x}\n" for path, size, checksum in files if path != _OF_BUILD)
+    lines = sorted(f"{path} {size} {checksum:08x}\n" for path, size, checksum in files if path != _VERSION_FILE)
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 

@@ -47,7 +47,7 @@ _LOAD_ORDER: Final = (
 )
 _CORE: Final = ("libtorch_cpu.so", "libtorch.so")
 _WITH_MESSAGES: Final = ("libc10.so", "libtorch_cpu.so", "libtorch.so")
-_OF_PYTHON: Final = "libtorch_python.so"
+_TORCH_PYTHON: Final = "libtorch_python.so"
 _FIX: Final = (
     "pass the folder of the torch package, e.g. --torch \"$(python -c 'import torch; print(torch.__path__[0])')\""
 )
@@ -97,7 +97,7 @@ def identify_libraries(release: TorchRelease, files: Files) -> dict[str, str]:
         name, source, facts = without_version(posixpath.basename(path)), files.find_source(path), files.object_at(path)
         if source is None or facts is None or facts.build_id is None:
             return {}
-        identified[name] = "" if name == _OF_PYTHON else f"{source.size} {facts.build_id}"
+        identified[name] = "" if name == _TORCH_PYTHON else f"{source.size} {facts.build_id}"
     return identified
 
 
@@ -125,11 +125,11 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
         assertions=read_assertions(release, files),
         unworded=worded.absent,
         reworded=worded.reworded,
-        assumed=frozenset(_list_assumed(operators, version, has_tags=own_tags is not None)),
+        assumed=frozenset(_assumed_data(operators, version, has_tags=own_tags is not None)),
     )
 
 
-def _list_assumed(operators: Operators, version: TorchVersion | None, *, has_tags: bool) -> Iterator[str]:
+def _assumed_data(operators: Operators, version: TorchVersion | None, *, has_tags: bool) -> Iterator[str]:
     if not operators.keys:
         yield KEYS
     if not has_tags and (version is None or version.minor_version > newest_minor()):
@@ -221,7 +221,7 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
     # A wheel has them in ``torch/lib``, a conda environment in its own ``lib``.
     libraries = [path for path in files.list_folder(folder) if _SHARED_OBJECT.search(path)]
     if not any(without_version(posixpath.basename(path)) in _CORE for path in libraries):
-        libraries += _list_prefix_libraries(package, files)
+        libraries += _libraries_of_conda_prefix(package, files)
     # Reversed, so that of several the first one counts: the name without a version.
     by_name = {without_version(posixpath.basename(path)): path for path in reversed(libraries)}
     core = by_name.get("libtorch_cpu.so") or by_name.get("libtorch.so")
@@ -256,7 +256,7 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
     )
 
 
-def _list_prefix_libraries(package: str, files: Files) -> list[str]:
+def _libraries_of_conda_prefix(package: str, files: Files) -> list[str]:
     """List torch's libraries in the ``lib`` folder of a conda environment, among those of other packages.
 
     The package itself is in ``lib/python3.11/site-packages`` there.

@@ -90,8 +90,8 @@ def read_operators(executable: str) -> Operators:
 def _make_operators(answer: Mapping[str, Any]) -> Operators:
     dumps: dict[str, str] = answer["dumps"]
     return Operators(
-        operators={operator.name: operator for operator in _list_definitions(dumps, answer["tags"])},
-        kernels=tuple(_list_kernels(dumps)),
+        operators={operator.name: operator for operator in _dumped_operators(dumps, answer["tags"])},
+        kernels=tuple(_dumped_kernels(dumps)),
         fallbacks=tuple(_make_fallback(key, line) for key, line in answer["fallbacks"].items()),
         namespaces={},
         classes=frozenset(),
@@ -101,7 +101,7 @@ def _make_operators(answer: Mapping[str, Any]) -> Operators:
     )
 
 
-def _list_definitions(dumps: Mapping[str, str], tags: Mapping[str, list[str]]) -> Iterator[Operator]:
+def _dumped_operators(dumps: Mapping[str, str], tags: Mapping[str, list[str]]) -> Iterator[Operator]:
     for name, dump in dumps.items():
         schema = re.search("^schema: (.*)$", dump, re.MULTILINE)
         if schema is not None and schema[1] != "(none)":
@@ -125,7 +125,7 @@ def _make_fallback(key: str, line: str) -> Fallback:
     )
 
 
-def _list_kernels(dumps: Mapping[str, str]) -> Iterator[Kernel]:
+def _dumped_kernels(dumps: Mapping[str, str]) -> Iterator[Kernel]:
     """Yield the kernels, oldest first as everywhere; a dump lists the newest kernel of a key first."""
     for name, dump in dumps.items():
         for match in filter(None, map(_KERNEL.fullmatch, reversed(dump.splitlines()))):

@@ -30,7 +30,7 @@ def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]]
     """
     for text in lines_of(place):
         if columns := _make_table().columns_with(text):
-            return text, _list_versions(columns)
+            return text, _versions_of_columns(columns)
     return None
 
 
@@ -61,17 +61,17 @@ def assertion_lines(text: str) -> Iterator[int]:
             yield first + last
 
 
-def _list_paths(file: str) -> Iterator[str]:
+def _paths_from_roots(file: str) -> Iterator[str]:
     return (file[match.start() :] for match in _ROOT.finditer(file))
 
 
 def lines_of(place: SourceLine) -> Iterator[str]:
     """Return what a line of a header may be called, below ``torch/include``: ``c10/core/TensorImpl.h:1733``."""
-    return (f"{path}:{place.line}" for path in _list_paths(place.file))
+    return (f"{path}:{place.line}" for path in _paths_from_roots(place.file))
 
 
 @functools.cache
-def _list_versions(columns: int) -> frozenset[TorchVersion]:
+def _versions_of_columns(columns: int) -> frozenset[TorchVersion]:
     return frozenset(TorchVersion(text) for bit, text in enumerate(_make_table().columns) if columns >> bit & 1)
 
 

@@ -120,7 +120,7 @@ def _find_change(name: str, old: LayoutSource, new: LayoutSource, depth: int) ->
     if before is None or after is None or not depth:
         return None
     old_fields, new_fields = _flatten_members(before, old), _flatten_members(after, new)
-    differences = list(_list_differences(old_fields, new_fields)) if old_fields != new_fields else []
+    differences = list(_member_differences(old_fields, new_fields)) if old_fields != new_fields else []
     # A change inside a member shows as the member's, with the name of the class in which it happened. If everything
     # happened in one class, users need to hear of that class alone.
     own, origins = bool(differences), set[str]()
@@ -163,7 +163,7 @@ def _flatten_members(class_layout: Layout, source: LayoutSource, offset: int = 0
     return fields
 
 
-def _list_differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[tuple[str, bool]]:
+def _member_differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[tuple[str, bool]]:
     """Yield the differences between the members, and for each one whether something moved."""
     renamed = _match_renamed(old, new)
     for name, field in new.items():

@@ -44,7 +44,7 @@ def main() -> None:
         headers = [header for number, header in enumerate(headers) if number not in bad]
         unit = _parse_headers(headers, flags)
     requested, tables = set(asked["classes"]), {}
-    for name, cursor in _list_classes(unit.cursor):
+    for name, cursor in _class_definitions(unit.cursor):
         if name in requested:
             # The dump is printed by the compiler as it lays a class out, which it only does when someone asks for its
             # size.
@@ -86,15 +86,15 @@ def _to_blame(unit: TranslationUnit, errors: Sequence[Diagnostic]) -> Iterator[i
             yield line - 1
 
 
-def _list_classes(scope: Cursor, depth: int = 0) -> Iterator[tuple[str, Cursor]]:
+def _class_definitions(scope: Cursor, depth: int = 0) -> Iterator[tuple[str, Cursor]]:
     """Yield the classes of torch that are defined in a scope, with their full names."""
     for cursor in scope.get_children():
         if cursor.kind in _SPACES:
             if depth or cursor.spelling in _ROOTS or cursor.kind is CursorKind.LINKAGE_SPEC:
-                yield from _list_classes(cursor, depth + 1)
+                yield from _class_definitions(cursor, depth + 1)
         elif depth and cursor.kind in _CLASSES and cursor.is_definition():
             yield cursor.type.get_canonical().spelling, cursor
-            yield from _list_classes(cursor, depth + 1)
+            yield from _class_definitions(cursor, depth + 1)
 
 
 def _find_slots(cursor: Cursor) -> _Slots | None:

@@ -52,7 +52,7 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
     if before is None or after is None:
         return None
     # ``torch.a.b`` uses ``torch.a`` as well: a change of any prefix breaks it.
-    prefixes = None if used is None else {use[: end or None] for use in used for end in _list_ends(use)}
+    prefixes = None if used is None else {use[: end or None] for use in used for end in _prefix_ends(use)}
 
     def is_meant(name: str) -> bool:
         return _is_public(name) if prefixes is None else name in prefixes
@@ -64,7 +64,7 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
     for module, marks in table.items():
         removed.update(filter(is_meant, _only_in(was, now, module, marks)))
         added.update(filter(is_meant, _only_in(now, was, module, marks)))
-        signatures += (change for change in _list_signatures(was, now, module, marks) if is_meant(change.name))
+        signatures += (change for change in _signature_changes(was, now, module, marks) if is_meant(change.name))
     return NameChanges(added=tuple(sorted(added)), removed=tuple(sorted(removed)), signatures=tuple(signatures))
 
 
@@ -75,7 +75,7 @@ class _Side(Struct, frozen=True, kw_only=True):
     bit: int
 
 
-def _list_ends(name: str) -> Iterator[int]:
+def _prefix_ends(name: str) -> Iterator[int]:
     """Yield where the prefixes of a dotted name end; 0 for the whole name."""
     yield 0
     position = name.find(".")
@@ -110,7 +110,7 @@ def _only_in(side: _Side, other: _Side, module: str, marks: Marks) -> Iterator[s
             yield f"{owner}.{name}"
 
 
-def _list_signatures(old: _Side, new: _Side, module: str, marks: Marks) -> Iterator[SignatureChange]:
+def _signature_changes(old: _Side, new: _Side, module: str, marks: Marks) -> Iterator[SignatureChange]:
     """Yield the functions of a module whose parameters are known in both releases, and differ."""
     functions = [(mark, bits) for mark, bits in marks.items() if "(" in mark]
     before, after = (

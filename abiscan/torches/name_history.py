@@ -27,7 +27,7 @@ class NameHistory(Struct, frozen=True, kw_only=True):
     name: str
     releases: tuple[str, ...]
     there: tuple[str, ...]
-    perhaps: tuple[str, ...]
+    possible: tuple[str, ...]
     lacking: tuple[str, ...]
     deprecated: tuple[str, ...]
 
@@ -40,7 +40,7 @@ class NameHistory(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         parts = {
             "there in": self.there,
-            "not known for": self.perhaps,
+            "not known for": self.possible,
             "not in": self.lacking,
             "deprecated in": self.deprecated,
         }
@@ -71,7 +71,7 @@ def history(name: str) -> NameHistory:
         name=name,
         releases=releases,
         there=tuple(release for release, there in answers.items() if there is True),
-        perhaps=tuple(release for release, there in answers.items() if there is None),
+        possible=tuple(release for release, there in answers.items() if there is None),
         lacking=tuple(release for release, there in answers.items() if there is False),
         deprecated=tuple(release for release in releases if deprecating >> embedded_names.table().numbers[release] & 1),
     )
@@ -106,10 +106,12 @@ def _history_of_operator(name: str, call: PassedArguments | None = None) -> Name
 
 
 def _history_by(name: str, answers: Mapping[str, bool | None]) -> NameHistory:
-    there, perhaps, lacking = (
+    there, possible, lacking = (
         tuple(release for release, answer in answers.items() if answer is wanted) for wanted in (True, None, False)
     )
-    return NameHistory(name=name, releases=tuple(answers), there=there, perhaps=perhaps, lacking=lacking, deprecated=())
+    return NameHistory(
+        name=name, releases=tuple(answers), there=there, possible=possible, lacking=lacking, deprecated=()
+    )
 
 
 def default_history(changed: ChangedDefault) -> NameHistory:

@@ -42,7 +42,7 @@ class NameTable(Table):
         self.columns_with = functools.cache(self._look_up)
         """The bit set of columns that export a name; 0 if none does."""
         # Each library of a torch is a column, and all that load into it ask for the same prefixes.
-        self.starting_with = functools.lru_cache(maxsize=4096)(self._list_starting_with)
+        self.starting_with = functools.lru_cache(maxsize=4096)(self._names_starting_with)
         """The names that begin with a prefix, in order, each with its columns."""
 
     def by_columns(self, requested: Callable[[int], object] = bool) -> Mapping[int, Sequence[str]]:
@@ -63,7 +63,7 @@ class NameTable(Table):
                 groups.setdefault(bits, []).append(name)
         return {bits: sorted(names) for bits, names in groups.items() if names} if changed else groups
 
-    def _list_starting_with(self, prefix: str) -> Sequence[tuple[str, int]]:
+    def _names_starting_with(self, prefix: str) -> Sequence[tuple[str, int]]:
         listed = (file.starting_with(prefix) for file in self._files)
         names = sorted(set(itertools.chain.from_iterable(listed)))
         return [(name, bits) for name in names if (bits := self.columns_with(name))]
@@ -180,7 +180,7 @@ class ColumnNames(AbstractSet[str]):
         return isinstance(name, str) and bool(self._table.columns_with(name) >> self._column & 1)
 
     def __iter__(self) -> Iterator[str]:
-        return self._list_names(lambda bits: bits >> self._column & 1)
+        return self._names_by_columns(lambda bits: bits >> self._column & 1)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -189,13 +189,15 @@ class ColumnNames(AbstractSet[str]):
         """The names that the other set lacks; in another column of the table, no other names are read for it."""
         if not isinstance(other, ColumnNames) or other._table is not self._table:
             return super().__sub__(other)
-        return frozenset(self._list_names(lambda bits: bits >> self._column & 1 and not bits >> other._column & 1))
+        return frozenset(
+            self._names_by_columns(lambda bits: bits >> self._column & 1 and not bits >> other._column & 1)
+        )
 
     @classmethod
     def _from_iterable(cls, names: Iterable[str]) -> AbstractSet[str]:  # type: ignore[override]
         return frozenset(names)
 
-    def _list_names(self, requested: Callable[[int], object]) -> Iterator[str]:
+    def _names_by_columns(self, requested: Callable[[int], object]) -> Iterator[str]:
         return itertools.chain.from_iterable(self._table.by_columns(requested).values())
 
 

@@ -78,7 +78,7 @@ class LinuxPlatform(Struct, frozen=True):
 
     def build_of(self, number: str, cuda: str | None = None) -> ReleaseNumber:
         """Return the build of a release for a CUDA; by default one with CUDA, if there is one."""
-        builds = self._list_builds(TorchVersion.parse(number))
+        builds = self._builds_of(TorchVersion.parse(number))
         if cuda is None:
             return ReleaseNumber(next((build for build in builds if "+cu" in build), number))
         build = f"{number}+{local_tag(cuda)}"
@@ -88,7 +88,7 @@ class LinuxPlatform(Struct, frozen=True):
 
     def find_build(self, version: TorchVersion, *, cuda: bool) -> str | None:
         """Return the embedded build that an index has as a version."""
-        builds = self._list_builds(version.of_release)
+        builds = self._builds_of(version.of_release)
         if version.local:
             return next((build for build in builds if TorchVersion(build) == version), None)
         return next((build for build in builds if ("+cu" in build) == cuda), None)
@@ -96,7 +96,7 @@ class LinuxPlatform(Struct, frozen=True):
     def require_releases(self, platform: str) -> None:
         """Raise nothing: the releases of Linux are all embedded."""
 
-    def _list_builds(self, release: TorchVersion | None) -> list[str]:
+    def _builds_of(self, release: TorchVersion | None) -> list[str]:
         return [
             build for version, machine, build in embedded.builds() if version == release and machine is self.machine
         ]

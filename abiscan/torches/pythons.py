@@ -18,13 +18,13 @@ _LAST_PATCH: Final = 99
 
 def runs_in(release: TorchVersion, python: str | None) -> bool:
     """Whether there is a wheel of a release for a Python (``3.11``); True for None, and for a release not listed."""
-    pythons = _list_pythons().get(str(release))
+    pythons = _pythons_by_release().get(str(release))
     return python is None or pythons is None or python in pythons
 
 
 def newest(release: str | None) -> tuple[int, int] | None:
     """Return the newest Python that a release has wheels for; None for a release not listed."""
-    versions = [python.split(".") for python in _list_pythons().get(release or "", ())]
+    versions = [python.split(".") for python in _pythons_by_release().get(release or "", ())]
     return max(((int(major), int(minor)) for major, minor in versions), default=None)
 
 
@@ -40,7 +40,7 @@ def admitted(release: str | None, required: str) -> list[tuple[int, int]]:
     # Some patch release of each counts: which one it is, nobody knows.
     listed = (
         python
-        for python in _list_pythons().get(release or "", ())
+        for python in _pythons_by_release().get(release or "", ())
         if any(specifier.contains(f"{python}.{patch}") for patch in (0, _LAST_PATCH))
     )
     return sorted((int(major), int(minor)) for major, minor in (python.split(".") for python in listed))
@@ -48,10 +48,10 @@ def admitted(release: str | None, required: str) -> list[tuple[int, int]]:
 
 def is_known(release: str) -> bool:
     """Whether the Pythons of a release are listed."""
-    return release in _list_pythons()
+    return release in _pythons_by_release()
 
 
 @functools.cache
-def _list_pythons() -> dict[str, frozenset[str]]:
+def _pythons_by_release() -> dict[str, frozenset[str]]:
     text = release_data.folder("torches").joinpath("pythons.txt").read_text("utf-8")
     return {words[0]: frozenset(words[1:]) for words in map(str.split, text.splitlines())}

@@ -15,7 +15,7 @@ from typing import Final
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.compiled_names import DTYPES_SINCE
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, FUNCTIONS, OF_TYPING, OPEN, is_core, list_prefixes, may_bring
+from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, TYPING_NAMES, is_core, list_prefixes, may_bring
 from abiscan.torches.marks import MarkTable
 
 PATCHED: Final = "=patched"
@@ -35,9 +35,9 @@ class ReleaseSets:
     def __init__(self, table: MarkTable) -> None:
         self._table = table
         self._all = (1 << len(table.columns)) - 1
-        self.doubtful = functools.lru_cache(maxsize=16)(self._list_doubtful)
+        self.doubtful = functools.lru_cache(maxsize=16)(self._doubtful_uses)
         """Returns dotted names, each with the releases of which it is not shown that the name may be there."""
-        self.in_unloaded = functools.lru_cache(maxsize=16)(self._list_unloaded)
+        self.in_unloaded = functools.lru_cache(maxsize=16)(self._unloaded_modules)
         """Returns the dotted names that are such a module or in one, each with that and with the releases."""
         self.mentioning = functools.lru_cache(maxsize=4096)(self._find_mentioning)
         """Returns releases in which a module, or a class, may have a name."""
@@ -45,18 +45,18 @@ class ReleaseSets:
         """Returns the releases that have a module."""
         self.with_compiled = functools.lru_cache(maxsize=4096)(self._find_compiled)
         """Returns the releases in which a text of the library, or a name in a stub, ends in a name."""
-        self._since = functools.lru_cache(maxsize=16)(self._list_since)
-        self._stars = functools.lru_cache(maxsize=1024)(self._list_stars)
+        self._since = functools.lru_cache(maxsize=16)(self._releases_since)
+        self._stars = functools.lru_cache(maxsize=1024)(self._star_imports)
 
     def patching(self, name: str) -> int:
         """Return the releases in which code of torch sets an attribute of that name on what it imports."""
         return self._table.columns_with(PATCHED, name)
 
-    def _list_doubtful(self, uses: frozenset[str]) -> Sequence[tuple[str, int]]:
+    def _doubtful_uses(self, uses: frozenset[str]) -> Sequence[tuple[str, int]]:
         doubts = ((use, self._all & ~self._reached(use)) for use in sorted(uses))
         return [(use, bits) for use, bits in doubts if bits]
 
-    def _list_unloaded(self, uses: frozenset[str]) -> Sequence[tuple[str, str, int]]:
+    def _unloaded_modules(self, uses: frozenset[str]) -> Sequence[tuple[str, str, int]]:
         modules = self._table.marks_of(UNLOADED)
         return [(use, name, modules[name]) for use in sorted(uses) for name in list_prefixes(use) if name in modules]
 
@@ -91,7 +91,7 @@ class ReleaseSets:
         """Return the releases that have an element type which came later."""
         return self._since(DTYPES_SINCE[name])
 
-    def _list_since(self, first: str) -> int:
+    def _releases_since(self, first: str) -> int:
         releases = enumerate(self._table.columns)
         return sum(1 << column for column, release in releases if TorchVersion(release) >= TorchVersion(first))
 
@@ -105,11 +105,11 @@ class ReleaseSets:
         owner, _, last = name.rpartition(".")
         if owner == "torch" and last in DTYPES_SINCE:
             return True
-        return last in OF_TYPING or (
+        return last in TYPING_NAMES or (
             bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, last)
         )
 
-    def _list_stars(self, entry: str) -> Sequence[tuple[str, int]]:
+    def _star_imports(self, entry: str) -> Sequence[tuple[str, int]]:
         """Return the modules of a package from which one takes all names, each with the releases in which it does."""
         top = entry.removeprefix(CLASS).partition(".")[0]
         marks = self._table.marks_of(entry).items()

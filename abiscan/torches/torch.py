@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NEWEST: Final = "latest"
 """What users may write for the newest embedded release."""
 
-_OF_TORCH: Final = regex(r"^\s*torch\s*(?=[=<>!~])")
+_TORCH_SPECIFIER: Final = regex(r"^\s*torch\s*(?=[=<>!~])")
 _EXACTLY: Final = regex(r"^\s*===?\s*(?![^,]*[,*])")
 _FIX: Final = "pass a release number that abiscan releases lists, latest, or the folder or the wheel of a torch"
 
@@ -80,10 +80,10 @@ class Torch(Protocol):
 class LinuxTorch(Torch, Protocol):
     """A torch for Linux: all that is known of its files, its dispatcher and its classes."""
 
-    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
+    def release_for(self, machine: Machine, *, allow_similar_build: bool = False) -> TorchRelease:
         """Return what is known about it, for an extension that is built for a given machine.
 
-        :param or_like: whether another build of its release may stand in: see ``TorchRelease.judged_as``
+        :param allow_similar_build: whether another build of its release may stand in: see ``TorchRelease.judged_as``
         :raises InputError: it does not exist for that machine
         """
 
@@ -141,12 +141,12 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         """Return itself."""
         return self
 
-    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
+    def release_for(self, machine: Machine, *, allow_similar_build: bool = False) -> TorchRelease:
         """Return the build for a machine.
 
         :raises InputError: none is embedded
         """
-        read = embedded.release_like if or_like else embedded.release
+        read = embedded.release_like if allow_similar_build else embedded.release
         return read(self.build, machine, self.files)
 
     def operators(self, release: TorchRelease) -> OperatorSource:
@@ -205,7 +205,7 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         """Return itself."""
         return self
 
-    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:  # noqa: ARG002 - it is itself
+    def release_for(self, machine: Machine, *, allow_similar_build: bool = False) -> TorchRelease:  # noqa: ARG002 - it is itself
         """Return the torch itself, for any extension."""
         return self.release
 
@@ -404,7 +404,7 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
     """
     # A number is read as that release alone: ``2.6`` is no specifier, while ``>=2.6`` can be nothing else.
     if spec and not check_existence(Path(spec)) and not embedded.is_version(_find_number(spec)):
-        versions = embedded.admitted_releases(_OF_TORCH.sub("", spec))
+        versions = embedded.admitted_releases(_TORCH_SPECIFIER.sub("", spec))
         if versions:
             return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)
@@ -415,10 +415,10 @@ def each_build(choices: Iterable[TorchChoice]) -> Iterator[TorchChoice]:
     for choice in choices:
         yield choice
         if isinstance(choice, ReleaseNumber):
-            further = (full for machine in Machine for full in embedded.further_builds(machine))
+            others = (full for machine in Machine for full in embedded.extra_builds(machine))
             release = TorchVersion(choice.number)
             if release.local is None:
-                yield from (ReleaseNumber(full) for full in further if TorchVersion(full).of_release == release)
+                yield from (ReleaseNumber(full) for full in others if TorchVersion(full).of_release == release)
 
 
 def drop_duplicates(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
@@ -441,6 +441,6 @@ def _find_number(spec: str) -> str:
     if spec == NEWEST:
         return str(embedded.versions()[-1])
     # As people copy it from a list of requirements.
-    number = _EXACTLY.sub("", _OF_TORCH.sub("", spec))
+    number = _EXACTLY.sub("", _TORCH_SPECIFIER.sub("", spec))
     version = TorchVersion.parse(number)
     return next((str(release) for release in embedded.versions() if release == version), number)

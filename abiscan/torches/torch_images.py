@@ -61,7 +61,7 @@ def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImage
     :raises InputError: it is not embedded for that system and machine
     """
     version = TorchVersion(number)
-    records = _list_records(system, machine)
+    records = _records_for(system, machine)
     record = next((record for record in records if _is_meant(version, TorchVersion(record["build"]))), None)
     if record is None:
         builds = ", ".join(record["build"] for record in records)
@@ -87,17 +87,17 @@ def _is_meant(asked: TorchVersion, build: TorchVersion) -> bool:
 def has_release(number: str, system: ImageSystem, machine: Machine) -> bool:
     """Whether a release, or a build of it, is embedded."""
     version = TorchVersion(number)
-    return any(_is_meant(version, TorchVersion(record["build"])) for record in _list_records(system, machine))
+    return any(_is_meant(version, TorchVersion(record["build"])) for record in _records_for(system, machine))
 
 
 def releases(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
     """Return the embedded releases for a system, oldest first."""
-    return tuple(sorted(TorchVersion(record["build"]).of_release for record in _list_records(system, machine)))
+    return tuple(sorted(TorchVersion(record["build"]).of_release for record in _records_for(system, machine)))
 
 
 def builds(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
     """Return the embedded builds for a system, oldest first."""
-    return tuple(sorted(TorchVersion(record["build"]) for record in _list_records(system, machine)))
+    return tuple(sorted(TorchVersion(record["build"]) for record in _records_for(system, machine)))
 
 
 def find_images(path: Path) -> TorchImageFiles | None:
@@ -176,7 +176,7 @@ class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
         return by_name
 
 
-def _list_records(system: ImageSystem, machine: Machine) -> list[dict[str, Any]]:
+def _records_for(system: ImageSystem, machine: Machine) -> list[dict[str, Any]]:
     known = (system.value, machine.value)
     records = [record for record in _all_records() if (record["system"], record["machine"]) == known]
     return sorted(records, key=lambda record: TorchVersion(record["build"]))

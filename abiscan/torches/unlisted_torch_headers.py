@@ -91,12 +91,12 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     """
     # The versions of all headers are part of the key, though only some are read: to list them takes no reading.
     folder = posixpath.join(release.package, INCLUDE)
-    paths = _list_paths(folder, files)
+    paths = _header_paths(folder, files)
     if not paths:
         return None
     libraries = [source for path in operator_libraries(release) if (source := files.find_source(path)) is not None]
     # The cache must not outlive an edit of a header, or another build of the same version.
-    identity = " ".join((release.build or "", *map(identity_of, libraries), *_list_versions(paths, files)))
+    identity = " ".join((release.build or "", *map(identity_of, libraries), *_file_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
 
     def read_texts() -> OwnHeaders:
@@ -112,7 +112,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     return msgspec.structs.replace(get_or_compute(session.folder, _KIND, identity, read_texts), identity=identity)
 
 
-def _list_paths(folder: str, files: Files) -> list[str]:
+def _header_paths(folder: str, files: Files) -> list[str]:
     """Return the headers in a folder, and in the folders that are linked there."""
     paths = list(files.list_below(folder))
     for name in _ROOTS:
@@ -122,7 +122,7 @@ def _list_paths(folder: str, files: Files) -> list[str]:
     return paths
 
 
-def _list_versions(paths: Iterable[str], files: Files) -> Iterable[str]:
+def _file_versions(paths: Iterable[str], files: Files) -> Iterable[str]:
     """Yield a text for each header that changes with it, without reading it: an edit may leave the size as it was."""
     for path in paths:
         status = observed_fs.stat_file(path)

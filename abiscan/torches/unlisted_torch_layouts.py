@@ -56,7 +56,7 @@ def lay_out(
     release: TorchRelease,
     headers: OwnHeaders,
     classes: Collection[str],
-    further: str | None,
+    extra_header: str | None,
     *,
     cxx11: bool,
     files: Files,
@@ -65,7 +65,7 @@ def lay_out(
     """Return some classes of an installed torch, laid out by clang, or taken from the cache of an earlier run.
 
     :param classes: which of those that every extension includes
-    :param further: a header to include besides
+    :param extra_header: a header to include besides
     :param cxx11: which ``std::string`` it was built with
     """
     observed_fs.look_once()  # a compiler reads what it likes
@@ -75,11 +75,13 @@ def lay_out(
 
     def lay_out_classes() -> OwnLayouts:
         session.progress(f"laying out the classes of {release} with {compiler.name} (only once)")
-        included = (*_INCLUDED, further) if further else _INCLUDED
+        included = (*_INCLUDED, extra_header) if extra_header else _INCLUDED
         return _as_layouts(*_compile_classes(release, included, classes, compiler, cxx11=cxx11, files=files))
 
     try:
-        return get_or_compute(session.folder, _KIND, f"{headers.identity} {compiler.name} {further}", lay_out_classes)
+        return get_or_compute(
+            session.folder, _KIND, f"{headers.identity} {compiler.name} {extra_header}", lay_out_classes
+        )
     except ClangError as error:
         return OwnLayouts(gap=f"{compiler.name} does not compile its headers: {error}")
 

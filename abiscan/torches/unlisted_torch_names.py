@@ -211,7 +211,7 @@ class _Folder:
             if observed_fs.is_file(path):
                 names = names_of(observed_fs.read_file(path), name, is_package=path.name == "__init__.py")
                 # Which element types it has is not looked up.
-                return names if name != "torch" else replace(names, perhaps=names.perhaps | DTYPES_SINCE.keys())
+                return names if name != "torch" else replace(names, possible=names.possible | DTYPES_SINCE.keys())
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
 
     def _read_stub(self, name: str) -> ModuleNames:

@@ -64,8 +64,8 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
         names = ", ".join(dict.fromkeys(of_torch))
         reason = f"{load.release} has loaded {names} before, in place of what comes along: not checked"
         yield Gap(stage="linkage", reason=reason, expected=not load.here)
-    if load.only_beside and load.here:
-        names = ", ".join(load.only_beside)
+    if load.found_only_next_to_file and load.here:
+        names = ", ".join(load.found_only_next_to_file)
         yield Gap(stage="linkage", reason=f"no search path leads to {names}: assumed to be loaded before")
     external = [library.name for library in load.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:

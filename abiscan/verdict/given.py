@@ -63,7 +63,7 @@ def list_given(sources: Sequence[Source], site: str) -> tuple[GivenPackage, ...]
     return tuple(given)
 
 
-class PackagesBeside:
+class GivenNeighbours:
     """The packages that one target of a command imports of the others.
 
     :param packages: by their top-level modules
@@ -75,7 +75,7 @@ class PackagesBeside:
         self._around: dict[Surroundings, Surroundings] = {}
 
     @classmethod
-    def of(cls, target: Source, given: Sequence[GivenPackage]) -> PackagesBeside | None:
+    def of(cls, target: Source, given: Sequence[GivenPackage]) -> GivenNeighbours | None:
         """Return those for a target, None if there are none: of several with the same module, the one with its tags."""
         name = _path_of(target).name if isinstance(target, Path | FetchedWheel) else ""
         by_module: dict[str, list[GivenPackage]] = {}

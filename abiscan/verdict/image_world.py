@@ -127,7 +127,7 @@ class ImageWorld:
             version = TorchVersion.parse(self.release_number or "")
             known = bool(_of_torch(self.release_number)) and not torchscript.may_have(name, version)
             return False if known else Answer.UNKNOWN
-        if namespace in _list_namespaces(self.release_number):
+        if namespace in _operator_namespaces(self.release_number):
             return Answer.UNKNOWN
         failed = [path for path, attempt in self.attempts.items() if attempt.words is not None]
         if not failed or any(self._mentions(path, namespace) for path in self._loaded):
@@ -165,7 +165,7 @@ def _of_torch(release: str | None) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=16)
-def _list_namespaces(release: str | None) -> frozenset[str]:
+def _operator_namespaces(release: str | None) -> frozenset[str]:
     return frozenset(name.partition("::")[0] for name in _of_torch(release)) | embedded_python.namespaces()
 
 

@@ -29,7 +29,7 @@ _ANSWERED: Final = frozenset({"missing-library", "undefined-symbol"})
 _UNREAD: Final = "registrations, layouts and code for GPUs are not read in files for {}; only imports are checked"
 
 
-def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
+def check_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
     """Return the results for the images of a target that use torch, and for those that cannot be read.
 
     :raises InputError: the torch does not exist for their system and machine
@@ -61,7 +61,7 @@ def machine_of(file: ImageFile, torch: Torch) -> Machine:
 
 
 def _make_result(target: Target, file: ImageFile, torch: TorchImages, results: ImageLoad, chosen: set[str]) -> Result:
-    findings = [finding for finding in _list_findings(target, file, torch, results) if finding.rule in chosen]
+    findings = [finding for finding in _image_findings(target, file, torch, results) if finding.rule in chosen]
     # A rule that cannot be checked on images is a gap, and not a rule that found nothing.
     unanswered = tuple(sorted(chosen - _ANSWERED))
     gaps = [Gap(stage=file.system.value, reason=_UNREAD.format(file.system.value), rules=unanswered)]
@@ -105,7 +105,7 @@ def _predicted(file: ImageFile, result: ImageLoad) -> PredictedError:
     return PredictedError(how=How.RAISES, object=None, message=error_text(file, result), exact=False)
 
 
-def _list_findings(target: Target, file: ImageFile, torch: TorchImages, result: ImageLoad) -> Iterator[Finding]:
+def _image_findings(target: Target, file: ImageFile, torch: TorchImages, result: ImageLoad) -> Iterator[Finding]:
     fix = _fix(target, torch)
     if result.libraries:
         names = ", ".join(dict.fromkeys(library.name for library in result.libraries))

@@ -93,10 +93,10 @@ def model_result(
     :param results: those of its libraries
     :raises InputError: it cannot be read
     """
-    return _Judgement(target, torch, results, providers, hardware).result()
+    return _ModelCheck(target, torch, results, providers, hardware).result()
 
 
-class _Judgement:
+class _ModelCheck:
     """The verdict on a model on a torch."""
 
     def __init__(
@@ -113,7 +113,9 @@ class _Judgement:
         self._providers = providers
         self._hardware = hardware
         self._model = saved_model(target)
-        self._release: TorchRelease = self._torch.release_for(_make_machine(self._model, target, torch), or_like=True)
+        self._release: TorchRelease = self._torch.release_for(
+            _make_machine(self._model, target, torch), allow_similar_build=True
+        )
         self._read_name = str(self._release)
         self._loaders = loaders_of(self._release.judged_as or self._release.build)
         self._gaps: list[str] = list(self._model.gaps)
@@ -123,8 +125,8 @@ class _Judgement:
         model, loaders = self._model, self._loaders
         call = load_call(model, loaders)
         # In the order of the loader: layouts and versions, operators, classes. The first refusal is what torch says.
-        refusals = [*self._list_refusals()]
-        operators = tuple(self._list_operators())
+        refusals = [*self._loader_refusals()]
+        operators = tuple(self._operator_results())
         refusals += [*self._of_operators(operators, call), *self._of_classes(call)]
         failing = [result for result in self._results if result.verdict is Verdict.FAILS]
         error, fails_at = self._find_error(refusals, failing, call)
@@ -132,7 +134,7 @@ class _Judgement:
         findings = [*map(self._make_finding, refusals), *processors, *self._of_gpus()]
         if error is None and any(finding.effect is Effect.ABORTS for finding in processors):
             error, fails_at = _ILLEGAL_INSTRUCTION, RUN
-        warnings = tuple(self._list_warnings())
+        warnings = tuple(self._load_warnings())
         if warnings:
             findings.append(self._of_warnings(warnings))
         verdict = self._make_verdict(error, operators)
@@ -160,7 +162,7 @@ class _Judgement:
             ),
         )
 
-    def _list_refusals(self) -> Iterator[Refusal]:
+    def _loader_refusals(self) -> Iterator[Refusal]:
         if self._loaders is None:
             self._gaps.append(f"which layouts and versions {self._read_name} reads is not recorded")
             return
@@ -177,7 +179,7 @@ class _Judgement:
 
     def _of_functions(self, loaders: Loaders) -> Iterator[Refusal]:
         """Yield what torch looks up in the libraries of a package (``model_container_runner.cpp``)."""
-        for extension, required, _ in self._list_functions(loaders):
+        for extension, required, _ in self._required_functions(loaders):
             if required:
                 yield Refusal(
                     rule="model-lacks-function",
@@ -190,7 +192,7 @@ class _Judgement:
                     evidence=tuple(required),
                 )
 
-    def _list_functions(self, loaders: Loaders) -> Iterator[tuple[str, list[str], list[str]]]:
+    def _required_functions(self, loaders: Loaders) -> Iterator[tuple[str, list[str], list[str]]]:
         version = self._release.torch_version
         if version is None:
             return
@@ -211,11 +213,11 @@ class _Judgement:
                 exact=False,
             )
 
-    def _list_warnings(self) -> Iterator[str]:
+    def _load_warnings(self) -> Iterator[str]:
         """Yield what torch prints as it loads the model, and goes on."""
         if self._model.format is not ModelFormat.AOTI or self._loaders is None:
             return
-        for _, required, optional in self._list_functions(self._loaders):
+        for _, required, optional in self._required_functions(self._loaders):
             if not required:
                 yield from (f"could not dlsym {name}" for name in optional)
 
@@ -232,7 +234,7 @@ class _Judgement:
 
     # Operators and classes
 
-    def _list_operators(self) -> Iterator[ModelOperator]:
+    def _operator_results(self) -> Iterator[ModelOperator]:
         calls: dict[str, list[OperatorCall]] = {}
         for call in self._model.operators:
             calls.setdefault(call.name, []).append(call)

@@ -31,11 +31,11 @@ def list_brought(
     given = [brought for source in sources if (brought := _find_brought(source, examine)) is not None]
     have = {operator.partition("::")[0] for brought in given for operator in brought.operators}
     absent = {PACKAGES[namespace] for namespace in namespaces - have if namespace in PACKAGES}
-    installed = (_find_brought(source, examine) for source in _list_installed(absent, torch))
+    installed = (_find_brought(source, examine) for source in _installed_packages(absent, torch))
     return [*given, *(brought for brought in installed if brought is not None)]
 
 
-def _list_installed(names: set[str], torch: Torch) -> Iterator[Source]:
+def _installed_packages(names: set[str], torch: Torch) -> Iterator[Source]:
     """Yield the packages of some names that are installed alongside the torch."""
     if torch.here:
         site = posixpath.dirname(torch.package)

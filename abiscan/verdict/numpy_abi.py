@@ -19,8 +19,8 @@ from abiscan.inputs import packages
 from abiscan.regex import regex
 
 _CHECKS: Final = b"module compiled against ABI version 0x%x but this version of numpy is 0x%x"
-_OF_NUMPY_2: Final = b"numpy._core._multiarray_umath\0"
-_OF_NUMPY_1: Final = regex(rb"numpy\.core\.(?:_multiarray_umath|multiarray)\0")
+_NUMPY_2_MODULE: Final = b"numpy._core._multiarray_umath\0"
+_NUMPY_1_MODULE: Final = regex(rb"numpy\.core\.(?:_multiarray_umath|multiarray)\0")
 _OLDEST: Final = regex(rb"NumPy C-API version 0x%x \(NumPy ([0-9]+(?:\.[0-9]+)*)\+?\) but the running NumPy")
 _FAILS: Final = regex(rb"\0((?:numpy\._core\.multiarray|numpy\.core\.multiarray|_multiarray_umath) failed to import)\0")
 
@@ -50,8 +50,8 @@ def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> NumpyError | 
         version = Version(numpy.version)
     except InvalidVersion:
         return None
-    if next(file.find_in_data(_OF_NUMPY_2), None) is None:
-        if version.major < 2 or _search(file, _OF_NUMPY_1) is None:
+    if next(file.find_in_data(_NUMPY_2_MODULE), None) is None:
+        if version.major < 2 or _search(file, _NUMPY_1_MODULE) is None:
             return None
         cause = f"A module that was compiled using NumPy 1.x cannot be run in NumPy {numpy.version} as it may crash."
     else:

@@ -16,7 +16,7 @@ from abiscan.python.model import Raised, World
 
 if TYPE_CHECKING:
     from abiscan.python.other_code import OtherCode
-    from abiscan.verdict.given import PackagesBeside
+    from abiscan.verdict.given import GivenNeighbours
 
 
 class OtherImports:
@@ -35,7 +35,7 @@ class OtherImports:
         subject: Sequence[object],
         read: Callable[[str, Surroundings, World], OtherCode | None],
         known: Mapping[str, Raised],
-        beside: PackagesBeside | None = None,
+        beside: GivenNeighbours | None = None,
     ) -> None:
         self._session, self._subject, self._read, self._known = session, subject, read, known
         self._beside = beside

@@ -17,13 +17,13 @@ from abiscan.python.certainty import chain
 from abiscan.python.model import (
     PROCESS_ENDS,
     Answer,
+    Channel,
     HowLoaded,
     ImportOutcome,
     LibraryUse,
     Load,
     Raised,
     Skipped,
-    Told,
 )
 from abiscan.results.check import Result
 from abiscan.results.package import (
@@ -81,7 +81,7 @@ def beyond_tag(facts: PackageFacts, files: Files) -> Iterator[Finding]:
     """Yield what libraries that do not use torch need of the system beyond what the tag of their wheel promises."""
     target = facts.target.target
     if target.metadata is not None:
-        libraries = {posixpath.basename(path): item for path, item in _list_others(facts, files)}
+        libraries = {posixpath.basename(path): item for path, item in _libraries_without_torch(facts, files)}
         yield from platform_tag_wrong.compare_with_tag(libraries, target.metadata.wheel, target.siblings)
 
 
@@ -91,7 +91,7 @@ def without_code(facts: PackageFacts, files: Files, hardware: Hardware) -> Itera
         return
     from abiscan.extension.gpu import read_extension_gpu
 
-    for path, item in _list_others(facts, files):
+    for path, item in _libraries_without_torch(facts, files):
         source = files.find_source(posixpath.join(facts.package.root, path))
         code = read_extension_gpu(source, item, None) if source else None
         for gpu in hardware.gpus if code and not code.code.gaps else ():
@@ -99,7 +99,7 @@ def without_code(facts: PackageFacts, files: Files, hardware: Hardware) -> Itera
                 yield from no_kernel_image.of_library(posixpath.basename(path), code.on(gpu, hardware.driver))
 
 
-def _list_others(facts: PackageFacts, files: Files) -> Iterator[tuple[str, SharedObject]]:
+def _libraries_without_torch(facts: PackageFacts, files: Files) -> Iterator[tuple[str, SharedObject]]:
     """Yield the libraries that the Python code may load, and that have no results of their own: those without torch."""
     checked = set(facts.files.values())
     for path, use in facts.reading.uses.items():
@@ -115,7 +115,7 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
     :param results: those of its libraries, each checked by itself
     """
     outcome, process = facts.outcome, facts.process
-    libraries = tuple(_list_libraries(facts, results))
+    libraries = tuple(_used_libraries(facts, results))
     main = _module(outcome, process) if outcome else None
     others = tuple(_module(item, process) for item in facts.others)
     # What users import and does not work counts, whatever the module is called.
@@ -139,12 +139,12 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
         modules=(*((main,) if main else ()), *others, *lost, *(_module(item, process) for item in facts.apart)),
         lost_modules=tuple(module.name for module in lost),
         lacking=_lacking(outcome, process) if outcome and libraries else facts.lacking_alone(),
-        needs=_list_needs(outcome, process) if error and outcome else (),
+        needs=_needed_libraries(outcome, process) if error and outcome else (),
         not_installed=process.missing_requirements,
         conditions=conditions_of(facts, libraries) if error is None else (),
         undecided=_undecided(facts),
         most_likely=_most_likely(outcome) if outcome and verdict is PackageVerdict.UNKNOWN else None,
-        gaps=_list_gaps(facts),
+        gaps=_import_gaps(facts),
         unread=process.unread,
         is_python=facts.target.target.is_python,
     )
@@ -262,7 +262,7 @@ def _undecided(facts: PackageFacts) -> tuple[str, ...]:
     return tuple(f"{condition.text} ({condition.at})" for condition in conditions)
 
 
-def _list_gaps(facts: PackageFacts) -> tuple[str, ...]:
+def _import_gaps(facts: PackageFacts) -> tuple[str, ...]:
     """Return what could not be followed, of the other modules where that leaves open whether their import works."""
     others = (
         f"import {item.module}: {gap}" for item in facts.others if item.raised is Answer.UNKNOWN for gap in item.gaps
@@ -283,7 +283,7 @@ def _lacking(outcome: ImportOutcome, process: PackageWorld | ImageWorld) -> tupl
     return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
 
 
-def _list_needs(outcome: ImportOutcome, process: PackageWorld | ImageWorld) -> tuple[str, ...]:
+def _needed_libraries(outcome: ImportOutcome, process: PackageWorld | ImageWorld) -> tuple[str, ...]:
     """Return the libraries without which the import would not end the process: the load would fail, and be caught."""
     # Up to the load that ends the process: only what was there for this one, and for those before, has led to it.
     needs: dict[str, None] = {}
@@ -295,7 +295,7 @@ def _list_needs(outcome: ImportOutcome, process: PackageWorld | ImageWorld) -> t
     return ()
 
 
-def _list_libraries(facts: PackageFacts, results: Sequence[Result]) -> Iterator[UsedLibrary]:
+def _used_libraries(facts: PackageFacts, results: Sequence[Result]) -> Iterator[UsedLibrary]:
     """Yield the libraries that use torch, or that the code loads."""
     outcome, uses, process = facts.outcome, facts.reading.uses, facts.process
     loads = {load.path: load for load in (outcome.loads if outcome else ()) if load.path}
@@ -330,7 +330,7 @@ def _list_libraries(facts: PackageFacts, results: Sequence[Result]) -> Iterator[
         )
 
 
-def _told(use: LibraryUse | None, missed: Load | None) -> tuple[Told | None, str | None]:
+def _told(use: LibraryUse | None, missed: Load | None) -> tuple[Channel | None, str | None]:
     """Return how users learn that the package goes on without a library, and in which words; None if it does not.
 
     :param missed: the load that failed, if the package goes on
@@ -338,7 +338,7 @@ def _told(use: LibraryUse | None, missed: Load | None) -> tuple[Told | None, str
     if missed is not None:
         return missed.told, missed.told_text
     if use is not None and use.skipped is Skipped.GUARD:
-        return (use.said.how, use.said.text) if use.said else (Told.NOTHING, None)
+        return (use.said.how, use.said.text) if use.said else (Channel.NOTHING, None)
     return None, None
 
 

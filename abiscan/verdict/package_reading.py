@@ -40,7 +40,7 @@ from abiscan.regex import regex
 from abiscan.torches import embedded
 from abiscan.torches.pythons import admitted
 from abiscan.torches.torch import Torch
-from abiscan.verdict.judge import Judge
+from abiscan.verdict.checker import Checker
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
@@ -56,7 +56,7 @@ _NOT_FOR_USERS: Final = regex(
     r"|conf|sphinx|noxfile|tasks|versioneer|packaging)$|(test|bench|build)_|.*(_tests?|_benchmarks?|__mypyc)$|conftest"
 )
 """The modules at the top of a package that are not for its users, by name: tests, and what builds and documents it."""
-_OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
+_CUDA_LIBRARIES: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 
 
 class CodeFiles(Struct, frozen=True):
@@ -131,7 +131,9 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     def definitions(self) -> dict[str, str]:
         """The operators that the code defines, without overloads, and the line that does: ``pkg/ops.py:16``."""
         return {
-            registration.operator.partition(".")[0]: f"{registration.at}{' perhaps' if registration.perhaps else ''}"
+            registration.operator.partition(".")[
+                0
+            ]: f"{registration.at}{' perhaps' if registration.is_conditional else ''}"
             for outcome in reversed(self.reading.imports)
             for registration in reversed(outcome.registrations)
             if registration.what is Registers.DEFINITION
@@ -143,7 +145,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
         outcome = main
         if outcome is not None and self.target.target.is_python:
             outcome = _sure(outcome, self.surroundings)
-        others = [item for item in (*self.reading.imports, *self.reading.further) if item is not main]
+        others = [item for item in (*self.reading.imports, *self.reading.other_outcomes) if item is not main]
         apart = [item for item in others if not self._counts(item)]
         # The reading took place in many worlds. The loads of the outcome are repeated in one, for what it then knows of
         # them.
@@ -158,7 +160,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             reading=self.reading,
             outcome=outcome,
             others=tuple(filter(self._counts, others)),
-            apart=tuple(self._sure_of_further(item) for item in apart),
+            apart=tuple(self._sure_of_other(item) for item in apart),
             lost=self.failing_submodules() if outcome and outcome.raised is None else (),
             process=process,
             here=self.here,
@@ -172,12 +174,12 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
         """
         if is_apart(outcome.module):
             return False
-        if outcome in self.reading.further:
+        if outcome in self.reading.other_outcomes:
             return not isinstance(outcome.raised, Raised) or fails_for_torch(outcome.raised)
         return outcome.module in self.modules
 
-    def _sure_of_further(self, outcome: ImportOutcome) -> ImportOutcome:
-        return _sure(outcome, self.surroundings) if outcome in self.reading.further else outcome
+    def _sure_of_other(self, outcome: ImportOutcome) -> ImportOutcome:
+        return _sure(outcome, self.surroundings) if outcome in self.reading.other_outcomes else outcome
 
     def _lacking_alone(self) -> tuple[str, ...]:
         world = self.world.fresh()
@@ -195,18 +197,18 @@ class PackageReading:
     def __init__(self, target: ExaminedTarget, package: Package, files: Files) -> None:
         self._package = package
         images = {path_in(package, image.location): image for image in target.target.images}
-        self._sources = CodeFiles(package, functools.partial(_list_needed, package, files, images))
+        self._sources = CodeFiles(package, functools.partial(_needed_names, package, files, images))
         self._has_code = any(path.endswith(".py") for path in package.members)
         self._system = system_of(target.target)
         read_on = self._system.python(target.target)
         self._modules = tuple(modules_of(package.name, self._sources, read_on)) if self._has_code else ()
-        self._further = further_modules(self._modules, self._sources, read_on) if self._has_code else ()
+        self._other_modules = other_modules(self._modules, self._sources, read_on) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
-        self._reader = PackageReader(self._sources, self._modules, built_for, read_on, self._further)
+        self._reader = PackageReader(self._sources, self._modules, built_for, read_on, self._other_modules)
 
     def read(
         self,
-        judge: Judge,
+        checker: Checker,
         target: ExaminedTarget,
         others: Callable[[], OtherImports],
         *,
@@ -221,14 +223,14 @@ class PackageReading:
         """
         if not self._has_code:
             return None
-        world = self._make_world(judge, target)
-        surroundings = surroundings_of(judge.torch, self._package)
+        world = self._make_world(checker, target)
+        surroundings = surroundings_of(checker.torch, self._package)
         if planned and not surroundings.is_final:
             surroundings = replace(surroundings, planned=planned, installed=planned_in(planned))
         if surroundings.is_final or planned or with_others:
             imports = others()
             surroundings = imports.around(surroundings)
-            with imports.importing((*self._modules, *self._further), surroundings, world):
+            with imports.importing((*self._modules, *self._other_modules), surroundings, world):
                 reading = self._reader.read(world.fresh, surroundings)
         else:  # torches with the same surroundings share a reading
             reading = self._reader.read(world.fresh, surroundings)
@@ -245,7 +247,7 @@ class PackageReading:
             package=self._package,
             target=target,
             world=world,
-            here=judge.torch.here,
+            here=checker.torch.here,
             reading=reading,
             later_uses=later,
             failing_submodules=submodules,
@@ -273,23 +275,23 @@ class PackageReading:
         outcomes = {tuple(map(_ending, each.imports)) for _, each in ends}
         return ends[-1] if len(outcomes) == 1 and (None, None) not in next(iter(outcomes)) else (world, reading)
 
-    def as_other(self, module: str, judge: Judge, target: ExaminedTarget, others: OtherImports) -> OtherCode:
+    def as_other(self, module: str, checker: Checker, target: ExaminedTarget, others: OtherImports) -> OtherCode:
         """Return its code as that of a package which others import, by one of its modules."""
         from abiscan.python.other_code import OtherCode
 
-        surroundings = others.around(surroundings_of(judge.torch, self._package))
-        return OtherCode(self._sources, module, self._make_world(judge, target).fresh, surroundings)
+        surroundings = others.around(surroundings_of(checker.torch, self._package))
+        return OtherCode(self._sources, module, self._make_world(checker, target).fresh, surroundings)
 
-    def misses_names(self, judge: Judge, target: ExaminedTarget) -> bool:
+    def misses_names(self, checker: Checker, target: ExaminedTarget) -> bool:
         """Whether its code seems to use names that a torch lacks as it is imported: see ``PackageReader``."""
         if not self._has_code:
             return False
-        world = self._make_world(judge, target)
-        return self._reader.misses_names(world, surroundings_of(judge.torch, self._package))
+        world = self._make_world(checker, target)
+        return self._reader.misses_names(world, surroundings_of(checker.torch, self._package))
 
-    def _make_world(self, judge: Judge, target: ExaminedTarget) -> PackageWorld | ImageWorld:
-        of_images = self._system.image_world(judge.torch, target.target, self._package)
-        return of_images or PackageWorld(judge, target, self._package)
+    def _make_world(self, checker: Checker, target: ExaminedTarget) -> PackageWorld | ImageWorld:
+        of_images = self._system.image_world(checker.torch, target.target, self._package)
+        return of_images or PackageWorld(checker, target, self._package)
 
 
 def _own_operators(target: ExaminedTarget) -> Mapping[str, Sequence[Overload]]:
@@ -317,7 +319,7 @@ def _ending(outcome: ImportOutcome) -> tuple[str | None, str | None]:
     return (None, None) if raised is Answer.UNKNOWN else ("", None)
 
 
-def _list_needed(package: Package, files: Files, images: Mapping[str, ImageFile], path: str) -> Sequence[str]:
+def _needed_names(package: Package, files: Files, images: Mapping[str, ImageFile], path: str) -> Sequence[str]:
     """Return the libraries that a library of a package needs."""
     if path in images:
         return [needed.name for image in images[path].images.values() for needed in image.needed]
@@ -428,7 +430,7 @@ def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -
     extension = next((item for item in target.extensions if item.extension.location == location), None)
     if extension is None:
         return ()
-    needs_cuda = any(name.startswith(_OF_CUDA) for name in extension.facts.needed)
+    needs_cuda = any(name.startswith(_CUDA_LIBRARIES) for name in extension.facts.needed)
     releases = extension.origin.releases
     versions = [
         TorchVersion(build)
@@ -475,7 +477,7 @@ def _parts_of(name: str, files: SourceFiles) -> Iterator[str]:
     yield from (f"{name}.{part}" for part in sorted(parts))
 
 
-def further_modules(modules: Sequence[str], sources: PackageSources, system: PythonSystem = LINUX) -> tuple[str, ...]:
+def other_modules(modules: Sequence[str], sources: PackageSources, system: PythonSystem = LINUX) -> tuple[str, ...]:
     """Return the modules that a package installs besides those that it is imported by."""
     files = SourceFiles(sources, system)
     known = {*modules, *(name.rpartition(".")[0] for name in modules)}
@@ -495,7 +497,7 @@ def _says_nothing(sources: CodeFiles, reading: Reading) -> bool:
     # Only if the whole import was followed, without a load or a gap, is silence about the libraries an answer.
     uses = reading.uses.values()
     followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
-    followed = followed and not any(isinstance(outcome.raised, Raised) for outcome in reading.further)
+    followed = followed and not any(isinstance(outcome.raised, Raised) for outcome in reading.other_outcomes)
     if not followed or any(use.convention for use in uses):
         return False
     return all(use.how in (HowLoaded.UNKNOWN, HowLoaded.NEVER) for use in uses) and not _names_any(

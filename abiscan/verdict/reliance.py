@@ -28,7 +28,7 @@ def relied_on_by_extensions(
     machine = target.extensions[0].facts.machine
     used = {operator for inventory in inventories for operator in _foreign_operators(inventory)}
     # Only operators of that torch: one that is not there now was not there at compile time either.
-    schemas = _list_schemas(torch, machine, used) if used else {}
+    schemas = _schemas_of(torch, machine, used) if used else {}
     layouts = find_layouts()
     return {
         "built_for": torch.release_for(machine).build or torch.build,
@@ -36,7 +36,7 @@ def relied_on_by_extensions(
             {**_relied_on(extension, target), "layouts": layouts.get(extension.path, {})}
             for extension in target.extensions
         ],
-        "keys": {key: number for inventory in inventories for key, number in _list_keys(inventory)},
+        "keys": {key: number for inventory in inventories for key, number in _used_keys(inventory)},
         # When the guard runs, the operators of other packages are not registered yet.
         "operators": {operator: schemas[operator] for operator in used if operator in schemas},
     }
@@ -93,7 +93,7 @@ def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
     return {"path": extension.path, "needed": needed, "symbols": sorted(names - defined) if needed else []}
 
 
-def _list_keys(inventory: Inventory) -> list[tuple[str, int]]:
+def _used_keys(inventory: Inventory) -> list[tuple[str, int]]:
     keys, numbers = inventory.keys, used_keys(inventory.registrations)
     return [(keys.name(number), number) for number in numbers if keys.can_register(number)]
 
@@ -106,7 +106,7 @@ def _foreign_operators(inventory: Inventory) -> set[str]:
     return (kernels | needed) - defined
 
 
-def _list_schemas(torch: LinuxTorch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
+def _schemas_of(torch: LinuxTorch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
     torch_operators = torch.operators(torch.release_for(machine)).look_up(names)
     operators = torch_operators.operators if torch_operators else {}
     schemas = {name: operators[name].schema for name in names if name in operators}

@@ -37,7 +37,7 @@ class TargetSystem(Protocol):
     def python(self, target: Target) -> PythonSystem:
         """Return the system as Python code sees it."""
 
-    def judge_images(self, target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...] | None:
+    def check_images(self, target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...] | None:
         """Return the results for the images of a target; None where its libraries are extensions, which are linked.
 
         :raises InputError: the torch does not exist for the system
@@ -95,7 +95,7 @@ class _Linux:
     def python(self, _target: Target) -> PythonSystem:
         return LINUX
 
-    def judge_images(self, _target: Target, _torch: Torch, _rules: Sequence[Rule]) -> None:
+    def check_images(self, _target: Target, _torch: Torch, _rules: Sequence[Rule]) -> None:
         return None
 
     def is_embedded(self, _torch: EmbeddedTorch, target: Target, has_build: Callable[[Machine], bool]) -> bool:
@@ -143,10 +143,10 @@ class _Images:
 
         return SYSTEMS[target.images[0].system]
 
-    def judge_images(self, target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
-        from abiscan.verdict.images import judge_images
+    def check_images(self, target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
+        from abiscan.verdict.images import check_images
 
-        return judge_images(target, torch, rules)
+        return check_images(target, torch, rules)
 
     def is_embedded(self, torch: EmbeddedTorch, target: Target, _has_build: Callable[[Machine], bool]) -> bool:
         from abiscan.verdict.images import exists_for_images

@@ -35,7 +35,7 @@ from abiscan.torches import embedded_python, pythons
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
 from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, refused_load, with_bases
-from abiscan.verdict.judge import Judge, Setting
+from abiscan.verdict.checker import Checker, Setting
 from abiscan.verdict.numpy_abi import find_numpy_error
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class _ProcessState(Struct, frozen=True, kw_only=True, eq=False):
 class PackageWorld:
     """The process into which a package is imported. See ``abiscan.python.model.World``.
 
-    :param judge: checks loads on the torch
+    :param checker: checks loads on the torch
     :param target: the package, placed next to that torch
     """
 
@@ -80,21 +80,21 @@ class PackageWorld:
     is_exact = True
     """Whether the texts of loads that fail are those of the system, word for word."""
 
-    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package) -> None:
+    def __init__(self, checker: Checker, target: ExaminedTarget, package: Package) -> None:
         machines = [extension.facts.machine for extension in target.extensions]
-        setting = judge.setting(target, next(iter(machines), system.own_machine() or Machine.X86_64))
+        setting = checker.setting(target, next(iter(machines), system.own_machine() or Machine.X86_64))
         self.torch = setting.release
         self.build, self.release_number = setting.release.build, setting.release.version
-        self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, judge.files)
-        self.python = importing_python(judge.torch, target.target)
+        self.torch_version, self.cuda = torch_versions(checker.torch, setting.release.build, checker.files)
+        self.python = importing_python(checker.torch, target.target)
         self.newest_python = pythons.newest(self.release_number)
         self.machine = setting.release.machine.value
-        self.cpu = judge.cpu
-        self._linux_torch = judge.torch.for_linux()
-        self._files, self._package = judge.files, package
+        self.cpu = checker.cpu
+        self._linux_torch = checker.torch.for_linux()
+        self._files, self._package = checker.files, package
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
-        self._loads = _Loads(judge, target, package, setting)
+        self._loads = _Loads(checker, target, package, setting)
         self._moment = self._loads.start
 
     @functools.cached_property
@@ -175,10 +175,10 @@ def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
 class _Loads:
     """How the libraries of one package load on one torch."""
 
-    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, setting: Setting) -> None:
+    def __init__(self, checker: Checker, target: ExaminedTarget, package: Package, setting: Setting) -> None:
         self.start = _ProcessState(process=setting.process)
-        self._judge = judge
-        self._files = judge.files
+        self._checker = checker
+        self._files = checker.files
         self._root = package.root
         self._setting = setting
         self._alone = setting.loader.without_siblings()
@@ -194,13 +194,13 @@ class _Loads:
 
         Installing the package brings them. One that is installed already goes without.
         """
-        site = posixpath.dirname(self._judge.torch.package)
+        site = posixpath.dirname(self._checker.torch.package)
         is_installed = self._package.root == site if self._package.installed is None else self._package.installed
         return () if is_installed else self._package.missing_requirements(site)
 
     def lacking_torch(self, path: str) -> str | None:
         """Return what loading a library says in a process without torch; None if it finds those of torch."""
-        return self._judge.lacking_torch(self.location(path), self._setting.release.machine)
+        return self._checker.lacking_torch(self.location(path), self._setting.release.machine)
 
     def location(self, path: str) -> str:
         """Return where a library of the package is installed."""
@@ -327,10 +327,10 @@ class _Loads:
         # A copy, since a load that fails must leave no registration behind for the loads after it.
         replayer = moment.replayer.copy() if moment.replayer else None
         if replayer is None and self._registers:
-            replayer = self._judge.replayer(together=True)
-        linkage = self._judge.link(examined, setting, explained=False, replayer=replayer)
+            replayer = self._checker.replayer(together=True)
+        linkage = self._checker.link(examined, setting, with_suggestions=False, replayer=replayer)
         # The namespaces count even if the load fails: some of its registrations may have taken place by then.
-        load, registrations = linkage.load, list(_list_registrations(linkage.load))
+        load, registrations = linkage.load, list(_registrations_of(linkage.load))
         namespaces = replayer.namespaces(examined, load.resolution) if load.resolution and replayer else set()
         then = msgspec.structs.replace(moment, namespaces=moment.namespaces | namespaces, after={})
         attempt = self._make_attempt(examined.extension.location, linkage, loader, moment)
@@ -341,11 +341,11 @@ class _Loads:
                 replayer=replayer,
                 defined=moment.defined | _defined(registrations, loader),
                 is_unread=moment.is_unread or any(map(_is_unread, registrations)),
-                registrants={**dict(self._list_registrants(examined, load)), **moment.registrants},
+                registrants={**dict(self._registering_libraries(examined, load)), **moment.registrants},
             )
         return attempt, then
 
-    def _list_registrants(
+    def _registering_libraries(
         self, examined: ExaminedExtension, load: ExtensionLoad
     ) -> Iterator[tuple[str, OperatorProvider]]:
         if load.resolution and load.registering:
@@ -385,16 +385,18 @@ class _Loads:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         opened = self._setting.loader.open(moment.process, location)
-        resolution = resolve_load(moment.process, opened, self._judge.resolver)
+        resolution = resolve_load(moment.process, opened, self._checker.resolver)
         result = self._found(path, location, resolution, moment)
         machine, imported = self._setting.release.machine, loader is LoadedBy.IMPORT
-        if result.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
+        if result.words is None and (
+            end := self._checker.illegal(self._target, machine, resolution, imported=imported)
+        ):
             return LoadAttempt(path=path, words=end.error.message, aborts=True, needs=result.needs)
         return result
 
     def _after_numpy(self, attempt: LoadAttempt, location: str) -> LoadAttempt:
         """Return a load by ``import`` as it ends once the module has asked for the C API of numpy, if it does."""
-        torch, facts, source = self._judge.torch, self._files.object_at(location), self._files.find_source(location)
+        torch, facts, source = self._checker.torch, self._files.object_at(location), self._files.find_source(location)
         if not torch.here or facts is None or source is None or not facts.python_modules:
             return attempt
         over = torch.interpreter.over if torch.interpreter else None
@@ -425,7 +427,7 @@ class _Loads:
             return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed, needs=needs)
         words = self._first_missing(opened)
         if words is None:
-            bound = resolve_load(moment.process, opened, self._judge.resolver)
+            bound = resolve_load(moment.process, opened, self._checker.resolver)
             words = self._find_first(bound) or self._find_first(resolution)
         return LoadAttempt(path=path, words=words, lacking=lacking)
 
@@ -433,7 +435,7 @@ class _Loads:
         """Whether a library that no search path leads to is one of the package, and of nobody else."""
         if library.name not in self._siblings:
             return False
-        return self._judge.torch.here or not (is_system_library(library.name) or gpu_library(library.name))
+        return self._checker.torch.here or not (is_system_library(library.name) or gpu_library(library.name))
 
     def _find_first(self, resolution: Resolution) -> str | None:
         """Return the first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
@@ -457,7 +459,7 @@ class _Loads:
         """Return the libraries that this process lacks; what torch itself needs was there when torch was imported."""
         # What torch needs was found when torch was imported, by the same names. On another machine, nothing external is
         # known to be missing.
-        here, of_torch = self._judge.torch.here, self._setting.process.names
+        here, of_torch = self._checker.torch.here, self._setting.process.names
         return [
             library
             for library in closure.missing
@@ -478,7 +480,7 @@ def _defined_by(examined: ExaminedExtension) -> Iterator[str]:
     return (operator.name for operator in result.operators) if result else iter(())
 
 
-def _list_registrations(load: ExtensionLoad) -> Iterator[Registrations]:
+def _registrations_of(load: ExtensionLoad) -> Iterator[Registrations]:
     """Yield what an extension and the libraries that it brings along register."""
     if load.registering:
         yield from (*load.registering.bundled.values(), load.registering.own)

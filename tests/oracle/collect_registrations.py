@@ -30,7 +30,7 @@ def main() -> None:
     arguments = parser.parse_args()
     records = [record for folder in arguments.folders for record in _records(folder)]
     if arguments.samples:
-        _write(records, registrations.OF_SAMPLES)
+        _write(records, registrations.SAMPLE_REGISTRATIONS)
         return
     with gzip.open(ON_AARCH64, "rt", encoding="utf-8") as stream:
         pairs = (json.loads(line) for line in stream)

@@ -14,7 +14,7 @@ from abiscan.pipelines.check import check_targets
 from abiscan.pipelines.coverage import backend_report
 from abiscan.results.coverage import BackendReport
 from abiscan.torches.torch import TorchOf
-from abiscan.verdict.bench import CheckRequest
+from abiscan.verdict.torch_set import CheckRequest
 from tests import live_torch
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries" / "coverage"

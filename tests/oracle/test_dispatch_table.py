@@ -25,7 +25,7 @@ from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable, EntrySource, TableEntry
 from abiscan.inputs.files import Files
 from abiscan.torches.from_libs import from_path, read_operators
-from abiscan.torches.from_python import _list_kernels
+from abiscan.torches.from_python import _dumped_kernels
 from abiscan.torches.from_python import read_operators as read_live
 from tests import live_torch
 
@@ -97,7 +97,7 @@ def test_every_operator_and_key_of_a_recorded_torch(version: str) -> None:
     """With what Python registers read from the recorded dumps: the libraries do not have that."""
     libraries = torch_at(version)
     recorded = truth(f"torch/torch-{version}.json.gz")
-    all_kernels = tuple(_list_kernels(recorded["dumps"]))
+    all_kernels = tuple(_dumped_kernels(recorded["dumps"]))
     table = DispatchTable(release_of(version), replace(libraries, kernels=all_kernels))
     given = {name: printed_row(table, name) for name in recorded["tables"]}
     assert given == {name: read_row(text) for name, text in recorded["tables"].items()}
@@ -121,7 +121,7 @@ def test_every_table_that_a_load_added() -> None:
         if version not in bases and (Path(TORCHES or "") / version / "torch").is_dir():
             bases[version] = torch_at(version)
         if version in bases and recorded["new_op_tables"]:
-            loaded = replace(bases[version], kernels=tuple(_list_kernels(recorded["new_op_dumps"])))
+            loaded = replace(bases[version], kernels=tuple(_dumped_kernels(recorded["new_op_dumps"])))
             table = DispatchTable(release_of(version), loaded)
             given = {name: printed_row(table, name) for name in recorded["new_op_tables"]}
             assert given == {name: read_row(text) for name, text in recorded["new_op_tables"].items()}

@@ -27,7 +27,7 @@ from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.embedded import SITE
 from abiscan.torches.torch import ReleaseNumber
-from abiscan.verdict.bench import CheckRequest
+from abiscan.verdict.torch_set import CheckRequest
 from tests import live_torch
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, wheel
@@ -90,7 +90,7 @@ def in_matrix(pairs: Sequence[ground_truth.Pair], folder: Path, torches: Sequenc
         rules=tuple(RULES),
         each_file=True,  # as was recorded
     )
-    found = make_matrix(request, Session(folder=folder / "cache"), explained=False)
+    found = make_matrix(request, Session(folder=folder / "cache"), with_suggestions=False)
     rows = {(row.target, row.path): row for row in found.rows}
     shipped = {name: ground_truth.shipped_in(target) for name, target in targets.items()}
     compared = {

@@ -23,7 +23,7 @@ from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches import layouts
 from abiscan.torches.torch import ReleaseNumber
-from abiscan.verdict.bench import CheckRequest
+from abiscan.verdict.torch_set import CheckRequest
 from tests import live_torch
 from tests.fakes import SAMPLES
 from tests.oracle.test_samples import TORCH

@@ -16,7 +16,7 @@ import pytest
 from abiscan.cpu.processors import Cpu
 from abiscan.inputs import interpreter
 from abiscan.python.installed import Surroundings
-from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers, Told
+from abiscan.python.model import Answer, Channel, LoadedBy, NoResult, Raised, Registers
 from abiscan.python.reading import read_package
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
@@ -118,19 +118,19 @@ def test_ends_as_the_import_does(name: str, recorded: dict[str, dict[str, Any]])
 @pytest.mark.parametrize(
     ("name", "words", "told"),
     [
-        ("warned", "no extension", Told.WARNING),
-        ("logged", "failed", Told.LOG),
-        ("logged_unseen", "failed", Told.NOTHING),
-        ("printed", "no", Told.PRINT),
+        ("warned", "no extension", Channel.WARNING),
+        ("logged", "failed", Channel.LOG),
+        ("logged_unseen", "failed", Channel.NOTHING),
+        ("printed", "no", Channel.PRINT),
     ],
 )
-def test_says_what_users_see(name: str, words: str, told: Told, recorded: dict[str, dict[str, Any]]) -> None:
+def test_says_what_users_see(name: str, words: str, told: Channel, recorded: dict[str, dict[str, Any]]) -> None:
     record = recorded[name]
     done = live_torch.run(f"import torch; print('----'); import {name}", cwd=record["folder"], check=True)
     seen = done.stdout.partition("----")[2] + done.stderr
     (load,) = read_package(FolderSources(record["folder"]), (), lambda: RecordedWorld(record)).imports[0].loads
     assert load.told is told
-    assert (words in seen) == (told is not Told.NOTHING)
+    assert (words in seen) == (told is not Channel.NOTHING)
 
 
 def test_registers_what_the_dispatcher_gets(recorded: dict[str, dict[str, Any]]) -> None:
@@ -146,7 +146,7 @@ def test_registers_what_the_dispatcher_gets(recorded: dict[str, dict[str, Any]])
     assert {(one.operator, one.key) for one in said if one.key} == real
     defined = {name for name in record["operators"] if name.startswith("abiscan_python")}
     assert {one.operator for one in said if one.what is Registers.DEFINITION} == defined
-    assert not any(one.perhaps for one in said)
+    assert not any(one.is_conditional for one in said)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber
-from abiscan.verdict.bench import CheckRequest
+from abiscan.verdict.torch_set import CheckRequest
 
 FOLDER: Final = Path(__file__).parent / "registering"
 LOADS: Final[dict[str, dict[str, str]]] = json.loads((FOLDER / "loads.json").read_text("utf-8"))

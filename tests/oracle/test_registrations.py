@@ -97,7 +97,7 @@ def test_the_record_is_not_empty() -> None:
     assert sum(load.methods.total() for load in LOADS if load.methods) > 1_000
 
 
-@pytest.mark.parametrize("load", registrations.recorded(registrations.OF_SAMPLES), ids=lambda load: load.path)
+@pytest.mark.parametrize("load", registrations.recorded(registrations.SAMPLE_REGISTRATIONS), ids=lambda load: load.path)
 def test_recovers_exactly_what_the_load_of_a_sample_for_aarch64_registered(load: Load) -> None:
     file = ElfFile.open(SAMPLES / load.path)
     assert file.facts().machine is load.machine is Machine.AARCH64
@@ -107,7 +107,7 @@ def test_recovers_exactly_what_the_load_of_a_sample_for_aarch64_registered(load:
 
 
 def test_every_sample_for_aarch64_was_loaded() -> None:
-    loads = {load.path: load for load in registrations.recorded(registrations.OF_SAMPLES)}
+    loads = {load.path: load for load in registrations.recorded(registrations.SAMPLE_REGISTRATIONS)}
     assert loads.keys() == {path.name for path in SAMPLES.glob("*_aarch64.so")}
     assert {load.torch for load in loads.values()} == {TORCH}
     # These enter something into other registries, or look operators up.

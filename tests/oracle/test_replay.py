@@ -19,7 +19,7 @@ from abiscan.pipelines.check import check_targets
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf
-from abiscan.verdict.bench import CheckRequest
+from abiscan.verdict.torch_set import CheckRequest
 from tests import live_torch
 from tests.oracle.test_samples import TORCH
 

@@ -19,7 +19,7 @@ from abiscan.results.check import Result
 from abiscan.results.verdict import PredictedError
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchOf
-from abiscan.verdict.bench import CheckRequest
+from abiscan.verdict.torch_set import CheckRequest
 from tests import live_torch
 from tests.fakes import SAMPLES
 

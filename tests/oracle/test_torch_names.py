@@ -45,7 +45,7 @@ modules = {name: module for name, module in sys.modules.items() if name.partitio
 print(json.dumps({name: sorted(dir(module)) for name, module in modules.items()
                   if isinstance(module, types.ModuleType)}))
 """
-FURTHER: Final = (
+MORE_ITEMS: Final = (
     *("torch.distributed.tensor", "torch.distributed.fsdp", "torch.ao.quantization", "torch.ao.nn.quantized"),
     *("torch.utils.cpp_extension", "torch.utils.tensorboard", "torch.onnx", "torch._inductor.lowering"),
     *("torch._dynamo.config", "torch.fx.experimental.proxy_tensor", "torch.nn.utils.parametrize", "torch._export"),
@@ -55,7 +55,7 @@ FURTHER: Final = (
 
 @pytest.fixture(scope="module")
 def modules() -> dict[str, list[str]]:
-    return dict(json.loads(live_torch.run(_MODULES, *FURTHER, check=True).stdout))
+    return dict(json.loads(live_torch.run(_MODULES, *MORE_ITEMS, check=True).stdout))
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ from abiscan.torches import (
 from abiscan.torches.api_version import format_schema
 from abiscan.torches.clang import Clang
 from abiscan.torches.torch import TorchAt
-from abiscan.verdict.bench import CheckRequest, TorchSet
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 from tests import live_torch
 from tests.fakes import SAMPLES, elf_samples
 from tests.oracle.test_samples import TORCH
@@ -102,9 +102,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def results(torch: Path, cache: Path, samples: tuple[str, ...] = ()) -> dict[str, Result]:
     """The result of each sample in a process of its own; the torch is read once for all of them."""
-    bench = TorchSet(CheckRequest(targets=(), torches=(TorchAt(torch),), rules=tuple(RULES)), Session(folder=cache))
-    (name,) = bench.names
-    return {sample: bench.judge(SAMPLES / sample, name)[0] for sample in samples or EVERY}
+    torch_set = TorchSet(CheckRequest(targets=(), torches=(TorchAt(torch),), rules=tuple(RULES)), Session(folder=cache))
+    (name,) = torch_set.names
+    return {sample: torch_set.check(SAMPLES / sample, name)[0] for sample in samples or EVERY}
 
 
 def answer(result: Result) -> tuple[object, ...]:

@@ -24,7 +24,7 @@ def test_says_which_releases_have_it(name: str, words: str) -> None:
 def test_what_is_not_known_is_said_so() -> None:
     found = history("torch.backends.cudnn.perhaps")
 
-    assert found.perhaps
+    assert found.possible
     assert not found.there
 
 

@@ -21,8 +21,8 @@ from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import Opinion, _Attempt
-from abiscan.pipelines.survey import SurveyTask, SurveyTorches, judge_task
-from abiscan.verdict.bench import TorchSet
+from abiscan.pipelines.survey import SurveyTask, SurveyTorches, check_task
+from abiscan.verdict.torch_set import TorchSet
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 
@@ -30,10 +30,10 @@ FAULTY: Final = "faulty"
 STAGES: Final = {
     "reading": "abiscan.inputs.sources._make_extension",
     "emulation": "abiscan.extension.examined.ExaminedTarget.recover",
-    "linking": "abiscan.verdict.judge.Judge.link",
-    "rules": "abiscan.verdict.judge._list_findings",
+    "linking": "abiscan.verdict.checker.Checker.link",
+    "rules": "abiscan.verdict.checker._apply_rules",
     "models": "abiscan.verdict.model.model_result",
-    "results": "abiscan.verdict.judge._make_result",
+    "results": "abiscan.verdict.checker._make_result",
 }
 MODELS: Final = Path(__file__).parents[1] / "oracle" / "models.zip"
 
@@ -169,7 +169,7 @@ def test_of_a_survey(targets: list[str], stage: str, broken: Callable[[], None])
     def lines() -> list[str]:
         torches = SurveyTorches(specs=("2.13.0",), python=None)
         tasks = (SurveyTask(target=target, torches=torches, names=("2.13.0",)) for target in targets)
-        return [judge_task(task).lines[0] for task in tasks]
+        return [check_task(task).lines[0] for task in tasks]
 
     first, faulty, third = lines()
     broken()
@@ -185,7 +185,7 @@ def test_a_damaged_installation_ends_the_command(targets: list[str], monkeypatch
     def lost(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file or directory", str(data))
 
-    monkeypatch.setattr("abiscan.verdict.bench.TorchSet.judge", lost)
+    monkeypatch.setattr("abiscan.verdict.torch_set.TorchSet.check", lost)
     done = run("check", "--torch", "2.13.0", *targets)
     assert (done.exit_code, done.stdout) == (3, "")
     assert done.stderr.startswith("abiscan: the installation of abiscan is damaged: abiscan/gone.bin: No such file")
@@ -196,14 +196,14 @@ def test_a_version_that_meets_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for version in ("1.0", "2.0", "3.0"):
         package_wheel(tmp_path / "wheels", "nail", {"nail/_C.so": extension()}, version=version, files=code)
 
-    judge = TorchSet.judge
+    judge = TorchSet.check
 
-    def fail(bench: TorchSet, source: Any, *words: Any, **named: Any) -> Any:
+    def fail(torch_set: TorchSet, source: Any, *words: Any, **named: Any) -> Any:
         if "nail-2.0" in str(source):
             raise KeyError("a bug")
-        return judge(bench, source, *words, **named)
+        return judge(torch_set, source, *words, **named)
 
-    monkeypatch.setattr(TorchSet, "judge", fail)
+    monkeypatch.setattr(TorchSet, "check", fail)
     options = IndexOptions(no_index=True, find_links=(str(tmp_path / "wheels"),))
     session = Session(folder=tmp_path, index=options)
     table = abiscan.version_table("nail", "all", ("2.13.0",), session=session)

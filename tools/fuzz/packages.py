@@ -48,10 +48,10 @@ def installed(random: Random, folder: Path) -> Case:
         if random.random() < 0.8:
             content = json.dumps(changed(document, random)).encode()
             (info / name).write_bytes(damaged(content, random) if random.random() < 0.3 else content)
-    return Case(call=functools.partial(_list_packages, str(folder)))
+    return Case(call=functools.partial(_read_packages, str(folder)))
 
 
-def _list_packages(site: str) -> None:
+def _read_packages(site: str) -> None:
     environment = WholeEnvironment(python=None, distributions=tuple(list_installed([site])))
     for distribution in environment.distributions:
         environment.unmet(distribution)

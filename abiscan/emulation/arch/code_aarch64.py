@@ -44,7 +44,7 @@ def calls_through_slots(content: memoryview, address: int) -> Iterator[tuple[int
 
 def calls(content: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
     """Yield the ``b`` and ``bl`` to some addresses: see ``call_at``."""
-    for index, word in enumerate(_list_words(content)):
+    for index, word in enumerate(_instruction_words(content)):
         if word & 0x7C00_0000 == 0x1400_0000:
             result = call_at(content, 4 * index, address)
             if result[1] in targets:
@@ -66,7 +66,7 @@ def links(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
     """
     targets, addresses, loaded = set[int](), set[int](), set[int]()
     pages: dict[int, int] = {}  # by the register that holds each
-    words = _list_words(memoryview(code))
+    words = _instruction_words(memoryview(code))
     for here, word in zip(range(start, start + 4 * len(words), 4), words, strict=True):
         if word & 0x7C000000 == 0x14000000:
             targets.add(branched_to(word, here))
@@ -89,7 +89,7 @@ def beginnings(near: int, end: int) -> range:  # noqa: ARG001 - see Code
 
 def instructions(code: bytes, address: int) -> list[tuple[int, bool]]:
     """Return the instructions that code consists of, and which are branches."""
-    words = enumerate(_list_words(memoryview(code)))
+    words = enumerate(_instruction_words(memoryview(code)))
     return [(address + 4 * index, word & _BRANCHES_MASK == _BRANCHES) for index, word in words]
 
 
@@ -108,7 +108,7 @@ def address_of(adr: int, here: int) -> int:
     return here + _distance(adr)
 
 
-def _list_words(content: memoryview) -> list[int]:
+def _instruction_words(content: memoryview) -> list[int]:
     return content[: len(content) & ~3].cast("I").tolist()
 
 

@@ -51,15 +51,15 @@ _SHORT_JUMP: Final = regex(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a 
 
 def jumps_through_slots(content: memoryview, address: int) -> Iterator[tuple[int, int]]:
     """Return the jumps through words in code that lies at ``address``, each with the address of its word."""
-    return ((place, slot) for place, _, slot in _list_uses(_JUMP_SLOT, content, address))
+    return ((place, slot) for place, _, slot in _memory_operands(_JUMP_SLOT, content, address))
 
 
 def calls_through_slots(content: memoryview, address: int) -> Iterator[tuple[int, int]]:
     """Return where the calls through words return to, each with the address of its word."""
-    return ((end, slot) for _, end, slot in _list_uses(_CALL_SLOT, content, address))
+    return ((end, slot) for _, end, slot in _memory_operands(_CALL_SLOT, content, address))
 
 
-def _list_uses(pattern: re.Pattern[bytes], content: memoryview, address: int) -> Iterator[tuple[int, int, int]]:
+def _memory_operands(pattern: re.Pattern[bytes], content: memoryview, address: int) -> Iterator[tuple[int, int, int]]:
     """Yield where instructions may be that use a word in memory: their start, their end, the address of the word."""
     for match in pattern.finditer(content):
         end = address + match.end()

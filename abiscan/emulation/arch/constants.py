@@ -171,7 +171,7 @@ class _Function:
 @functools.lru_cache(maxsize=1 << 15)
 def _changes_of(code: bytes) -> tuple[Mapping[Location, _Change], Mapping[Location, int]]:
     """Return what an instruction changes; in the second part, constants by their distance from it."""
-    changes = dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _list_changes(instruction))
+    changes = dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _changes_by(instruction))
     relative = {location: change.offset for location, change in changes.items() if isinstance(change, _Relative)}
     return {place: change for place, change in changes.items() if not isinstance(change, _Relative)}, relative
 
@@ -182,7 +182,7 @@ def _of_branch(mnemonic: str) -> Mapping[Location, _Change]:
     return dict.fromkeys(("rsp", *_LOST_IN_CALLS)) if mnemonic == "call" else {}
 
 
-def _list_changes(instruction: Any) -> Iterator[tuple[Location, _Effect]]:
+def _changes_by(instruction: Any) -> Iterator[tuple[Location, _Effect]]:
     """Yield what an instruction changes, and to what: of two changes of one place, the latter counts."""
     for register in instruction.regs_access()[1]:
         yield _whole(instruction.reg_name(register)), None

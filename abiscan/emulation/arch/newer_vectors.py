@@ -181,7 +181,7 @@ def extended(source: bytes, size: int, letters: str, *, signed: bool) -> bytes:
 # Floating-point numbers
 
 
-def _list_numbers(code: str, value: bytes) -> list[float]:
+def _finite_numbers(code: str, value: bytes) -> list[float]:
     numbers = [number for (number,) in struct.iter_unpack(code, value)]
     if not all(map(math.isfinite, numbers)):
         raise UnsupportedError("not a number")
@@ -194,7 +194,7 @@ def _to_bytes(code: str, numbers: Sequence[float]) -> bytes:
 
 def _packed_pairs(code: str, function: Callable[[float, float], float]) -> Operation:
     def apply(sources: Bytes, _: int) -> bytes:
-        pairs = zip(*(_list_numbers(code, source) for source in sources), strict=True)
+        pairs = zip(*(_finite_numbers(code, source) for source in sources), strict=True)
         return _to_bytes(code, [function(a, b) for a, b in pairs])
 
     return apply
@@ -204,7 +204,7 @@ def _scalar_pair(code: str, function: Callable[[float, float], float]) -> Operat
     width = struct.calcsize(code)
 
     def apply(sources: Bytes, _: int) -> bytes:
-        (first,), (second,) = (_list_numbers(code, source[:width]) for source in sources)
+        (first,), (second,) = (_finite_numbers(code, source[:width]) for source in sources)
         return struct.pack(code, function(first, second)) + sources[0][width:]
 
     return apply
@@ -227,7 +227,7 @@ def _square_root(_: float, value: float) -> float:
 
 def _pairs_of_numbers(code: str, function: Callable[[float, float], float]) -> Operation:
     def apply(sources: Bytes, _: int) -> bytes:
-        numbers = [_list_numbers(code, source) for source in sources]
+        numbers = [_finite_numbers(code, source) for source in sources]
         return _to_bytes(code, [function(a, b) for of in numbers for a, b in zip(of[::2], of[1::2], strict=True)])
 
     return by_half(apply)
@@ -235,7 +235,7 @@ def _pairs_of_numbers(code: str, function: Callable[[float, float], float]) -> O
 
 def _minus_then_plus(code: str) -> Operation:
     def apply(sources: Bytes, _: int) -> bytes:
-        pairs = enumerate(zip(*(_list_numbers(code, source) for source in sources), strict=True))
+        pairs = enumerate(zip(*(_finite_numbers(code, source) for source in sources), strict=True))
         return _to_bytes(code, [a + b if at & 1 else a - b for at, (a, b) in pairs])
 
     return apply
@@ -250,7 +250,7 @@ def _rounded(value: float, mode: int) -> float:
 
 def _round_each(code: str) -> Operation:
     return lambda sources, immediate: _to_bytes(
-        code, [_rounded(value, immediate) for value in _list_numbers(code, sources[0])]
+        code, [_rounded(value, immediate) for value in _finite_numbers(code, sources[0])]
     )
 
 
@@ -258,7 +258,7 @@ def _round_one(code: str) -> Operation:
     width = struct.calcsize(code)
 
     def apply(sources: Bytes, immediate: int) -> bytes:
-        (value,) = _list_numbers(code, sources[1][:width])
+        (value,) = _finite_numbers(code, sources[1][:width])
         return struct.pack(code, _rounded(value, immediate)) + sources[0][width:]
 
     return apply
@@ -273,7 +273,7 @@ def _dot_product(code: str) -> Operation:
         return rounded
 
     def apply(sources: Bytes, immediate: int) -> bytes:
-        pairs = enumerate(zip(*(_list_numbers(code, source) for source in sources), strict=True))
+        pairs = enumerate(zip(*(_finite_numbers(code, source) for source in sources), strict=True))
         products = [single(a * b) if immediate >> 4 + at & 1 else 0.0 for at, (a, b) in pairs]
         sums = [single(a + b) for a, b in zip(products[::2], products[1::2], strict=True)]
         total = single(sum(sums))
@@ -295,7 +295,7 @@ def _duplicate(first: int) -> Operation:
 
 
 def _integers(value: bytes, round_: Callable[[float], int]) -> bytes:
-    numbers = [round_(number) for number in _list_numbers(_SINGLE, value)]
+    numbers = [round_(number) for number in _finite_numbers(_SINGLE, value)]
     if any(not -(1 << 31) <= number < 1 << 31 for number in numbers):
         numbers = [number if -(1 << 31) <= number < 1 << 31 else 1 << 31 for number in numbers]
     return pack(numbers, 4)
@@ -305,7 +305,7 @@ def converted(sources: Bytes, size: int, source: str, target: str) -> bytes:
     """Numbers of another width, as many as there is room for in both; the rest of 128 bits is cleared."""
     widths = struct.calcsize(source), struct.calcsize(target)
     count = min(size // widths[1], len(sources[0]) // widths[0])
-    numbers = _list_numbers(source, sources[0][: count * widths[0]])
+    numbers = _finite_numbers(source, sources[0][: count * widths[0]])
     return b"".join(struct.pack(target, number) for number in numbers)
 
 
@@ -337,7 +337,7 @@ def _fma(code: str, order: str, signs: tuple[int, int], *, scalar: bool, alterna
     def apply(sources: Bytes, _: int) -> bytes:
         width = struct.calcsize(code)
         used = [source[:width] for source in sources] if scalar else sources
-        numbers = [_list_numbers(code, source) for source in used]
+        numbers = [_finite_numbers(code, source) for source in used]
         results = []
         for at in range(len(numbers[0])):
             a, b, c = (numbers[place][at] for place in places)
@@ -502,7 +502,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
 }
 """Those with two sources, or a source and a number."""
 
-OF_ONE_SOURCE: Final[dict[str, Operation]] = {
+UNARY_OPERATIONS: Final[dict[str, Operation]] = {
     **{f"vpabs{letter}": _absolute(width) for letter, width in _LETTERS},
     "vphminposuw": _smallest_word,
     "vpshuflw": _shuffle_words(0),
@@ -510,7 +510,7 @@ OF_ONE_SOURCE: Final[dict[str, Operation]] = {
     **{f"vroundp{letter}": _round_each(code) for letter, code in _CODES},
     **{
         f"vsqrtp{letter}": lambda sources, _, code=code: _to_bytes(  # type: ignore[misc]
-            code, [_square_root(0, value) for value in _list_numbers(code, sources[0])]
+            code, [_square_root(0, value) for value in _finite_numbers(code, sources[0])]
         )
         for letter, code in _CODES
     },

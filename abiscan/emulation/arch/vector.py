@@ -266,7 +266,7 @@ _OPERATIONS: Final[dict[str, Operation]] = {
     "vmovhlps": _high_to_low,
     "vextractps": _extract_part(4),
     **newer_vectors.OPERATIONS,
-    **newer_vectors.OF_ONE_SOURCE,
+    **newer_vectors.UNARY_OPERATIONS,
     **newer_vectors.FMA,
     "vmovddup": by_half(lambda sources, _: sources[0][:8] * 2),
     "vcvtsi2ss": _from_integer("<f"),
@@ -300,8 +300,8 @@ _HALVES: Final = {"vmovlps": _LOW, "vmovlpd": _LOW, "vmovhps": _HIGH, "vmovhpd":
 _ACCUMULATES: Final = frozenset({"vpternlogd", "vpternlogq", *newer_vectors.FMA})  # the destination is a source, too
 _EXTENDS: Final = regex(r"vpmov([sz])x(b[wdq]|w[dq]|dq)")
 # Instructions without VEX that do not read their target.
-_OF_ONE_SOURCE: Final = frozenset(
-    {*newer_vectors.OF_ONE_SOURCE, *newer_vectors.CONVERSIONS, *_MOVES, "vextractps", "vmovddup"}
+_UNARY_OPERATIONS: Final = frozenset(
+    {*newer_vectors.UNARY_OPERATIONS, *newer_vectors.CONVERSIONS, *_MOVES, "vextractps", "vmovddup"}
 )
 _BY_FIRST_REGISTER: Final = ("vpblendvb", "vblendvps", "vblendvpd")  # without VEX
 _CRC32: Final = "crc32"
@@ -419,7 +419,7 @@ class VectorUnit:
         if not operands or any(register.startswith("mm") for register in names):
             raise UnsupportedError(name)
         target = operands[0]
-        read = operands[1:] if name in _OF_ONE_SOURCE or _EXTENDS.fullmatch(name) else operands
+        read = operands[1:] if name in _UNARY_OPERATIONS or _EXTENDS.fullmatch(name) else operands
         sources = [self._read(vm, memory, instruction, operand) for operand in read]
         if name in _BY_FIRST_REGISTER:
             sources.append(_vector(vm, memory, 0)[:XMM_BYTES])

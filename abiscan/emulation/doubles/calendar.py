@@ -129,7 +129,7 @@ def _seconds_at(call: Call, address: int) -> int:
 
 
 @CALENDAR.named("gmtime", "localtime", "gmtime_r", "localtime_r")
-def _break_down(call: Call) -> int:
+def _double_gmtime(call: Call) -> int:
     """Break seconds down into a ``tm``. Takes (seconds[, result])."""
     broken = _Broken.of(call, _seconds_at(call, call.argument(0)))
     address = call.argument(1) if call.name.endswith("_r") else call.process.bind(_STATIC)
@@ -138,7 +138,7 @@ def _break_down(call: Call) -> int:
 
 
 @CALENDAR.named("mktime", "timegm", "timelocal")
-def _make_time(call: Call) -> int:
+def _double_mktime(call: Call) -> int:
     address = call.argument(0)
     seconds = _Broken.read(call, address).seconds()
     _Broken.of(call, seconds).store(call, address)
@@ -146,7 +146,7 @@ def _make_time(call: Call) -> int:
 
 
 @CALENDAR.named("strftime", "strftime_l", "__strftime_l")
-def _emulate_format(call: Call) -> int:
+def _double_strftime(call: Call) -> int:
     """Format a ``tm`` as ``strftime`` does. Takes (text, its size, format, tm); zero where there is no room for
     it.
     """
@@ -159,7 +159,7 @@ def _emulate_format(call: Call) -> int:
 
 
 @CALENDAR.named("asctime", "asctime_r", "ctime", "ctime_r")
-def _as_text(call: Call) -> int:
+def _double_asctime(call: Call) -> int:
     """Return a time as text, as ``asctime`` and ``ctime`` do. Takes (tm or seconds[, text])."""
     passed = call.argument(0)
     is_tm = call.name.startswith("asc")
@@ -170,7 +170,7 @@ def _as_text(call: Call) -> int:
 
 
 @CALENDAR.named("difftime")
-def _emulate_difference(call: Call) -> None:
+def _double_difftime(call: Call) -> None:
     first, second = call.argument(0), call.argument(1)
     call.give_number(float(first - second))
 

@@ -108,29 +108,29 @@ def fill_datum(process: EmulatedProcess, name: str, slot: int) -> None:
         process.machine.write(slot, struct.pack("<QQ", _MANY, process.bind("PyBaseObject_Type")))
 
 
-def _emulate_key(call: Call, index: int) -> bytes | int:
+def _key_argument(call: Call, index: int) -> bytes | int:
     """Return a key of a dictionary or an object: a text, as such or as an object, else the object itself."""
     argument = call.argument(index)
     return call.machine.text(argument) if "String" in call.name else call.process.texts.get(argument, argument)
 
 
 @CPYTHON.named("Py_GetVersion")
-def _emulate_version(call: Call) -> int:
+def _double_py_get_version(call: Call) -> int:
     return call.process.store(call.process.python_version.encode() + b".0 (main)\0")
 
 
 @CPYTHON.named(*_YES)
-def _emulate_yes(_: Call) -> int:
+def _double_returning_one(_: Call) -> int:
     return 1
 
 
 @CPYTHON.named("PyUnicode_FromString", "PyUnicode_InternFromString", "PyBytes_FromString")
-def _text_object(call: Call) -> int:
+def _double_py_unicode_from_string(call: Call) -> int:
     return _with_text(call, call.machine.text(call.argument(0)))
 
 
 @CPYTHON.named("PyUnicode_FromStringAndSize", "PyBytes_FromStringAndSize", "PyUnicode_DecodeUTF8")
-def _sized_text_object(call: Call) -> int:
+def _double_py_unicode_from_string_and_size(call: Call) -> int:
     return _with_text(call, call.machine.read(call.argument(0), call.argument(1)) if call.argument(0) else b"")
 
 
@@ -141,20 +141,20 @@ def _with_text(call: Call, text: bytes, kind: str = "") -> int:
 
 
 @CPYTHON.named("PyObject_Str", "PyObject_Repr", "PyObject_ASCII", "PyUnicode_FromObject", "PyUnicode_FromFormat")
-def _emulate_description(call: Call) -> int:
+def _double_py_object_str(call: Call) -> int:
     """Return the description of an object: its text, if it is one."""
     return _with_text(call, call.process.texts.get(call.argument(0), b""))
 
 
 @CPYTHON.named("PyUnicode_AsEncodedString", "PyUnicode_AsUTF8String")
-def _emulate_encoded(call: Call) -> int:
+def _double_py_unicode_as_encoded_string(call: Call) -> int:
     return _with_text(call, call.process.texts.get(call.argument(0), b""), "PyBytes_Type")
 
 
 @CPYTHON.named(
     "PyUnicode_AsUTF8", "PyBytes_AsString", "PyUnicode_AsUTF8AndSize", "PyModule_GetName", "PyEval_GetFuncName"
 )
-def _text_of(call: Call) -> int:
+def _double_py_unicode_as_utf8(call: Call) -> int:
     text = call.process.texts.get(call.argument(0), b"")
     if call.name == "PyUnicode_AsUTF8AndSize" and call.argument(1):
         call.machine.set_word(call.argument(1), len(text))
@@ -162,7 +162,7 @@ def _text_of(call: Call) -> int:
 
 
 @CPYTHON.named("PyBytes_AsStringAndSize")
-def _text_and_size(call: Call) -> int:
+def _double_py_bytes_as_string_and_size(call: Call) -> int:
     text = call.process.texts.get(call.argument(0), b"")
     call.machine.set_word(call.argument(1), call.process.store(text + b"\0"))
     if call.argument(2):
@@ -171,19 +171,19 @@ def _text_and_size(call: Call) -> int:
 
 
 @CPYTHON.named("PyCapsule_New")
-def _emulate_capsule(call: Call) -> int:
+def _double_py_capsule_new(call: Call) -> int:
     instance = new_object(call.process, call.process.bind("PyCapsule_Type"))
     call.process.capsules[instance] = call.argument(0)
     return instance
 
 
 @CPYTHON.named("PyCapsule_GetPointer", "PyCapsule_GetContext", "PyCapsule_GetName", "PyCapsule_Import")
-def _capsule_content(call: Call) -> int:
+def _double_py_capsule_get_pointer(call: Call) -> int:
     return call.process.capsules.get(call.argument(0), 0) if call.name == "PyCapsule_GetPointer" else 0
 
 
 @CPYTHON.named("PyErr_Fetch", "PyErr_GetExcInfo")
-def _no_error(call: Call) -> None:
+def _double_py_err_fetch(call: Call) -> None:
     for index in range(3):
         call.machine.set_word(call.argument(index), 0)
 
@@ -191,12 +191,12 @@ def _no_error(call: Call) -> None:
 @CPYTHON.named(
     "PyModule_Create2", "PyModule_FromDefAndSpec2", "PyModule_New", "PyModule_NewObject", "PyImport_AddModule"
 )
-def _emulate_module(call: Call) -> int:
+def _double_py_module_create2(call: Call) -> int:
     return new_module(call.process)
 
 
 @CPYTHON.named("PyModuleDef_Init")
-def _emulate_definition(call: Call) -> int:
+def _double_py_module_def_init(call: Call) -> int:
     """Return the definition: the importer makes the module of it afterwards (PEP 489), see ``module_functions``."""
     return call.argument(0)
 
@@ -210,7 +210,7 @@ _COUNTER_OFFSETS: Final = {
 
 
 @CPYTHON.matching(r"_?PyThreadState_(Get|UncheckedGet|GetUnchecked|Swap)$", r"PyGILState_GetThisThreadState$")
-def _emulate_thread(call: Call) -> int:
+def _double_py_thread_state_get(call: Call) -> int:
     """Return the one thread; the third word of a thread leads to its interpreter (Include/cpython/pystate.h)."""
     thread = call.process.bind("state of a thread")
     if not call.machine.word(thread + _INTERPRETER_OFFSET):
@@ -222,28 +222,28 @@ def _emulate_thread(call: Call) -> int:
 
 
 @CPYTHON.named("PyThread_tss_alloc")
-def _thread_key(call: Call) -> int:
+def _double_py_thread_tss_alloc(call: Call) -> int:
     return call.process.allocate(_HEAD_SIZE)
 
 
 @CPYTHON.named("PyThread_tss_set", "PyThread_set_key_value")
-def _set_thread_value(call: Call) -> int:
+def _double_py_thread_tss_set(call: Call) -> int:
     call.process.attributes.setdefault(call.argument(0), {})[_OWN] = call.argument(1)
     return 0
 
 
 @CPYTHON.named("PyThread_tss_get", "PyThread_get_key_value")
-def _thread_value(call: Call) -> int:
+def _double_py_thread_tss_get(call: Call) -> int:
     return call.process.attributes.get(call.argument(0), {}).get(_OWN, 0)
 
 
 @CPYTHON.named("PyInterpreterState_Get", "PyInterpreterState_Main")
-def _emulate_interpreter(call: Call) -> int:
+def _double_py_interpreter_state_get(call: Call) -> int:
     return call.process.bind("state of the interpreter")
 
 
 @CPYTHON.named("PyInterpreterState_GetDict", "PyEval_GetBuiltins", "PyThreadState_GetDict", "PyModule_GetDict")
-def _lasting_dictionary(call: Call) -> int:
+def _double_py_interpreter_state_get_dict(call: Call) -> int:
     """Return the dictionary of an interpreter, of a thread, of a module: the same at every call."""
     owner = call.argument(0) if call.name == "PyModule_GetDict" else call.process.bind(call.name)
     kept = call.process.attributes.setdefault(owner, {})
@@ -253,34 +253,34 @@ def _lasting_dictionary(call: Call) -> int:
 
 
 @CPYTHON.matching(r"_?PyDict_SetItem(String)?")
-def _set_item(call: Call) -> int:
-    call.process.items.setdefault(call.argument(0), {})[_emulate_key(call, 1)] = call.argument(2)
+def _double_py_dict_set_item(call: Call) -> int:
+    call.process.items.setdefault(call.argument(0), {})[_key_argument(call, 1)] = call.argument(2)
     return 0
 
 
 @CPYTHON.matching(r"_?PyDict_(GetItem|Contains)")
-def _get_item(call: Call) -> int:
-    value = call.process.items.get(call.argument(0), {}).get(_emulate_key(call, 1), 0)
+def _double_py_dict_get_item(call: Call) -> int:
+    value = call.process.items.get(call.argument(0), {}).get(_key_argument(call, 1), 0)
     return int(bool(value)) if "Contains" in call.name else value
 
 
 @CPYTHON.named("PyDict_SetDefault")
-def _emulate_default(call: Call) -> int:
-    return call.process.items.setdefault(call.argument(0), {}).setdefault(_emulate_key(call, 1), call.argument(2))
+def _double_py_dict_set_default(call: Call) -> int:
+    return call.process.items.setdefault(call.argument(0), {}).setdefault(_key_argument(call, 1), call.argument(2))
 
 
 @CPYTHON.named("PyObject_SetItem")
-def _set_entry(call: Call) -> int | None:
+def _double_py_object_set_item(call: Call) -> int | None:
     """Set an entry of a dictionary, or of anything else, whose attributes stand for its entries."""
     if call.machine.word(call.argument(0) + 8) == call.process.bind("PyDict_Type"):
-        return _set_item(call)
-    return _set_attribute(call)
+        return _double_py_dict_set_item(call)
+    return _double_py_object_set_attr(call)
 
 
 @CPYTHON.matching(r"PyObject_(SetAttr|HasAttr)", r"PyModule_Add(Object|ObjectRef)$")
-def _set_attribute(call: Call) -> int:
+def _double_py_object_set_attr(call: Call) -> int:
     attributes = call.process.attributes.setdefault(call.argument(0), {})
-    key = call.machine.text(call.argument(1)) if "Module" in call.name else _emulate_key(call, 1)
+    key = call.machine.text(call.argument(1)) if "Module" in call.name else _key_argument(call, 1)
     if "Has" in call.name:
         return int(key in attributes)
     attributes[key] = call.argument(2)
@@ -288,13 +288,13 @@ def _set_attribute(call: Call) -> int:
 
 
 @CPYTHON.matching(r"PyObject_(GetAttr|GetItem|GenericGetAttr)")
-def _get_attribute(call: Call) -> int:
+def _double_py_object_get_attr(call: Call) -> int:
     """Return the value that was set, else a fresh one: in a real interpreter, the attribute exists.
 
     Only modules and types that the extension itself makes have nothing else but what every object has.
     """
     attributes = call.process.attributes.setdefault(call.argument(0), {})
-    key = _emulate_key(call, 1)
+    key = _key_argument(call, 1)
     if key not in attributes:
         if _OWN in attributes and isinstance(key, bytes) and not key.startswith(b"__"):
             return 0
@@ -303,7 +303,7 @@ def _get_attribute(call: Call) -> int:
 
 
 @CPYTHON.named("PyCMethod_New", "PyCFunction_NewEx", "PyCFunction_New", "PyInstanceMethod_New", "PyMethod_New")
-def _emulate_function(call: Call) -> int:
+def _double_py_c_method_new(call: Call) -> int:
     """Return a function, whose parts follow the head of its object: definition, ``self``, module; function,
     ``self``.
     """
@@ -314,7 +314,7 @@ def _emulate_function(call: Call) -> int:
 
 
 @CPYTHON.matching(r"PyType_From(Spec|ModuleAndSpec|Metaclass)")
-def _type_of_specification(call: Call) -> int:
+def _double_py_type_from_spec(call: Call) -> int:
     """Return a type whose name is the first word of a PyType_Spec."""
     specification = call.argument({"PyType_FromModuleAndSpec": 1, "PyType_FromMetaclass": 2}.get(call.name, 0))
     instance = _owned(call.process, call.process.bind("PyType_Type"))
@@ -323,18 +323,18 @@ def _type_of_specification(call: Call) -> int:
 
 
 @CPYTHON.named("PyErr_NewException", "PyErr_NewExceptionWithDoc")
-def _exception_type(call: Call) -> int:
+def _double_py_err_new_exception(call: Call) -> int:
     return new_object(call.process, call.process.bind("PyType_Type"))
 
 
 @CPYTHON.named("PyType_GenericAlloc", "tp_new", "tp_call", "_PyObject_New", "_PyObject_NewVar", "_PyObject_GC_New")
-def _emulate_instance(call: Call) -> int:
+def _double_py_type_generic_alloc(call: Call) -> int:
     """Return an object of the type that is the first argument."""
     return _owned(call.process, call.argument(0))
 
 
 @CPYTHON.named("PyType_IsSubtype")
-def _is_subtype(call: Call) -> int:
+def _double_py_type_is_subtype(call: Call) -> int:
     """Tell whether the second type is among the bases of the first; the interpreter's types have only one base."""
     base = call.argument(1)
     bases = itertools.islice(_with_bases(call.machine, call.argument(0)), _MAX_BASES)
@@ -349,7 +349,7 @@ def _with_bases(machine: Emulator, type_object: int) -> Iterator[int]:
 
 
 @CPYTHON.named("PyType_Ready")
-def _emulate_inherit(call: Call) -> int:
+def _double_py_type_ready(call: Call) -> int:
     """Let a type inherit from its base what it does not define."""
     machine, type_object = call.machine, call.argument(0)
     base = machine.word(type_object + _BASE_OFFSET) or call.process.bind("PyBaseObject_Type")
@@ -362,7 +362,7 @@ def _emulate_inherit(call: Call) -> int:
 @CPYTHON.named(
     "PyMem_Malloc", "PyObject_Malloc", "PyMem_RawMalloc", "PyMem_Calloc", "PyObject_Calloc", "PyMem_RawCalloc"
 )
-def _emulate_allocate(call: Call) -> int:
+def _double_py_mem_malloc(call: Call) -> int:
     size = call.argument(0) * (call.argument(1) if "Calloc" in call.name else 1)
     return call.process.allocate(size)
 
@@ -371,7 +371,7 @@ _ITEMS_AT: Final = 24  # PyListObject.ob_item, and the first item of a PyTupleOb
 
 
 @CPYTHON.named("PyList_New", "PyTuple_New")
-def _emulate_sequence(call: Call) -> int:
+def _double_py_list_new(call: Call) -> int:
     """Return a list, which leads to its items, or a tuple, which has them: macros set them (``listobject.h``)."""
     process, count = call.process, min(call.argument(0), _MOST_ITEMS)
     instance = new_object(process, process.bind(call.name.removesuffix("_New") + "_Type"))
@@ -382,7 +382,7 @@ def _emulate_sequence(call: Call) -> int:
 
 
 @CPYTHON.named("PyList_Append", "PyList_Insert")
-def _emulate_extend(call: Call) -> int:
+def _double_py_list_append(call: Call) -> int:
     """Insert an item into a list, or append it. Takes (list[, position], item)."""
     machine, target = call.machine, call.argument(0)
     count, items = machine.word(target + _HEAD_SIZE), machine.word(target + _ITEMS_AT)
@@ -395,7 +395,7 @@ def _emulate_extend(call: Call) -> int:
 
 
 @CPYTHON.named("PyList_GetItem", "PyTuple_GetItem", "PyList_SetItem", "PyTuple_SetItem")
-def _emulate_item(call: Call) -> int:
+def _double_py_list_get_item(call: Call) -> int:
     """Return or set an item. Takes (list or tuple, position[, item]); a fresh object where code has set none."""
     machine, target, position = call.machine, call.argument(0), call.argument(1)
     if position >= machine.word(target + _HEAD_SIZE):
@@ -408,7 +408,7 @@ def _emulate_item(call: Call) -> int:
 
 
 @CPYTHON.matching(r"Py(Object|Sequence|List|Tuple|Dict|Mapping)_(Size|Length)$")
-def _emulate_size(call: Call) -> int:
+def _double_py_object_size(call: Call) -> int:
     """Return the size of a list or tuple, which has it behind its head, or of what a dictionary was given."""
     process, target = call.process, call.argument(0)
     if target in process.items:
@@ -419,12 +419,12 @@ def _emulate_size(call: Call) -> int:
 
 
 @CPYTHON.matching(_ZERO)
-def _emulate_good(_: Call) -> int:
+def _double_returning_zero(_: Call) -> int:
     return 0
 
 
 @CPYTHON.matching(r"_?Py[A-Z]")
-def _emulate_object(call: Call) -> int:
+def _double_of_any_function(call: Call) -> int:
     """Return a fresh object, of the type that a constructor is named after."""
     match = _CONSTRUCTOR.match(call.name)
     return new_object(call.process, call.process.bind(match[1] + "_Type") if match else 0)

@@ -59,7 +59,7 @@ def _constructor(*signatures: str) -> Callable[[Double], Double]:
 # Texts in memory
 
 
-def _emulate_width(call: Call) -> int:
+def _character_width(call: Call) -> int:
     return _WIDE if "basic_stringIw" in call.name else 1
 
 
@@ -67,39 +67,39 @@ def _is_old(call: Call) -> bool:
     return call.name.startswith(("_ZNSs", "_ZNKSs"))
 
 
-def _emulate_text(call: Call, index: int = 0) -> str:
+def _string_argument(call: Call, index: int = 0) -> str:
     """Return the text of a string."""
-    return _emulate_known(call, lambda: _read_string(call, call.argument(index)))
+    return _known_text(call, lambda: _read_string(call, call.argument(index)))
 
 
 def _read_string(call: Call, address: int) -> str:
-    if _emulate_width(call) == 1:
+    if _character_width(call) == 1:
         return decoded((COW if _is_old(call) else CXX11).read(call.process, address), 1)
     pointer, length = call.machine.words(address, 2)
     if not pointer:
         raise Stop(f"no string at {address:#x}", call.return_address)
-    return _emulate_units(call, pointer, length)
+    return _characters_at(call, pointer, length)
 
 
-def _emulate_units(call: Call, address: int, count: int) -> str:
+def _characters_at(call: Call, address: int, count: int) -> str:
     """Return so many units at an address."""
     if count > _MOST_UNITS:
         raise Stop(f"string of {count} bytes", call.return_address)
-    return decoded(call.machine.read(address, count * _emulate_width(call)), _emulate_width(call)) if count else ""
+    return decoded(call.machine.read(address, count * _character_width(call)), _character_width(call)) if count else ""
 
 
-def _emulate_range(call: Call, start: int, size: int) -> str:
+def _characters_argument(call: Call, start: int, size: int) -> str:
     """Return the text at one argument, with the length in another one."""
-    return _emulate_known(call, lambda: _emulate_units(call, call.argument(start), call.argument(size)))
+    return _known_text(call, lambda: _characters_at(call, call.argument(start), call.argument(size)))
 
 
-def _emulate_constant(call: Call, index: int) -> str:
+def _c_string_argument(call: Call, index: int) -> str:
     """Return the text up to a zero."""
     address = call.argument(index)
-    return decoded(call.machine.text(address), 1) if _emulate_width(call) == 1 else wide_text(call.machine, address)
+    return decoded(call.machine.text(address), 1) if _character_width(call) == 1 else wide_text(call.machine, address)
 
 
-def _emulate_known(call: Call, read: Callable[[], str]) -> str:
+def _known_text(call: Call, read: Callable[[], str]) -> str:
     try:
         return read()
     except Stop:
@@ -108,22 +108,22 @@ def _emulate_known(call: Call, read: Callable[[], str]) -> str:
         return decoded(call.process.unknown_text, 1)
 
 
-def _emulate_unit(call: Call, index: int) -> str:
+def _character_argument(call: Call, index: int) -> str:
     """Return a character among the arguments."""
-    return chr(call.argument(index) & (0xFF if _emulate_width(call) == 1 else 0xFFFF_FFFF))
+    return chr(call.argument(index) & (0xFF if _character_width(call) == 1 else 0xFFFF_FFFF))
 
 
-def _emulate_repeated(call: Call, character: int, count: int) -> str:
-    return _emulate_unit(call, character) * len(call.repeated(character, count))
+def _repeated_argument(call: Call, character: int, count: int) -> str:
+    return _character_argument(call, character) * len(call.repeated(character, count))
 
 
-def _emulate_set(call: Call, text: str, index: int = 0) -> int:
-    _emulate_create(call, call.argument(index), text)
+def _set_string(call: Call, text: str, index: int = 0) -> int:
+    _construct_string(call, call.argument(index), text)
     return call.argument(index)
 
 
-def _emulate_create(call: Call, address: int, text: str) -> None:
-    content, width = encoded(text, _emulate_width(call)), _emulate_width(call)
+def _construct_string(call: Call, address: int, text: str) -> None:
+    content, width = encoded(text, _character_width(call)), _character_width(call)
     if width == 1:
         (COW if _is_old(call) else CXX11).create(call.process, address, content)
     # Short texts lie in the object itself, which the pointer shows: inlined code compares the two.
@@ -134,7 +134,7 @@ def _emulate_create(call: Call, address: int, text: str) -> None:
         call.machine.write(address, struct.pack("<QQQ", pointer, len(text), len(text)))
 
 
-def _emulate_check(call: Call, at: int, text: str, where: str) -> int:
+def _check_string_position(call: Call, at: int, text: str, where: str) -> int:
     """Throw ``std::out_of_range`` where a position is behind the end, as ``_M_check`` does."""
     if at > len(text):
         throw(call, "St12out_of_range", f"{where}: __pos (which is {at}) > this->size() (which is {len(text)})")
@@ -145,268 +145,272 @@ def _emulate_check(call: Call, at: int, text: str, where: str) -> int:
 
 
 @_constructor("v", "RKSaIcE")
-def _construct_empty(call: Call) -> None:
-    _emulate_set(call, "")
+def _string_constructor(call: Call) -> None:
+    _set_string(call, "")
 
 
 @_constructor("PKcRKSaIcE")
-def _construct_from_c(call: Call) -> None:
+def _string_constructor_from_c_string(call: Call) -> None:
     if not call.argument(1) and call.process.unknown_text is None:
         throw(call, "St11logic_error", "basic_string: construction from null is not valid")
-    _emulate_set(call, _emulate_constant(call, 1))
+    _set_string(call, _c_string_argument(call, 1))
 
 
 CXX_STRINGS.named(
     *(f"_ZN{_CXX11_CLASS}C{kind}IS3_EEPKcRKS3_" for kind in "12"),
     *(f"_ZN{_WIDE_CLASS}C{kind}IS3_EEPKwRKS3_" for kind in "12"),
-)(_construct_from_c)
+)(_string_constructor_from_c_string)
 
 
 @_constructor("PKcmRKSaIcE")
-def _construct_from_range(call: Call) -> None:
-    _emulate_set(call, _emulate_range(call, 1, 2))
+def _string_constructor_from_characters(call: Call) -> None:
+    _set_string(call, _characters_argument(call, 1, 2))
 
 
 @_constructor("RKSs", "OSs", "RKSsRKSaIcE", "OSsRKSaIcE")
-def _construct_from_string(call: Call) -> None:
-    text = _emulate_text(call, 1)
+def _string_copy_constructor(call: Call) -> None:
+    text = _string_argument(call, 1)
     if "OS" in call.name:
-        _emulate_set(call, "", 1)
-    _emulate_set(call, text)
+        _set_string(call, "", 1)
+    _set_string(call, text)
 
 
 @_constructor("RKSsmm", "RKSsm", "RKSsmRKSaIcE", "RKSsmmRKSaIcE")
-def _construct_from_part(call: Call) -> None:
+def _string_constructor_from_substring(call: Call) -> None:
     count = call.argument(3) if "mm" in call.name else _NPOS
-    text, at = _emulate_text(call, 1), call.argument(2)
+    text, at = _string_argument(call, 1), call.argument(2)
     where = "basic_string::basic_string" if "mm" in call.name or not call.name.endswith("m") else "string::string"
-    _emulate_set(call, text[_emulate_check(call, at, text, where) :][:count])
+    _set_string(call, text[_check_string_position(call, at, text, where) :][:count])
 
 
 @_constructor("mcRKSaIcE")
-def _construct_repeated(call: Call) -> None:
-    _emulate_set(call, _emulate_repeated(call, 2, 1))
+def _string_constructor_repeating(call: Call) -> None:
+    _set_string(call, _repeated_argument(call, 2, 1))
 
 
 @_constructor("St16initializer_listIcERKSaIcE")
-def _construct_from_list(call: Call) -> None:
+def _string_constructor_from_list(call: Call) -> None:
     """Construct a string from an initialiser list. Takes (this, list, allocator); a list is a pointer and a
     length.
     """
-    _emulate_set(call, _emulate_range(call, 1, 2))
+    _set_string(call, _characters_argument(call, 1, 2))
 
 
 @CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}12_M_constructEmc", f"_ZN{_WIDE_CLASS}12_M_constructEmw")
-def _construct_in_place(call: Call) -> None:
-    _emulate_set(call, _emulate_repeated(call, 2, 1))
+def _string_construct(call: Call) -> None:
+    _set_string(call, _repeated_argument(call, 2, 1))
 
 
 @CXX_STRINGS.matching(
     rf"_ZN{_PRESENT}12?1?[0-9]_M_constructI(PK[cw]|P[cw]|N9__gnu_cxx)", rf"_ZN{_PRESENT}12_M_constructILb"
 )
-def _construct_between(call: Call) -> None:
+def _string_construct_between(call: Call) -> None:
     first, second = call.argument(1), call.argument(2)
     size = (
-        second if "ILb" in call.name else (second - first) // _emulate_width(call)
+        second if "ILb" in call.name else (second - first) // _character_width(call)
     )  # from GCC 15 on: pointer and length
-    _emulate_set(call, _emulate_units(call, first, size))
+    _set_string(call, _characters_at(call, first, size))
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}C[12]I(PK?[cw]|N9__gnu_cxx17__normal_iterator\w+?)vEET_")
-def _construct_from_iterators(call: Call) -> None:
+def _string_constructor_from_iterators(call: Call) -> None:
     first, end = call.argument(1), call.argument(2)
-    _emulate_set(call, _emulate_units(call, first, (end - first) // _emulate_width(call)))
+    _set_string(call, _characters_at(call, first, (end - first) // _character_width(call)))
 
 
 @_member("D1Ev", "D2Ev", "10_M_disposeEv", "10_M_destroyEm", "13shrink_to_fitEv", "4_Rep10_M_disposeERKSaIcE")
-def _emulate_nothing(_: Call) -> None:
+def _string_destructor(_: Call) -> None:
     """Do nothing: memory is never reused, so there is nothing to free."""
 
 
 @_member("6assignERKSs", "aSERKSs", "9_M_assignERKSs")
-def _emulate_assign(call: Call) -> int:
-    return _emulate_set(call, _emulate_text(call, 1))
+def _string_assign(call: Call) -> int:
+    return _set_string(call, _string_argument(call, 1))
 
 
 @_member("aSEOSs", "6assignEOSs")
-def _emulate_move(call: Call) -> int:
+def _string_move_assign(call: Call) -> int:
     """Move a text: the other string is empty afterwards, or has the old text where the layout shares texts."""
     this_address, source = call.argument(0), call.argument(1)
-    text = _emulate_text(call, 1)
+    text = _string_argument(call, 1)
     if this_address != source:
-        _emulate_set(call, _emulate_text(call) if _is_old(call) else "", 1)
-    return _emulate_set(call, text)
+        _set_string(call, _string_argument(call) if _is_old(call) else "", 1)
+    return _set_string(call, text)
 
 
 @_member("6assignEPKc", "aSEPKc")
-def _assign_c(call: Call) -> int:
-    return _emulate_set(call, _emulate_constant(call, 1))
+def _string_assign_c_string(call: Call) -> int:
+    return _set_string(call, _c_string_argument(call, 1))
 
 
 @_member("6assignEPKcm", "6assignESt16initializer_listIcE", "aSESt16initializer_listIcE")
-def _assign_range(call: Call) -> int:
-    return _emulate_set(call, _emulate_range(call, 1, 2))
+def _string_assign_characters(call: Call) -> int:
+    return _set_string(call, _characters_argument(call, 1, 2))
 
 
 @_member("6assignERKSsmm")
-def _assign_part(call: Call) -> int:
-    text = _emulate_text(call, 1)
-    return _emulate_set(
-        call, text[_emulate_check(call, call.argument(2), text, "basic_string::assign") :][: call.argument(3)]
+def _string_assign_substring(call: Call) -> int:
+    text = _string_argument(call, 1)
+    return _set_string(
+        call, text[_check_string_position(call, call.argument(2), text, "basic_string::assign") :][: call.argument(3)]
     )
 
 
 @_member("6assignEmc")
-def _assign_repeated(call: Call) -> int:
-    return _emulate_set(call, _emulate_repeated(call, 2, 1))
+def _string_assign_repeating(call: Call) -> int:
+    return _set_string(call, _repeated_argument(call, 2, 1))
 
 
 @_member("aSEc")
-def _assign_unit(call: Call) -> int:
-    return _emulate_set(call, _emulate_unit(call, 1))
+def _string_assign_character(call: Call) -> int:
+    return _set_string(call, _character_argument(call, 1))
 
 
 @_member("4swapERSs")
-def _emulate_swap(call: Call) -> None:
-    first, second = _emulate_text(call), _emulate_text(call, 1)
-    _emulate_set(call, second)
-    _emulate_set(call, first, 1)
+def _string_swap(call: Call) -> None:
+    first, second = _string_argument(call), _string_argument(call, 1)
+    _set_string(call, second)
+    _set_string(call, first, 1)
 
 
 # Growing and editing
 
 
 @_member("6appendERKSs", "pLERKSs")
-def _emulate_append(call: Call) -> int:
-    return _emulate_set(call, _emulate_text(call) + _emulate_text(call, 1))
+def _string_append(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _string_argument(call, 1))
 
 
 @_member("6appendEPKc", "pLEPKc")
-def _append_c(call: Call) -> int:
-    return _emulate_set(call, _emulate_text(call) + _emulate_constant(call, 1))
+def _string_append_c_string(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _c_string_argument(call, 1))
 
 
 @_member("6appendEPKcm", "9_M_appendEPKcm", "6appendESt16initializer_listIcE", "pLESt16initializer_listIcE")
-def _append_range(call: Call) -> int:
-    return _emulate_set(call, _emulate_text(call) + _emulate_range(call, 1, 2))
+def _string_append_characters(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _characters_argument(call, 1, 2))
 
 
 @_member("6appendEmc")
-def _append_repeated(call: Call) -> int:
-    return _emulate_set(call, _emulate_text(call) + _emulate_repeated(call, 2, 1))
+def _string_append_repeating(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _repeated_argument(call, 2, 1))
 
 
 @_member("6appendERKSsmm")
-def _append_part(call: Call) -> int:
-    text = _emulate_text(call, 1)
-    part = text[_emulate_check(call, call.argument(2), text, "basic_string::append") :][: call.argument(3)]
-    return _emulate_set(call, _emulate_text(call) + part)
+def _string_append_substring(call: Call) -> int:
+    text = _string_argument(call, 1)
+    part = text[_check_string_position(call, call.argument(2), text, "basic_string::append") :][: call.argument(3)]
+    return _set_string(call, _string_argument(call) + part)
 
 
 @_member("5clearEv")
-def _emulate_clear(call: Call) -> None:
-    _emulate_set(call, "")
+def _string_clear(call: Call) -> None:
+    _set_string(call, "")
 
 
 @_member("9push_backEc", "pLEc")
-def _emulate_push(call: Call) -> int:
-    return _emulate_set(call, _emulate_text(call) + _emulate_unit(call, 1))
+def _string_push_back(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _character_argument(call, 1))
 
 
 @_member("8pop_backEv")
-def _emulate_pop(call: Call) -> None:
-    _emulate_set(call, _emulate_text(call)[:-1])
+def _string_pop_back(call: Call) -> None:
+    _set_string(call, _string_argument(call)[:-1])
 
 
 @_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
-def _emulate_insert(call: Call) -> int:
-    text, at = _emulate_text(call), call.argument(1)
+def _string_insert(call: Call) -> int:
+    text, at = _string_argument(call), call.argument(1)
     # What is inserted is in the mangled parameters; the order of the checks is that of libstdc++, which texts of errors
     # show.
     signature = call.name.rpartition("insertE")[2]
     if signature.endswith(("PKcm", "PKwm")):
-        added = _emulate_range(call, 2, 3)
+        added = _characters_argument(call, 2, 3)
     else:
-        added = _emulate_constant(call, 2) if "PK" in signature else _emulate_text(call, 2)
+        added = _c_string_argument(call, 2) if "PK" in signature else _string_argument(call, 2)
         if signature.endswith("mm"):
-            added = added[_emulate_check(call, call.argument(3), added, "basic_string::insert") :][: call.argument(4)]
-    _emulate_check(call, at, text, "basic_string::insert" if _is_old(call) else "basic_string::replace")
-    return _emulate_set(call, text[:at] + added + text[at:])
+            added = added[_check_string_position(call, call.argument(3), added, "basic_string::insert") :][
+                : call.argument(4)
+            ]
+    _check_string_position(call, at, text, "basic_string::insert" if _is_old(call) else "basic_string::replace")
+    return _set_string(call, text[:at] + added + text[at:])
 
 
 @_member("6insertEmmc")
-def _insert_repeated(call: Call) -> int:
-    text, at = _emulate_text(call), call.argument(1)
-    _emulate_check(call, at, text, "basic_string::insert")
-    return _emulate_set(call, text[:at] + _emulate_repeated(call, 3, 2) + text[at:])
+def _string_insert_repeating(call: Call) -> int:
+    text, at = _string_argument(call), call.argument(1)
+    _check_string_position(call, at, text, "basic_string::insert")
+    return _set_string(call, text[:at] + _repeated_argument(call, 3, 2) + text[at:])
 
 
 @_member(
     *("7replaceEmmPKc", "7replaceEmmPKcm", "10_M_replaceEmmPKcm", "7replaceEmmRKSs", "15_M_replace_safeEmmPKcm"),
     "7replaceEmmRKSsmm",
 )
-def _emulate_replace(call: Call) -> int:
-    text, at, count = _emulate_text(call), call.argument(1), call.argument(2)
+def _string_replace(call: Call) -> int:
+    text, at, count = _string_argument(call), call.argument(1), call.argument(2)
     signature = call.name.rpartition("Emm")[2]
     if signature in ("PKcm", "PKwm"):
-        added = _emulate_range(call, 3, 4)
+        added = _characters_argument(call, 3, 4)
     else:
-        added = _emulate_constant(call, 3) if signature.startswith("PK") else _emulate_text(call, 3)
+        added = _c_string_argument(call, 3) if signature.startswith("PK") else _string_argument(call, 3)
         if signature.endswith("mm"):
-            added = added[_emulate_check(call, call.argument(4), added, "basic_string::replace") :][: call.argument(5)]
-    _emulate_check(call, at, text, "basic_string::replace")
-    return _emulate_set(call, text[:at] + added + text[at:][count:])
+            added = added[_check_string_position(call, call.argument(4), added, "basic_string::replace") :][
+                : call.argument(5)
+            ]
+    _check_string_position(call, at, text, "basic_string::replace")
+    return _set_string(call, text[:at] + added + text[at:][count:])
 
 
 _ITERATOR: Final = r"N9__gnu_cxx17__normal_iteratorIPK?[cw]S4_EE"
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}6insertE{_ITERATOR}[cw]$")
-def _insert_at(call: Call) -> int:
+def _string_insert_at_iterator(call: Call) -> int:
     """Insert a character. Takes (this, iterator, character); the iterator to it."""
-    text = _emulate_text(call)
-    at = (call.argument(1) - call.machine.word(call.argument(0))) // _emulate_width(call)
-    _emulate_set(call, text[:at] + _emulate_unit(call, 2) + text[at:])
-    return call.machine.word(call.argument(0)) + at * _emulate_width(call)
+    text = _string_argument(call)
+    at = (call.argument(1) - call.machine.word(call.argument(0))) // _character_width(call)
+    _set_string(call, text[:at] + _character_argument(call, 2) + text[at:])
+    return call.machine.word(call.argument(0)) + at * _character_width(call)
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}5eraseE{_ITERATOR}(S\w_)?$")
-def _erase_at(call: Call) -> int:
+def _string_erase_at_iterator(call: Call) -> int:
     """Erase a character, or those up to a second iterator. Takes (this, iterator[, iterator]); the iterator behind
     what was erased.
     """
-    text, begin = _emulate_text(call), call.machine.word(call.argument(0))
-    at = (call.argument(1) - begin) // _emulate_width(call)
-    end = at + 1 if call.name.endswith("EE") else (call.argument(2) - begin) // _emulate_width(call)
-    _emulate_set(call, text[:at] + text[end:])
-    return call.machine.word(call.argument(0)) + at * _emulate_width(call)
+    text, begin = _string_argument(call), call.machine.word(call.argument(0))
+    at = (call.argument(1) - begin) // _character_width(call)
+    end = at + 1 if call.name.endswith("EE") else (call.argument(2) - begin) // _character_width(call)
+    _set_string(call, text[:at] + text[end:])
+    return call.machine.word(call.argument(0)) + at * _character_width(call)
 
 
 @_member("14_M_replace_auxEmmmc", "7replaceEmmmc")
-def _replace_repeated(call: Call) -> int:
-    text, at, count = _emulate_text(call), call.argument(1), call.argument(2)
-    _emulate_check(call, at, text, "basic_string::replace")
-    return _emulate_set(call, text[:at] + _emulate_repeated(call, 4, 3) + text[at:][count:])
+def _string_replace_aux(call: Call) -> int:
+    text, at, count = _string_argument(call), call.argument(1), call.argument(2)
+    _check_string_position(call, at, text, "basic_string::replace")
+    return _set_string(call, text[:at] + _repeated_argument(call, 4, 3) + text[at:][count:])
 
 
 @_member("5eraseEmm", "8_M_eraseEmm")
-def _emulate_erase(call: Call) -> int:
-    text, at = _emulate_text(call), call.argument(1)
-    _emulate_check(call, at, text, "basic_string::erase")
-    return _emulate_set(call, text[:at] + text[at:][call.argument(2) :])
+def _string_erase(call: Call) -> int:
+    text, at = _string_argument(call), call.argument(1)
+    _check_string_position(call, at, text, "basic_string::erase")
+    return _set_string(call, text[:at] + text[at:][call.argument(2) :])
 
 
 @_member("6resizeEmc", "6resizeEm")
-def _emulate_resize(call: Call) -> None:
-    filler = _emulate_unit(call, 2) if call.name.endswith(("mc", "mw")) else "\0"
+def _string_resize(call: Call) -> None:
+    filler = _character_argument(call, 2) if call.name.endswith(("mc", "mw")) else "\0"
     size = len(call.repeated(0, 1))
-    _emulate_set(call, _emulate_text(call)[:size].ljust(size, filler))
+    _set_string(call, _string_argument(call)[:size].ljust(size, filler))
 
 
 @_member("7reserveEm")
-def _emulate_reserve(call: Call) -> None:
+def _string_reserve(call: Call) -> None:
     """Make room for this many characters: inlined code then writes after the end."""
-    text, capacity, width = _emulate_text(call), call.argument(1), _emulate_width(call)
+    text, capacity, width = _string_argument(call), call.argument(1), _character_width(call)
     if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
         return
     if _is_old(call):
@@ -419,29 +423,29 @@ def _emulate_reserve(call: Call) -> None:
 
 
 @_member("7reserveEv")
-def _emulate_release(_: Call) -> None:
+def _string_reserve_nothing(_: Call) -> None:
     """Do nothing: a request that need not be followed."""
 
 
 @CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}9_M_createERmm", f"_ZN{_WIDE_CLASS}9_M_createERmm")
-def _create_buffer(call: Call) -> int:
+def _string_create(call: Call) -> int:
     """Return a buffer for at least the capacity in the first argument, twice the old one where that is more."""
     requested, old = call.machine.word(call.argument(1)), call.argument(2)
     capacity = max(requested, 2 * old) if requested > old else requested
-    buffer = call.process.allocate((capacity + 1) * _emulate_width(call))
+    buffer = call.process.allocate((capacity + 1) * _character_width(call))
     call.machine.set_word(call.argument(1), capacity)
     return buffer
 
 
 @CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}9_M_mutateEmmPKcm", f"_ZN{_WIDE_CLASS}9_M_mutateEmmPKwm")
-def _emulate_mutate(call: Call) -> None:
-    text, at, count, added = _emulate_text(call), call.argument(1), call.argument(2), call.argument(4)
-    middle = _emulate_units(call, call.argument(3), added) if call.argument(3) else "\0" * len(call.repeated(0, 4))
+def _string_mutate(call: Call) -> None:
+    text, at, count, added = _string_argument(call), call.argument(1), call.argument(2), call.argument(4)
+    middle = _characters_at(call, call.argument(3), added) if call.argument(3) else "\0" * len(call.repeated(0, 4))
     # ``_M_mutate`` leaves the length to its caller, which sets it afterwards (basic_string.tcc).
     length = call.machine.word(call.argument(0) + 8)
     new = text[:at] + middle + text[at + count :]
-    buffer = call.process.allocate((2 * len(new) + 32) * _emulate_width(call))
-    call.machine.write(buffer, encoded(new + "\0", _emulate_width(call)))
+    buffer = call.process.allocate((2 * len(new) + 32) * _character_width(call))
+    call.machine.write(buffer, encoded(new + "\0", _character_width(call)))
     call.machine.write(call.argument(0), struct.pack("<QQQ", buffer, length, 2 * len(new) + 31))
 
 
@@ -449,27 +453,27 @@ def _emulate_mutate(call: Call) -> None:
 
 
 @_member("7compareEPKc", "7compareERKSs", const=True)
-def _emulate_compare(call: Call) -> int:
-    second = _emulate_constant(call, 1) if "PK" in call.name.rpartition("compareE")[2] else _emulate_text(call, 1)
-    text = _emulate_text(call)
+def _string_compare(call: Call) -> int:
+    second = _c_string_argument(call, 1) if "PK" in call.name.rpartition("compareE")[2] else _string_argument(call, 1)
+    text = _string_argument(call)
     return (text > second) - (text < second)
 
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}7compareEmm", r"_ZNKSs7compareEmm")
-def _compare_part(call: Call) -> int:
+def _string_compare_substring(call: Call) -> int:
     """Compare a part of a string with another text. Takes (this, position, length, another text[, position, length]);
     a string, or characters and their number.
     """
-    text, at = _emulate_text(call), call.argument(1)
+    text, at = _string_argument(call), call.argument(1)
     signature = call.name.rpartition("compareEmm")[2]
-    _emulate_check(call, at, text, "basic_string::compare")
+    _check_string_position(call, at, text, "basic_string::compare")
     part = text[at:][: call.argument(2)]
     if "PK" in signature:
-        second = _emulate_range(call, 3, 4) if signature.endswith("m") else _emulate_constant(call, 3)
+        second = _characters_argument(call, 3, 4) if signature.endswith("m") else _c_string_argument(call, 3)
     else:
-        second = _emulate_text(call, 3)
+        second = _string_argument(call, 3)
         if signature.endswith("mm"):
-            second = second[_emulate_check(call, call.argument(4), second, "basic_string::compare") :][
+            second = second[_check_string_position(call, call.argument(4), second, "basic_string::compare") :][
                 : call.argument(5)
             ]
     return (part > second) - (part < second)
@@ -478,19 +482,19 @@ def _compare_part(call: Call) -> int:
 _FIND: Final = ("EPKcmm", "EPKcm", "ERKSsm", "Ecm")
 
 
-def _emulate_wanted(call: Call) -> str:
+def _needle_argument(call: Call) -> str:
     """Return the text to find: a string, characters up to a zero or with their number, or one character."""
     signature = call.name.rpartition("E")[2]
     if signature in ("cm", "wm"):
-        return _emulate_unit(call, 1)
+        return _character_argument(call, 1)
     if signature in ("PKcmm", "PKwmm"):
-        return _emulate_range(call, 1, 3)
-    return _emulate_constant(call, 1) if signature.startswith("PK") else _emulate_text(call, 1)
+        return _characters_argument(call, 1, 3)
+    return _c_string_argument(call, 1) if signature.startswith("PK") else _string_argument(call, 1)
 
 
 @_member(*(f"{name}{end}" for name in ("4find", "5rfind") for end in _FIND), const=True)
-def _emulate_find(call: Call) -> int:
-    text, start, requested = _emulate_text(call), call.argument(2), _emulate_wanted(call)
+def _string_find(call: Call) -> int:
+    text, start, requested = _string_argument(call), call.argument(2), _needle_argument(call)
     # ``pos`` is where the match may begin at the latest, not where it ends.
     if "5rfind" in call.name:
         at = text.rfind(requested, 0, min(start, len(text)) + len(requested))
@@ -504,43 +508,45 @@ def _emulate_find(call: Call) -> int:
     *(f"{name}{end}" for name in ("17find_first_not_of", "16find_last_not_of") for end in _FIND),
     const=True,
 )
-def _find_any(call: Call) -> int:
-    text, start, requested = _emulate_text(call), call.argument(2), _emulate_wanted(call)
+def _string_find_first_of(call: Call) -> int:
+    text, start, requested = _string_argument(call), call.argument(2), _needle_argument(call)
     places = range(min(start, len(text) - 1), -1, -1) if "_last_" in call.name else range(start, len(text))
     return next((at for at in places if (text[at] in requested) != ("_not_" in call.name)), _NPOS)
 
 
 @_member("6substrEmm", const=True)
-def _emulate_part(call: Call) -> None:
+def _string_substr(call: Call) -> None:
     result = call.result
-    text, at = _emulate_text(call), call.argument(1)
-    _emulate_create(call, result, text[_emulate_check(call, at, text, "basic_string::substr") :][: call.argument(2)])
+    text, at = _string_argument(call), call.argument(1)
+    _construct_string(
+        call, result, text[_check_string_position(call, at, text, "basic_string::substr") :][: call.argument(2)]
+    )
 
 
 @_member("4copyEPcmm", const=True)
-def _copy_out(call: Call) -> int:
+def _string_copy(call: Call) -> int:
     """Copy a part of a string out. Takes (this, target, length, position); without a zero behind."""
-    text = _emulate_text(call)
-    part = text[_emulate_check(call, call.argument(3), text, "basic_string::copy") :][: call.argument(2)]
-    call.machine.write(call.argument(1), encoded(part, _emulate_width(call)))
+    text = _string_argument(call)
+    part = text[_check_string_position(call, call.argument(3), text, "basic_string::copy") :][: call.argument(2)]
+    call.machine.write(call.argument(1), encoded(part, _character_width(call)))
     return len(part)
 
 
 @_member("5c_strEv", "4dataEv", const=True)
-def _emulate_characters(call: Call) -> int:
+def _string_c_str(call: Call) -> int:
     return call.machine.word(call.argument(0))
 
 
 @_member("4sizeEv", "6lengthEv", const=True)
-def _emulate_size(call: Call) -> int:
+def _string_size(call: Call) -> int:
     if not _is_old(call) and call.process.unknown_text is None:
         return call.machine.word(call.argument(0) + 8)  # of one that is not constructed yet, too: zero
-    return len(_emulate_text(call))
+    return len(_string_argument(call))
 
 
 @_member("5emptyEv", const=True)
-def _is_empty(call: Call) -> int:
-    return int(not _emulate_size(call))
+def _string_empty(call: Call) -> int:
+    return int(not _string_size(call))
 
 
 # The private parts of the present string, which unoptimised code calls one by one.
@@ -553,153 +559,155 @@ def _private(*members: str) -> Callable[[Double], Double]:
 
 
 @_private("7_M_dataEv", "5beginEv", "6cbeginEv", "5frontEv")
-def _emulate_pointer(call: Call) -> int:
+def _string_begin(call: Call) -> int:
     return call.machine.word(call.argument(0))
 
 
 @CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}4dataEv", f"_ZN{_WIDE_CLASS}4dataEv")
-def _own_characters(call: Call) -> int:
+def _string_data(call: Call) -> int:
     return call.machine.word(call.argument(0))
 
 
 @_private("4backEv")
-def _emulate_last(call: Call) -> int:
+def _string_back(call: Call) -> int:
     begin, size = call.machine.words(call.argument(0), 2)
-    return begin + (size - 1) * _emulate_width(call)
+    return begin + (size - 1) * _character_width(call)
 
 
 @_private("3endEv", "4cendEv")
-def _emulate_end(call: Call) -> int:
+def _string_end(call: Call) -> int:
     begin, size = call.machine.words(call.argument(0), 2)
-    return begin + size * _emulate_width(call)
+    return begin + size * _character_width(call)
 
 
 @_private("6rbeginEv", "7crbeginEv", "4rendEv", "5crendEv")
-def _emulate_reverse(call: Call) -> None:
+def _string_rbegin(call: Call) -> None:
     """Return an iterator in memory, which leads to the character before it."""
     result = call.result
     begin, size = call.machine.words(call.argument(0), 2)
-    call.machine.set_word(result, begin + (size * _emulate_width(call) if "begin" in call.name else 0))
+    call.machine.set_word(result, begin + (size * _character_width(call) if "begin" in call.name else 0))
 
 
 @_private("ixEm", "2atEm")
-def _emulate_at(call: Call) -> int:
+def _string_at(call: Call) -> int:
     begin, size = call.machine.words(call.argument(0), 2)
     if "2atEm" in call.name and call.argument(1) >= size:
         text = f"basic_string::at: __n (which is {call.argument(1)}) >= this->size() (which is {size})"
         throw(call, "St12out_of_range", text)
-    return begin + call.argument(1) * _emulate_width(call)
+    return begin + call.argument(1) * _character_width(call)
 
 
 @_private("7_M_dataEPc", "12_Alloc_hiderC1EPcRKS3_", "12_Alloc_hiderC2EPcRKS3_", "12_Alloc_hiderC1EPcOS3_")
-def _set_pointer(call: Call) -> None:
+def _string_set_data(call: Call) -> None:
     call.machine.set_word(call.argument(0), call.argument(1))
 
 
-CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}12_Alloc_hiderC2EPcOS3_", f"_ZN{_WIDE_CLASS}12_Alloc_hiderC2EPwOS3_")(_set_pointer)
+CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}12_Alloc_hiderC2EPcOS3_", f"_ZN{_WIDE_CLASS}12_Alloc_hiderC2EPwOS3_")(
+    _string_set_data
+)
 
 
 @_private("9_M_lengthEm")
-def _store_length(call: Call) -> None:
+def _string_set_length_field(call: Call) -> None:
     call.machine.set_word(call.argument(0) + 8, call.argument(1))
 
 
 @_private("11_M_capacityEm")
-def _store_capacity(call: Call) -> None:
+def _string_set_capacity_field(call: Call) -> None:
     call.machine.set_word(call.argument(0) + 16, call.argument(1))
 
 
 @_private("13_M_local_dataEv", "17_M_use_local_dataEv")
-def _local_buffer(call: Call) -> int:
+def _string_local_data(call: Call) -> int:
     return call.argument(0) + 16
 
 
 @_private("11_M_is_localEv")
-def _is_local(call: Call) -> int:
+def _string_is_local(call: Call) -> int:
     return int(call.machine.word(call.argument(0)) == call.argument(0) + 16)
 
 
 @_private("16_M_get_allocatorEv")
-def _emulate_allocator(call: Call) -> int:
+def _string_allocator(call: Call) -> int:
     return call.argument(0)
 
 
 @CXX_STRINGS.matching(r"_ZNSaIwE(C[12]E(v|RKS_)|D[12]Ev)$")
-def _construct_allocator(_: Call) -> None:
+def _allocator_constructor(_: Call) -> None:
     """Do nothing: an object of an empty class."""
 
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
-def _own_allocator(call: Call) -> None:
+def _string_get_allocator(call: Call) -> None:
     """Return an object of an empty class, in memory."""
     _ = call.result
 
 
 @_private("13_M_set_lengthEm")
-def _end_text(call: Call) -> None:
+def _string_set_length(call: Call) -> None:
     call.machine.set_word(call.argument(0) + 8, call.argument(1))
-    end = call.machine.word(call.argument(0)) + call.argument(1) * _emulate_width(call)
-    call.machine.write(end, bytes(_emulate_width(call)))
+    end = call.machine.word(call.argument(0)) + call.argument(1) * _character_width(call)
+    call.machine.write(end, bytes(_character_width(call)))
 
 
 @_private("7_S_copyEPcPKcm", "7_S_moveEPcPKcm")
-def _copy_part(call: Call) -> None:
+def _string_copy_characters(call: Call) -> None:
     if call.argument(2):
         call.machine.write(
-            call.argument(0), call.machine.read(call.argument(1), call.argument(2) * _emulate_width(call))
+            call.argument(0), call.machine.read(call.argument(1), call.argument(2) * _character_width(call))
         )
 
 
 @_private("9_S_assignEPcmc")
-def _fill_part(call: Call) -> None:
+def _string_fill_characters(call: Call) -> None:
     """Fill with copies of a character. Takes (target, number, character)."""
-    call.machine.write(call.argument(0), encoded(_emulate_repeated(call, 2, 1), _emulate_width(call)))
+    call.machine.write(call.argument(0), encoded(_repeated_argument(call, 2, 1), _character_width(call)))
 
 
 @_private("8capacityEv")
-def _emulate_capacity(call: Call) -> int:
+def _string_capacity(call: Call) -> int:
     is_local = call.machine.word(call.argument(0)) == call.argument(0) + 16
-    return _LOCAL_SIZE // _emulate_width(call) - 1 if is_local else call.machine.word(call.argument(0) + 16)
+    return _LOCAL_SIZE // _character_width(call) - 1 if is_local else call.machine.word(call.argument(0) + 16)
 
 
 @_private("8_M_checkEmPKc")
-def _check_position(call: Call) -> int:
+def _string_check(call: Call) -> int:
     """Throw ``std::out_of_range`` for a position behind the end. Takes (this, position, where it is checked)."""
-    return _emulate_check(
-        call, call.argument(1), _emulate_text(call), call.machine.text(call.argument(2)).decode("latin-1")
+    return _check_string_position(
+        call, call.argument(1), _string_argument(call), call.machine.text(call.argument(2)).decode("latin-1")
     )
 
 
 @_private("8_M_limitEmm")
-def _emulate_limit(call: Call) -> int:
-    return min(len(_emulate_text(call)) - call.argument(1), call.argument(2))
+def _string_limit(call: Call) -> int:
+    return min(len(_string_argument(call)) - call.argument(1), call.argument(2))
 
 
 # std::string_view arguments: (length, characters)
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}17_S_to_string_viewESt17basic_string_view", r"_ZNSs17_S_to_string_viewE")
-def _same_view(call: Call) -> int:
+def _string_to_string_view(call: Call) -> int:
     length, characters = call.argument(0), call.argument(1)
     call.give_second(characters)
     return length
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}12__sv_wrapperC[12]E", r"_ZNSs12__sv_wrapperC[12]E")
-def _wrap_view(call: Call) -> None:
+def _string_sv_wrapper(call: Call) -> None:
     call.machine.write(call.argument(0), struct.pack("<QQ", call.argument(1), call.argument(2)))
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}C[12]ENS4_12__sv_wrapperERKS3_", r"_ZNSsC[12]ENSs12__sv_wrapperERKSaIcE")
-def _construct_from_view(call: Call) -> None:
+def _string_constructor_from_view(call: Call) -> None:
     """Construct a string from a view. Takes (this, length, characters, allocator)."""
-    _emulate_set(call, _emulate_range(call, 2, 1))
+    _set_string(call, _characters_argument(call, 2, 1))
 
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}cvSt17basic_string_viewI[cw]S2_EEv", r"_ZNKSscvSt17basic_string_viewIc")
-def _emulate_view(call: Call) -> int:
+def _string_as_view(call: Call) -> int:
     text = call.argument(0)
-    size = len(_emulate_text(call))
+    size = len(_string_argument(call))
     call.give_second(call.machine.word(text))
     return size
 
@@ -708,7 +716,7 @@ def _emulate_view(call: Call) -> int:
 
 
 @CXX_STRINGS.named("_ZNSs4_Rep9_S_createEmmRKSaIcE")
-def _create_rep(call: Call) -> int:
+def _rep_create(call: Call) -> int:
     capacity = call.argument(0)
     if capacity > call.argument(1):
         capacity = max(capacity, 2 * call.argument(1))
@@ -718,7 +726,7 @@ def _create_rep(call: Call) -> int:
 
 
 @CXX_STRINGS.named("_ZNSs4_Rep26_M_set_length_and_sharableEm")
-def _set_length(call: Call) -> None:
+def _rep_set_length_and_sharable(call: Call) -> None:
     rep, length = call.argument(0), call.argument(1)
     if rep != call.process.bind(EMPTY_REP):
         call.machine.set_word(rep, length)
@@ -727,42 +735,42 @@ def _set_length(call: Call) -> None:
 
 
 @CXX_STRINGS.named("_ZNSs4_Rep10_M_refdataEv", "_ZNSs4_Rep10_M_refcopyEv", "_ZNSs4_Rep7_M_grabERKSaIcES2_")
-def _rep_text(call: Call) -> int:
+def _rep_refdata(call: Call) -> int:
     """Return the text behind a rep. Sharing it is as good as copying it: nothing here is ever given back."""
     return call.argument(0) + REP_SIZE
 
 
 @CXX_STRINGS.named("_ZNSs4_Rep8_M_cloneERKSaIcEm")
-def _clone_rep(call: Call) -> int:
+def _rep_clone(call: Call) -> int:
     text = call.machine.read(call.argument(0) + REP_SIZE, call.machine.word(call.argument(0)))
     return COW.new_text(call.process, text, len(text) + call.argument(2))
 
 
 @CXX_STRINGS.named("_ZNSs12_S_empty_repEv", "_ZNSs4_Rep12_S_empty_repEv")
-def _empty_rep(call: Call) -> int:
+def _rep_empty(call: Call) -> int:
     return call.process.bind(EMPTY_REP)
 
 
 @CXX_STRINGS.named("_ZNSs12_Alloc_hiderC1EPcRKSaIcE", "_ZNSs12_Alloc_hiderC2EPcRKSaIcE")
-def _construct_hider(call: Call) -> None:
+def _alloc_hider_constructor(call: Call) -> None:
     call.machine.set_word(call.argument(0), call.argument(1))
 
 
 @CXX_STRINGS.matching(r"_ZNSs13_S_copy_charsEPc", rf"_ZN{_PRESENT}13_S_copy_charsEP[cw]")
-def _copy_characters(call: Call) -> None:
+def _string_copy_chars(call: Call) -> None:
     first, end = call.argument(1), call.argument(2)
     if end > first:
         call.machine.write(call.argument(0), call.machine.read(first, end - first))
 
 
 @CXX_STRINGS.matching(r"_ZNSs12_S_constructI")
-def _construct_text(call: Call) -> int:
+def _cow_string_construct(call: Call) -> int:
     first, end = call.argument(0), call.argument(1)
     return COW.new_text(call.process, call.machine.read(first, end - first) if end > first else b"")
 
 
 @CXX_STRINGS.named("_ZNSs12_S_constructEmcRKSaIcE")
-def _construct_repeated_text(call: Call) -> int:
+def _cow_string_construct_repeating(call: Call) -> int:
     return COW.new_text(call.process, call.repeated(1, 0))
 
 
@@ -770,18 +778,18 @@ _REFERENCES: Final = -8  # from the text of a copy-on-write string: their number
 
 
 @CXX_STRINGS.named("_ZNSs12_M_leak_hardEv", "_ZNSs7_M_leakEv")
-def _emulate_unshare(call: Call) -> None:
+def _cow_string_leak(call: Call) -> None:
     """Make a text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
     text = call.machine.word(call.argument(0))
     count = text + _REFERENCES
     # The empty text of all strings is never unshared (cow_string.h, ``_M_leak_hard``).
     if text == call.process.bind(EMPTY_REP) + REP_SIZE or int.from_bytes(call.machine.read(count, 4), "little") >> 31:
         return
-    _emulate_set(call, _emulate_text(call))
+    _set_string(call, _string_argument(call))
     call.machine.write(call.machine.word(call.argument(0)) + _REFERENCES, b"\xff" * 4)
 
 
 @CXX_STRINGS.named("_ZNSs9_M_mutateEmmm")
-def _mutate_cow(call: Call) -> None:
-    text, at, count, added = _emulate_text(call), call.argument(1), call.argument(2), call.argument(3)
-    _emulate_set(call, text[:at] + "\0" * added + text[at + count :])
+def _cow_string_mutate(call: Call) -> None:
+    text, at, count, added = _string_argument(call), call.argument(1), call.argument(2), call.argument(3)
+    _set_string(call, text[:at] + "\0" * added + text[at + count :])

@@ -41,7 +41,7 @@ _TEXTS: Final = {
     95: "Operation not supported",
     110: "Connection timed out",
 }
-_OF_FUTURE: Final = {
+_FUTURE_ERRORS: Final = {
     1: "Future already retrieved",
     2: "Promise already satisfied",
     3: "No associated state",
@@ -67,7 +67,7 @@ def message(call: Call, number: int, of: str = "generic") -> str:
     :raises Stop: that is not known here
     """
     number -= number >> 31 << 32
-    text = (_OF_FUTURE if of == "future" else _TEXTS).get(number)
+    text = (_FUTURE_ERRORS if of == "future" else _TEXTS).get(number)
     if text is None:
         raise Stop(f"the text of error {number}", call.return_address)
     return text
@@ -82,13 +82,13 @@ def set_error(call: Call, at: int) -> None:
 @ERROR_CODES.matching(
     r"_ZNSt3_V21[56](generic|system)_categoryEv$", r"_ZSt15future_categoryv$", r"_ZSt17iostream_categoryv$"
 )
-def _find_category(call: Call) -> int:
+def _system_category(call: Call) -> int:
     match = re.search(r"(generic|system|future|iostream)_category", call.name)
     assert match is not None
     return category(call.process, match[1])
 
 
-def _emulate_name(call: Call, address: int) -> str:
+def _category_name_at(call: Call, address: int) -> str:
     """Return the name of the category at an address."""
     match = _CATEGORY.fullmatch(call.process.name_at(address) or "")
     if match is None:
@@ -97,58 +97,58 @@ def _emulate_name(call: Call, address: int) -> str:
 
 
 @ERROR_CODES.named("category's name")
-def _say_name(call: Call) -> int:
-    return call.process.store(_emulate_name(call, call.argument(0)).encode() + b"\0")
+def _category_name(call: Call) -> int:
+    return call.process.store(_category_name_at(call, call.argument(0)).encode() + b"\0")
 
 
 @ERROR_CODES.named("category's message", "category's old message")
-def _emulate_say(call: Call) -> None:
+def _category_message(call: Call) -> None:
     result = call.result
-    text = message(call, call.argument(1) & 0xFFFF_FFFF, _emulate_name(call, call.argument(0))).encode()
+    text = message(call, call.argument(1) & 0xFFFF_FFFF, _category_name_at(call, call.argument(0))).encode()
     (COW if "old" in call.name else CXX11).create(call.process, result, text)
 
 
 @ERROR_CODES.named("category's condition")
-def _emulate_condition(call: Call) -> int:
+def _category_default_error_condition(call: Call) -> int:
     """Return the default condition of an error. Takes (category, number); the number, in the generic category where
     it is one of the system.
     """
-    name = _emulate_name(call, call.argument(0))
+    name = _category_name_at(call, call.argument(0))
     call.give_second(category(call.process, "generic" if name == "system" else name))
     return call.argument(1) & 0xFFFF_FFFF
 
 
 @ERROR_CODES.named("_ZNKSt10error_code23default_error_conditionEv")
-def _condition_of_code(call: Call) -> int:
+def _error_code_default_error_condition(call: Call) -> int:
     number, of = call.machine.words(call.argument(0), 2)
-    name = _emulate_name(call, of)
+    name = _category_name_at(call, of)
     call.give_second(category(call.process, "generic" if name == "system" else name))
     return number & 0xFFFF_FFFF
 
 
 @ERROR_CODES.named("category's equivalent")
-def _is_condition(call: Call) -> int:
+def _category_equivalent_condition(call: Call) -> int:
     """Compare an error with a condition. Takes (category, number, condition)."""
     number, of = call.machine.words(call.argument(2), 2)
-    name = _emulate_name(call, call.argument(0))
+    name = _category_name_at(call, call.argument(0))
     generic = category(call.process, "generic" if name == "system" else name)
     return int(number & 0xFFFF_FFFF == call.argument(1) & 0xFFFF_FFFF and of == generic)
 
 
 @ERROR_CODES.named("category's equivalent code")
-def _is_code(call: Call) -> int:
+def _category_equivalent_code(call: Call) -> int:
     """Compare an error code with a number. Takes (category, code, number)."""
     number, of = call.machine.words(call.argument(1), 2)
     return int(number & 0xFFFF_FFFF == call.argument(2) & 0xFFFF_FFFF and of == call.argument(0))
 
 
 @ERROR_CODES.named("category's destroy", "category's delete")
-def _emulate_keep(_: Call) -> None:
+def _category_destructor(_: Call) -> None:
     """Do nothing: categories live as long as the process."""
 
 
 @ERROR_CODES.named("strerror", "__xpg_strerror_r", "strerror_r")
-def _text_of_number(call: Call) -> int:
+def _double_strerror(call: Call) -> int:
     """Return the text of an error number, as ``strerror`` does. Takes (number[, buffer, size])."""
     text = message(call, call.argument(0) & 0xFFFF_FFFF).encode() + b"\0"
     if call.name.startswith("__xpg"):

@@ -61,13 +61,13 @@ def throw(call: Call, type_name: str, text: str, behind: bytes = b"") -> NoRetur
     """
     exceptions = call.process.exceptions
     thrown = exceptions.new(_SIZE)
-    _emulate_create(call, thrown, type_name, text.encode())
+    _construct_exception(call, thrown, type_name, text.encode())
     call.machine.write(thrown + _BEHIND_TEXT, behind)
     exceptions.throw(call, exceptions.begin(thrown, call.process.bind("_ZTI" + type_name), 0))
     raise AssertionError
 
 
-def _emulate_create(call: Call, at: int, type_name: str, text: bytes) -> None:
+def _construct_exception(call: Call, at: int, type_name: str, text: bytes) -> None:
     call.machine.set_word(at, call.process.bind("_ZTV" + type_name) + 16)
     if type_name not in _TEXTS:
         call.machine.set_word(at + _TEXT_AT, COW.new_text(call.process, text))
@@ -77,17 +77,17 @@ def _emulate_create(call: Call, at: int, type_name: str, text: bytes) -> None:
 
 
 @EXCEPTIONS.named("__cxa_allocate_exception")
-def _emulate_allocate(call: Call) -> int:
+def _double_cxa_allocate_exception(call: Call) -> int:
     return call.process.exceptions.new(call.argument(0))
 
 
 @EXCEPTIONS.named("__cxa_free_exception", "_Unwind_DeleteException")
-def _emulate_free(_: Call) -> None:
+def _double_cxa_free_exception(_: Call) -> None:
     """Do nothing: memory is never reused."""
 
 
 @EXCEPTIONS.named("__cxa_init_primary_exception")
-def _emulate_initialise(call: Call) -> int:
+def _double_cxa_init_primary_exception(call: Call) -> int:
     """Initialise the header of an exception, and return it. Takes (object, type, destructor); the start of the
     header, which has a count of references before what begins it.
     """
@@ -98,19 +98,19 @@ def _emulate_initialise(call: Call) -> int:
 
 
 @EXCEPTIONS.named("__cxa_throw")
-def _emulate_throw(call: Call) -> None:
+def _double_cxa_throw(call: Call) -> None:
     exceptions = call.process.exceptions
     exceptions.throw(call, exceptions.begin(call.argument(0), call.argument(1), call.argument(2)))
 
 
 @EXCEPTIONS.named("_Unwind_RaiseException")
-def _emulate_raise(call: Call) -> None:
+def _double_unwind_raise_exception(call: Call) -> None:
     """Throw what a C++ runtime in the object itself throws, which has filled in the header."""
     call.process.exceptions.throw(call, call.argument(0))
 
 
 @EXCEPTIONS.named("_Unwind_Resume", "_Unwind_Resume_or_Rethrow")
-def _emulate_resume(call: Call) -> None:
+def _double_unwind_resume(call: Call) -> None:
     exceptions = call.process.exceptions
     if call.name == "_Unwind_Resume":
         raise Unwinding(call.argument(0))
@@ -118,17 +118,17 @@ def _emulate_resume(call: Call) -> None:
 
 
 @EXCEPTIONS.named("__cxa_rethrow")
-def _emulate_rethrow(call: Call) -> None:
+def _double_cxa_rethrow(call: Call) -> None:
     call.process.exceptions.rethrow(call)
 
 
 @EXCEPTIONS.named("__cxa_begin_catch")
-def _emulate_begin(call: Call) -> int:
+def _double_cxa_begin_catch(call: Call) -> int:
     return call.process.exceptions.begin_catch(call.argument(0))
 
 
 @EXCEPTIONS.named("__cxa_end_catch")
-def _emulate_end(call: Call) -> None:
+def _double_cxa_end_catch(call: Call) -> None:
     exceptions = call.process.exceptions
     # A destructor may be inlined code of the object, and register or throw; those of imported classes only free memory.
     done = exceptions.end_catch()
@@ -137,23 +137,23 @@ def _emulate_end(call: Call) -> None:
 
 
 @EXCEPTIONS.named("__cxa_get_exception_ptr")
-def _emulate_adjusted(call: Call) -> int:
+def _double_cxa_get_exception_ptr(call: Call) -> int:
     return call.process.exceptions.adjusted(call.argument(0))
 
 
 @EXCEPTIONS.named("__cxa_current_exception_type")
-def _current_type(call: Call) -> int:
+def _double_cxa_current_exception_type(call: Call) -> int:
     exceptions = call.process.exceptions
     return exceptions.type_of(exceptions.caught[-1]) if exceptions.caught else 0
 
 
 @EXCEPTIONS.named("_ZSt18uncaught_exceptionv", "_ZSt19uncaught_exceptionsv")
-def _emulate_uncaught(call: Call) -> int:
+def _uncaught_exceptions(call: Call) -> int:
     return call.process.exceptions.in_flight
 
 
 @EXCEPTIONS.named("_ZSt9terminatev", "__cxa_call_terminate", "__cxa_call_unexpected", "_ZSt10unexpectedv")
-def _emulate_terminate(call: Call) -> None:
+def _terminate(call: Call) -> None:
     exceptions = call.process.exceptions
     # Landing pads hand over the exception on which they end the process: no handler has begun (libsupc++, eh_call.cc).
     passed = call.argument(0) if call.name.startswith("__cxa_call_") else 0
@@ -161,20 +161,20 @@ def _emulate_terminate(call: Call) -> None:
 
 
 @EXCEPTIONS.named("__cxa_pure_virtual", "__cxa_deleted_virtual")
-def _pure_virtual(call: Call) -> None:
+def _double_cxa_pure_virtual(call: Call) -> None:
     text = "pure virtual method called\nterminate called without an active exception"
     raise ProcessTermination(f"the code calls {call.name}", call.return_address, text, signal=SIGABRT)
 
 
 @EXCEPTIONS.named("__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_throw_bad_array_new_length")
-def _emulate_bad(call: Call) -> None:
+def _double_cxa_bad_cast(call: Call) -> None:
     # libsupc++ has a function for each, so that code need not know the layout of the class.
     word = call.name.removeprefix("__cxa_").removeprefix("throw_")
     throw(call, _WORDS[word], "")
 
 
 @EXCEPTIONS.matching(_HELPER.pattern)
-def _emulate_helper(call: Call) -> None:
+def _throw_helper(call: Call) -> None:
     match = _HELPER.match(call.name)
     assert match is not None
     word, kind = match.groups()
@@ -195,13 +195,13 @@ def _emulate_helper(call: Call) -> None:
 
 
 @EXCEPTIONS.matching(r"_ZNSt11regex_errorC[12]ENSt15regex_constants10error_typeE")
-def _regex_error(call: Call) -> None:
-    _emulate_create(call, call.argument(0), "St11regex_error", b"regex_error")
+def _regex_error_constructor(call: Call) -> None:
+    _construct_exception(call, call.argument(0), "St11regex_error", b"regex_error")
     call.machine.write(call.argument(0) + _BEHIND_TEXT, struct.pack("<i", call.argument(1) & 0x7FFF_FFFF))
 
 
 @EXCEPTIONS.named("__dynamic_cast")
-def _emulate_cast(call: Call) -> int:
+def _double_dynamic_cast(call: Call) -> int:
     """Emulate ``__dynamic_cast``. Takes (address, static type, wanted type, hint)."""
     cast = call.process.types.cast(*map(call.argument, range(3)))
     if cast is None:  # the class is not in the file: as if it were the wanted one
@@ -211,7 +211,7 @@ def _emulate_cast(call: Call) -> int:
 
 
 @EXCEPTIONS.named("_ZNKSt9type_infoeqERKS_")
-def _same_type(call: Call) -> int:
+def _type_info_equal(call: Call) -> int:
     return int(call.process.types.is_same(call.argument(0), call.argument(1)))
 
 
@@ -221,7 +221,7 @@ _POINTER: Final = "NSt15__exception_ptr13exception_ptr"
 
 
 @EXCEPTIONS.named("_ZSt17current_exceptionv")
-def _emulate_current(call: Call) -> None:
+def _current_exception(call: Call) -> None:
     exceptions = call.process.exceptions
     exception = exceptions.caught[-1] if exceptions.caught else None
     exceptions.kept.update(() if exception is None else (exception,))
@@ -229,12 +229,12 @@ def _emulate_current(call: Call) -> None:
 
 
 @EXCEPTIONS.named(f"_ZSt17rethrow_exception{_POINTER}E")
-def _throw_again(call: Call) -> None:
+def _rethrow_exception(call: Call) -> None:
     call.process.exceptions.throw(call, call.machine.word(call.argument(0)) - UNWIND_HEADER)
 
 
 @EXCEPTIONS.matching(rf"_Z{_POINTER}C[12](ERKS0_|EOS0_|EPv)$", rf"_Z{_POINTER}aSE(RK|O)S0_$")
-def _copy_pointer(call: Call) -> int:
+def _exception_ptr_copy(call: Call) -> int:
     source = call.argument(1)
     call.machine.set_word(call.argument(0), source if call.name.endswith("EPv") else call.machine.word(source))
     if "OS0_" in call.name:
@@ -243,12 +243,12 @@ def _copy_pointer(call: Call) -> int:
 
 
 @EXCEPTIONS.matching(rf"_Z{_POINTER}C[12]Ev$")
-def _empty_pointer(call: Call) -> None:
+def _exception_ptr_constructor(call: Call) -> None:
     call.machine.set_word(call.argument(0), 0)
 
 
 @EXCEPTIONS.named(f"_Z{_POINTER}4swapERS0_")
-def _swap_pointers(call: Call) -> None:
+def _exception_ptr_swap(call: Call) -> None:
     first, second = call.argument(0), call.argument(1)
     contents = call.machine.word(first), call.machine.word(second)
     call.machine.set_word(first, contents[1])
@@ -256,17 +256,17 @@ def _swap_pointers(call: Call) -> None:
 
 
 @EXCEPTIONS.matching(rf"_Z{_POINTER}(D[12]Ev|9_M_addrefEv|10_M_releaseEv)$")
-def _emulate_count(_: Call) -> None:
+def _exception_ptr_reference_count(_: Call) -> None:
     """Do nothing: memory is never reused."""
 
 
 @EXCEPTIONS.matching(rf"_ZNK{_POINTER[1:]}20__cxa_exception_typeEv")
-def _type_of_pointer(call: Call) -> int:
+def _exception_ptr_type(call: Call) -> int:
     return call.process.exceptions.type_of(call.machine.word(call.argument(0)) - UNWIND_HEADER)
 
 
 @EXCEPTIONS.matching(r"_ZSteqRKNSt15__exception_ptr13exception_ptrES2_$")
-def _same_pointer(call: Call) -> int:
+def _exception_ptr_equal(call: Call) -> int:
     return int(call.machine.word(call.argument(0)) == call.machine.word(call.argument(1)))
 
 
@@ -286,7 +286,7 @@ def _class_double(type_name: str) -> Callable[[Call], int | None]:
             text = COW.read(call.process, source)
         else:  # of another one
             text = b"" if type_name in _TEXTS else call.machine.text(call.machine.word(source + _TEXT_AT))
-        _emulate_create(call, call.argument(0), type_name, text)
+        _construct_exception(call, call.argument(0), type_name, text)
 
     def assign(call: Call) -> int:
         call.machine.write(call.argument(0), call.machine.read(call.argument(1), 2 * 8))
@@ -314,7 +314,7 @@ for _name in (*BASES, "St9exception"):
 
 
 @EXCEPTIONS.matching(r"_ZNSt12system_errorC[12]ESt10error_code")
-def _system_error(call: Call) -> None:
+def _system_error_constructor(call: Call) -> None:
     """Construct a ``std::system_error``. Takes (code, category[, text]); the text is followed by what the category
     says.
     """
@@ -325,7 +325,7 @@ def _system_error(call: Call) -> None:
         text = call.machine.text(call.argument(3))
     number = call.argument(1) & 0xFFFF_FFFF
     notice = message(call, number).encode()
-    _emulate_create(call, call.argument(0), "St12system_error", b": ".join(filter(None, (text, notice))))
+    _construct_exception(call, call.argument(0), "St12system_error", b": ".join(filter(None, (text, notice))))
     call.machine.write(call.argument(0) + 16, struct.pack("<QQ", number, call.argument(2)))
 
 
@@ -338,7 +338,7 @@ _BEHIND_PLAIN_MESSAGE: Final = 8  # the pointer to whoever throws
 _TORCH_ERROR: Final = "N3c105ErrorE"
 
 
-def _emulate_strings(call: Call) -> StringAbi:
+def _string_layout_of_torch(call: Call) -> StringAbi:
     """Return the layout of the strings of torch."""
     return abi_in(call.name) or (CXX11 if call.process.image.mentions(b"__cxx11") else COW)
 
@@ -358,7 +358,7 @@ def throw_torch_error(call: Call, text: str, type_name: str = _TORCH_ERROR, *, i
 
 
 def _create_torch_error(call: Call, at: int, text: bytes, size: int, type_name: str, *, is_exact: bool = True) -> None:
-    strings, taint = _emulate_strings(call), call.machine.taint
+    strings, taint = _string_layout_of_torch(call), call.machine.taint
     call.machine.set_word(at, call.process.bind("_ZTV" + type_name) + 16)
     read = taint.read
     if not is_exact:
@@ -369,7 +369,7 @@ def _create_torch_error(call: Call, at: int, text: bytes, size: int, type_name: 
 
 
 @EXCEPTIONS.matching(r"_ZN3c106detail\d+torch(CheckFail|InternalAssertFail)E")
-def _check_failed(call: Call) -> None:
+def _torch_check_fail(call: Call) -> None:
     """Throw what ``TORCH_CHECK`` throws. Takes (function, file, line[, condition], message); texts, or for the
     message a string, or nothing.
     """
@@ -380,7 +380,7 @@ def _check_failed(call: Call) -> None:
     if internal and call.name.endswith("S2_S2_"):
         texts.append(call.machine.text(call.argument(4)))
     elif abi_in(call.name) is not None:
-        texts.append(_emulate_strings(call).read(call.process, call.argument(3 + internal)))
+        texts.append(_string_layout_of_torch(call).read(call.process, call.argument(3 + internal)))
     throw_torch_error(call, b"".join(texts).decode("utf-8", "surrogateescape"))
 
 
@@ -388,7 +388,7 @@ _CONSTRUCTOR: Final = regex(r"_ZN3c10(\d+\w+?)C(?:I[12]NS_5ErrorEE|[12]E)NS_14So
 
 
 @EXCEPTIONS.matching(_CONSTRUCTOR.pattern)
-def _construct_torch_error(call: Call) -> None:
+def _torch_error_constructor(call: Call) -> None:
     """Construct a ``c10::Error``. Takes (this, location, message), the two last by their addresses; of a class that
     inherits it, too.
     """
@@ -396,17 +396,17 @@ def _construct_torch_error(call: Call) -> None:
     assert match is not None
     this_address = call.argument(0)
     passed = call.argument(1) if call.machine.is_stack(call.argument(1)) else call.argument(2)
-    text = _emulate_strings(call).read(call.process, passed)
+    text = _string_layout_of_torch(call).read(call.process, passed)
     size = max(call.process.size_of(this_address - HEADER_SIZE) - HEADER_SIZE, 96)
     _create_torch_error(call, this_address, text, size, f"N3c10{match[1]}E")
 
 
 @EXCEPTIONS.matching(r"_ZNK3c10\d+\w+?(4what|22what_without_backtrace)Ev$")
-def _torch_error_text(call: Call) -> int:
+def _torch_error_what(call: Call) -> int:
     """Return the message; ``what()`` of a ``c10::Error`` goes on with the functions that had been called, which
     differ.
     """
-    text = _emulate_strings(call).read(call.process, call.argument(0) + _MESSAGE_AT)
+    text = _string_layout_of_torch(call).read(call.process, call.argument(0) + _MESSAGE_AT)
     place = call.process.store(text + b"\0")
     if "4what" in call.name:
         taint = call.machine.taint
@@ -415,5 +415,5 @@ def _torch_error_text(call: Call) -> int:
 
 
 @EXCEPTIONS.matching(r"_ZN3c10\d+\w*ErrorD[012]Ev")
-def _destroy_torch_error(_: Call) -> None:
+def _torch_error_destructor(_: Call) -> None:
     """Do nothing: memory is never reused."""

@@ -34,7 +34,7 @@ GPU_RUNTIME: Final = SharedDoubles[GpuKernels]()
 
 
 @GPU_RUNTIME.named("__cudaRegisterFatBinary", "__hipRegisterFatBinary")
-def _register_container(state: GpuKernels, call: Call) -> int:
+def _double_cuda_register_fat_binary(state: GpuKernels, call: Call) -> int:
     handle = call.process.allocate(_HANDLE_SIZE)
     magic, _, container = _WRAPPER.unpack(call.machine.read(call.argument(0), _WRAPPER.size))
     if magic in _MAGIC:
@@ -43,7 +43,7 @@ def _register_container(state: GpuKernels, call: Call) -> int:
 
 
 @GPU_RUNTIME.named("__cudaRegisterFunction", "__hipRegisterFunction")
-def _register_function(state: GpuKernels, call: Call) -> int:
+def _double_cuda_register_function(state: GpuKernels, call: Call) -> int:
     container = state.containers.get(call.argument(0))
     if container is not None and len(state.kernels) < _MOST_KERNELS:
         name, stub = text_argument(call, 3), call.argument(1) - BASE

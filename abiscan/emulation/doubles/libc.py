@@ -32,7 +32,7 @@ _AT_PAGESZ: Final = 6
 _SC_PAGESIZE, _SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN = 30, 83, 84
 
 
-def _emulate_checked(call: Call, size: int) -> int:
+def _checked_size(call: Call, size: int) -> int:
     if size > _MAX_COPY:
         raise Stop(f"{call.name} of {size} bytes", call.return_address)
     return size
@@ -47,24 +47,24 @@ def _signed(value: int, bits: int = 64) -> int:
 
 
 @LIBC.named("memcpy", "memmove", "__memcpy_chk", "__memmove_chk")
-def _emulate_copy(call: Call) -> int:
-    target, source, size = call.argument(0), call.argument(1), _emulate_checked(call, call.argument(2))
+def _double_memcpy(call: Call) -> int:
+    target, source, size = call.argument(0), call.argument(1), _checked_size(call, call.argument(2))
     if size:
         call.machine.write(target, call.machine.read(source, size))
     return target
 
 
 @LIBC.named("memset", "__memset_chk")
-def _emulate_fill(call: Call) -> int:
-    target, size = call.argument(0), _emulate_checked(call, call.argument(2))
+def _double_memset(call: Call) -> int:
+    target, size = call.argument(0), _checked_size(call, call.argument(2))
     if size:
         call.machine.write(target, bytes((call.argument(1) & 0xFF,)) * size)
     return target
 
 
 @LIBC.named("memcmp", "bcmp")
-def _compare_memory(call: Call) -> int:
-    size = _emulate_checked(call, call.argument(2))
+def _double_memcmp(call: Call) -> int:
+    size = _checked_size(call, call.argument(2))
     if not size:
         return 0
     first, second = call.machine.read(call.argument(0), size), call.machine.read(call.argument(1), size)
@@ -72,16 +72,16 @@ def _compare_memory(call: Call) -> int:
 
 
 @LIBC.named("memchr", "memrchr")
-def _find_in_memory(call: Call) -> int:
+def _double_memchr(call: Call) -> int:
     """Find the first byte of a value, or the last one (memchr(3))."""
-    start, size = call.argument(0), _emulate_checked(call, call.argument(2))
+    start, size = call.argument(0), _checked_size(call, call.argument(2))
     content, requested = call.machine.read(start, size) if size else b"", call.argument(1) & 0xFF
     at = content.rfind(requested) if call.name == "memrchr" else content.find(requested)
     return start + at if at >= 0 else 0
 
 
 @LIBC.named("rawmemchr")
-def _find_surely(call: Call) -> int:
+def _double_rawmemchr(call: Call) -> int:
     text = call.machine.text(call.argument(0)) + b"\0"
     at = text.find(call.argument(1) & 0xFF)
     if at < 0:
@@ -90,17 +90,17 @@ def _find_surely(call: Call) -> int:
 
 
 @LIBC.named("malloc", "valloc", "_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t")
-def _emulate_allocate(call: Call) -> int:
+def _double_malloc(call: Call) -> int:
     return call.process.allocate(call.argument(0))
 
 
 @LIBC.named("calloc")
-def _allocate_array(call: Call) -> int:
+def _double_calloc(call: Call) -> int:
     return call.process.allocate(call.argument(0) * call.argument(1))
 
 
 @LIBC.named("realloc")
-def _emulate_reallocate(call: Call) -> int:
+def _double_realloc(call: Call) -> int:
     old, size = call.argument(0), call.argument(1)
     new = call.process.allocate(size)
     # The old block stays as it is: nobody may look at it any more, and memory is never reused.
@@ -113,26 +113,26 @@ def _emulate_reallocate(call: Call) -> int:
 @LIBC.named(
     "aligned_alloc", "memalign", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t", "_ZnwmSt11align_val_tRKSt9nothrow_t"
 )
-def _allocate_aligned(call: Call) -> int:
+def _double_aligned_alloc(call: Call) -> int:
     first, second = call.argument(0), call.argument(1)
     size, alignment = (first, second) if call.name.startswith("_Z") else (second, first)
     return call.process.allocate(size, max(alignment, 16))
 
 
 @LIBC.named("posix_memalign")
-def _allocate_aligned_posix(call: Call) -> int:
+def _double_posix_memalign(call: Call) -> int:
     call.machine.set_word(call.argument(0), call.process.allocate(call.argument(2), max(call.argument(1), 16)))
     return 0
 
 
 @LIBC.named("mmap", "mmap64")
-def _emulate_map(call: Call) -> int:
+def _double_mmap(call: Call) -> int:
     """Return memory: before a file is open, nothing else is mapped."""
     return call.process.allocate(call.argument(1), _PAGE_SIZE)
 
 
 @LIBC.named("malloc_usable_size")
-def _usable_size(call: Call) -> int:
+def _double_malloc_usable_size(call: Call) -> int:
     return call.process.size_of(call.argument(0))
 
 
@@ -140,17 +140,17 @@ def _usable_size(call: Call) -> int:
 
 
 @LIBC.named("strlen")
-def _emulate_length(call: Call) -> int:
+def _double_strlen(call: Call) -> int:
     return len(call.machine.text(call.argument(0)))
 
 
 @LIBC.named("strnlen")
-def _bounded_length(call: Call) -> int:
+def _double_strnlen(call: Call) -> int:
     return min(len(call.machine.text(call.argument(0))), call.argument(1))
 
 
 @LIBC.named("strcmp", "strcoll", "strcasecmp", "strncmp", "strncasecmp")
-def _emulate_compare(call: Call) -> int:
+def _double_strcmp(call: Call) -> int:
     first, second = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     if "case" in call.name:
         first, second = first.lower(), second.lower()
@@ -160,7 +160,7 @@ def _emulate_compare(call: Call) -> int:
 
 
 @LIBC.named("strchr", "strrchr", "index", "rindex", "strchrnul")
-def _find_character(call: Call) -> int:
+def _double_strchr(call: Call) -> int:
     text, requested = call.machine.text(call.argument(0)) + b"\0", call.argument(1) & 0xFF
     at = text.rfind(requested) if call.name in ("strrchr", "rindex") else text.find(requested)
     if at < 0:
@@ -169,46 +169,46 @@ def _find_character(call: Call) -> int:
 
 
 @LIBC.named("strstr", "strcasestr")
-def _find_text(call: Call) -> int:
+def _double_strstr(call: Call) -> int:
     text, requested = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     at = text.lower().find(requested.lower()) if "case" in call.name else text.find(requested)
     return call.argument(0) + at if at >= 0 else 0
 
 
 @LIBC.named("strcpy", "stpcpy", "__strcpy_chk", "__stpcpy_chk")
-def _copy_text(call: Call) -> int:
+def _double_strcpy(call: Call) -> int:
     text = call.machine.text(call.argument(1))
     call.machine.write(call.argument(0), text + b"\0")
     return call.argument(0) + (len(text) if "stp" in call.name else 0)
 
 
 @LIBC.named("strncpy", "__strncpy_chk")
-def _copy_text_bounded(call: Call) -> int:
-    size = _emulate_checked(call, call.argument(2))
+def _double_strncpy(call: Call) -> int:
+    size = _checked_size(call, call.argument(2))
     call.machine.write(call.argument(0), call.machine.text(call.argument(1))[:size].ljust(size, b"\0"))
     return call.argument(0)
 
 
 @LIBC.named("strcat", "__strcat_chk", "strncat", "__strncat_chk")
-def _append_text(call: Call) -> int:
+def _double_strcat(call: Call) -> int:
     end, text = call.argument(0) + len(call.machine.text(call.argument(0))), call.machine.text(call.argument(1))
     call.machine.write(end, (text[: call.argument(2)] if "strn" in call.name else text) + b"\0")
     return call.argument(0)
 
 
 @LIBC.named("strdup", "__strdup", "strndup")
-def _emulate_duplicate(call: Call) -> int:
+def _double_strdup(call: Call) -> int:
     text = call.machine.text(call.argument(0))
     return call.process.store((text[: call.argument(1)] if call.name == "strndup" else text) + b"\0")
 
 
 @LIBC.named(*ctype.FUNCTIONS)
-def _is_of_class(call: Call) -> int:
+def _double_isalpha(call: Call) -> int:
     return int(ctype.is_of(call.name, _signed(call.argument(0), 32)))
 
 
 @LIBC.named("tolower", "toupper")
-def _change_case(call: Call) -> int:
+def _double_tolower(call: Call) -> int:
     character = _signed(call.argument(0), 32)
     return ctype.lower(character) if call.name == "tolower" else ctype.upper(character)
 
@@ -223,7 +223,7 @@ _LOWEST: Final = -128
 
 
 @LIBC.named(*_TABLES)
-def _locate_table(call: Call) -> int:
+def _double_ctype_b_loc(call: Call) -> int:
     return _table(call.process, call.name)
 
 
@@ -241,7 +241,7 @@ _NUMBER: Final = regex(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")
 
 
 @LIBC.named("strtol", "strtoll", "strtoul", "strtoull", "__isoc23_strtol", "__isoc23_strtoul", "atoi", "atol", "atoll")
-def _parse_integer(call: Call) -> int:
+def _double_strtol(call: Call) -> int:
     return parse_integer(call, call.machine.text(call.argument(0)))
 
 
@@ -449,7 +449,7 @@ def _store_bounded(call: Call, target: int, size: int, text: bytes) -> int:
 
 
 @LIBC.named("snprintf", "sprintf", "__snprintf_chk", "__sprintf_chk")
-def _emulate_print(call: Call) -> int:
+def _double_snprintf(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
     bounded = "snp" in call.name
     form_at = 1 + bounded + shift
@@ -458,7 +458,7 @@ def _emulate_print(call: Call) -> int:
 
 
 @LIBC.named("vsnprintf", "__vsnprintf_chk")
-def _print_list(call: Call) -> int:
+def _double_vsnprintf(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
     arguments = Listed(call, call.argument(3 + shift))
     text = format_text(call, call.machine.text(call.argument(2 + shift)), arguments)
@@ -469,12 +469,12 @@ def _print_list(call: Call) -> int:
 
 
 @LIBC.named("__tls_get_addr")
-def _thread_variable(call: Call) -> int:
+def _double_tls_get_addr(call: Call) -> int:
     return call.process.thread_variable(*call.machine.words(call.argument(0), 2))
 
 
 @LIBC.named("pthread_once")
-def _emulate_once(call: Call) -> int:
+def _double_pthread_once(call: Call) -> int:
     control, function = call.argument(0), call.argument(1)
     if call.machine.read(control, 4) == bytes(4):
         call.machine.call(function)
@@ -483,7 +483,7 @@ def _emulate_once(call: Call) -> int:
 
 
 @LIBC.named("__once_proxy")
-def _call_once(call: Call) -> int:
+def _double_once_proxy(call: Call) -> int:
     """Call the function that ``std::call_once`` has left in a thread-local variable, as ``pthread_once`` is to do."""
     # libstdc++ leaves the callable in thread-local variables (``<mutex>``: ``__once_callable``, ``__once_call``).
     call.machine.call(call.machine.word(call.process.imported_thread_variable("_ZSt11__once_call")))
@@ -491,7 +491,7 @@ def _call_once(call: Call) -> int:
 
 
 @LIBC.named("pthread_key_create", "__pthread_key_create")
-def _create_key(call: Call) -> int:
+def _double_pthread_key_create(call: Call) -> int:
     """Make a key for thread-specific data: another one at each call."""
     call.machine.write(call.argument(0), struct.pack("<I", zlib.crc32(b"%d" % call.return_address)))
     return 0
@@ -503,7 +503,7 @@ def _create_key(call: Call) -> int:
     r"pthread_(?!mutex)(\w*)attr_(init|destroy|set\w+)$",
     r"pthread_mutexattr_(destroy|set(?!type)\w+)$",
 )
-def _emulate_succeed(_: Call) -> int:
+def _double_pthread_atfork(_: Call) -> int:
     """Do nothing: what an object of POSIX threads contains does not matter where nothing runs at the same time."""
     return 0
 
@@ -512,7 +512,7 @@ def _emulate_succeed(_: Call) -> int:
 
 
 @LIBC.named("sysconf")
-def _system_value(call: Call) -> int:
+def _double_sysconf(call: Call) -> int:
     number = call.argument(0) & 0xFFFF_FFFF
     if number == _SC_PAGESIZE:
         return _PAGE_SIZE
@@ -521,7 +521,7 @@ def _system_value(call: Call) -> int:
 
 
 @LIBC.named("getauxval", "__getauxval")
-def _auxiliary_value(call: Call) -> int:
+def _double_getauxval(call: Call) -> int:
     """Return the size of a page; the processor has no optional features."""
     number = call.argument(0)
     if number != _AT_PAGESZ and not call.process.arch.tells_features:
@@ -530,24 +530,24 @@ def _auxiliary_value(call: Call) -> int:
 
 
 @LIBC.named("getpagesize")
-def _page_size(_: Call) -> int:
+def _double_getpagesize(_: Call) -> int:
     return _PAGE_SIZE
 
 
 @LIBC.named("_ZNSt6thread20hardware_concurrencyEv", "get_nprocs", "omp_get_max_threads", "omp_get_num_procs")
-def _emulate_processors(call: Call) -> int:
+def _hardware_concurrency(call: Call) -> int:
     call.answer_is_unknown()
     return _PROCESSORS
 
 
 @LIBC.named("gettext", "dgettext", "dcgettext")
-def _emulate_translate(call: Call) -> int:
+def _double_gettext(call: Call) -> int:
     """Return the text itself, which follows the domain: there is no catalogue."""
     return call.argument(int(call.name != "gettext"))
 
 
 @LIBC.named("newlocale", "__newlocale", "duplocale", "__duplocale", "uselocale", "__uselocale")
-def _make_locale(call: Call) -> int:
+def _double_newlocale(call: Call) -> int:
     """Return a ``locale_t`` of the classic locale, with the tables of ``<ctype.h>`` (glibc,
     bits/types/__locale_t.h).
     """
@@ -558,12 +558,12 @@ def _make_locale(call: Call) -> int:
 
 
 @LIBC.named("__errno_location")
-def _emulate_errno(call: Call) -> int:
+def _double_errno_location(call: Call) -> int:
     return call.process.bind("datum errno")
 
 
 @LIBC.named("getcwd")
-def _emulate_directory(call: Call) -> int:
+def _double_getcwd(call: Call) -> int:
     """Emulate ``getcwd``. Takes (buffer, size); some folder."""
     buffer = call.argument(0) or call.process.allocate(2)
     call.machine.write(buffer, b"/\0")
@@ -585,12 +585,12 @@ _PRINTED: Final = {
 
 @LIBC.named("exit", "_exit", "_Exit", "quick_exit")
 @LIBC.matching(r"v?errx?$")
-def _emulate_exit(call: Call) -> int:
+def _double_exit(call: Call) -> int:
     raise ProcessTermination(f"the code calls {call.name}", call.return_address, "")
 
 
 @LIBC.named("error")
-def _emulate_error(call: Call) -> int:
+def _double_error(call: Call) -> int:
     """Emulate ``error``. Takes (status, number of an error, text, …), and goes on if the status is 0."""
     if call.argument(0) & 0xFFFF_FFFF:
         raise ProcessTermination("the code calls error", call.return_address, "")
@@ -598,7 +598,7 @@ def _emulate_error(call: Call) -> int:
 
 
 @LIBC.named("syscall")
-def _emulate_system_call(call: Call) -> int:
+def _double_syscall(call: Call) -> int:
     if call.argument(0) in call.process.arch.exits:
         raise ProcessTermination("the code makes a system call that ends the process", call.return_address, "")
     call.answer_is_unknown()
@@ -606,7 +606,7 @@ def _emulate_system_call(call: Call) -> int:
 
 
 @LIBC.named("abort", "__assert_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail")
-def _emulate_abort(call: Call) -> int:
+def _double_abort(call: Call) -> int:
     text = _PRINTED.get(call.name, "")
     if call.name == "__fortify_fail":
         text = f"*** {call.machine.text(call.argument(0)).decode(*_TEXT)} ***: terminated"
@@ -617,7 +617,7 @@ def _emulate_abort(call: Call) -> int:
 
 
 @LIBC.named("raise", "kill")
-def _emulate_raise(call: Call) -> int:
+def _double_raise(call: Call) -> int:
     number = call.argument(call.name == "kill") & 0xFFFF_FFFF
     # What is not known of ``getpid`` is 0, which is the group of the process.
     if call.name == "kill" and (call.argument(0) or "getppid" in call.process.called):
@@ -630,7 +630,7 @@ def _emulate_raise(call: Call) -> int:
 
 
 @LIBC.named("div", "ldiv", "lldiv")
-def _emulate_divide(call: Call) -> int:
+def _double_div(call: Call) -> int:
     """Return quotient and remainder: of ``int`` in one register, of others in two."""
     bits = 32 if call.name == "div" else 64
     first, second = _signed(call.argument(0), bits), _signed(call.argument(1), bits)
@@ -645,7 +645,7 @@ def _emulate_divide(call: Call) -> int:
 
 
 @LIBC.named("abs", "labs", "llabs")
-def _emulate_absolute(call: Call) -> int:
+def _double_abs(call: Call) -> int:
     return abs(_signed(call.argument(0), 32 if call.name == "abs" else 64))
 
 
@@ -653,7 +653,7 @@ _STATE_OF_STRTOK: Final = "where strtok goes on"
 
 
 @LIBC.named("strtok", "strtok_r", "__strtok_r")
-def _next_word(call: Call) -> int:
+def _double_strtok(call: Call) -> int:
     """Return the next token, as ``strtok`` does. Takes (text or null, separators[, where it goes on])."""
     machine = call.machine
     state = call.process.bind(_STATE_OF_STRTOK) if call.name == "strtok" else call.argument(2)
@@ -673,7 +673,7 @@ def _next_word(call: Call) -> int:
 
 
 @LIBC.named("strsep")
-def _emulate_separate(call: Call) -> int:
+def _double_strsep(call: Call) -> int:
     """Emulate ``strsep``: cut off the next token, and return it. Takes (where the text is, separators)."""
     machine, holder = call.machine, call.argument(0)
     start = machine.word(holder)
@@ -688,12 +688,12 @@ def _emulate_separate(call: Call) -> int:
 
 
 @LIBC.named("memmem")
-def _find_bytes(call: Call) -> int:
+def _double_memmem(call: Call) -> int:
     """Emulate ``memmem``. Takes (memory, its size, what is looked for, its size)."""
     start, size, requested = (
         call.argument(0),
-        _emulate_checked(call, call.argument(1)),
-        _emulate_checked(call, call.argument(3)),
+        _checked_size(call, call.argument(1)),
+        _checked_size(call, call.argument(3)),
     )
     sought = call.machine.read(call.argument(2), requested) if requested else b""
     at = (call.machine.read(start, size) if size else b"").find(sought)
@@ -701,7 +701,7 @@ def _find_bytes(call: Call) -> int:
 
 
 @LIBC.named("asprintf", "__asprintf_chk", "vasprintf", "__vasprintf_chk")
-def _print_new(call: Call) -> int:
+def _double_asprintf(call: Call) -> int:
     """Print into newly allocated memory, as ``asprintf`` does. Takes (where the new text goes[, flag], format,
     arguments).
     """
@@ -713,14 +713,14 @@ def _print_new(call: Call) -> int:
 
 
 @LIBC.named("strspn", "strcspn")
-def _emulate_span(call: Call) -> int:
+def _double_strspn(call: Call) -> int:
     text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     inside = call.name == "strspn"
     return next((at for at, code in enumerate(text) if (code in characters) != inside), len(text))
 
 
 @LIBC.named("strpbrk")
-def _first_of(call: Call) -> int:
+def _double_strpbrk(call: Call) -> int:
     text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     at = next((at for at, code in enumerate(text) if code in characters), None)
     return 0 if at is None else call.argument(0) + at
@@ -737,7 +737,7 @@ _SCANNED_NUMBERS: Final = {
 
 
 @LIBC.named("sscanf", "__isoc99_sscanf", "__isoc23_sscanf")
-def _emulate_scan(call: Call) -> int:
+def _double_sscanf(call: Call) -> int:
     """Read what ``scanf`` reads (C11, 7.21.6.2)."""
     text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     call.decide_by_what_was_read()
@@ -828,12 +828,12 @@ def _order_of(call: Call, compare: int) -> Callable[[bytes, bytes], int]:
 
 
 @LIBC.named("qsort")
-def _emulate_sort(call: Call) -> None:
+def _double_qsort(call: Call) -> None:
     """Emulate ``qsort``. Takes (elements, number, size, comparison); glibc's is a stable one, as long as there is
     memory.
     """
     start, count, size, compare = (call.argument(index) for index in range(4))
-    content = call.machine.read(start, _emulate_checked(call, count * size)) if count and size else b""
+    content = call.machine.read(start, _checked_size(call, count * size)) if count and size else b""
     elements = [content[at : at + size] for at in range(0, len(content), size or 1)]
     key: Callable[[bytes], Any] = functools.cmp_to_key(_order_of(call, compare))
     # Python's sort calls the function of the object, as ``qsort`` does, though in another order: that is unspecified.
@@ -842,7 +842,7 @@ def _emulate_sort(call: Call) -> None:
 
 
 @LIBC.named("bsearch")
-def _emulate_search(call: Call) -> int:
+def _double_bsearch(call: Call) -> int:
     """Emulate ``bsearch``. Takes (what is looked for, elements, number, size, comparison)."""
     requested, start, count, size, compare = (call.argument(index) for index in range(5))
     low, high = 0, count
@@ -859,34 +859,34 @@ def _emulate_search(call: Call) -> int:
 
 
 @LIBC.named("printf", "__printf_chk", "fprintf", "__fprintf_chk", "dprintf", "__dprintf_chk")
-def _print_away(call: Call) -> int:
+def _double_printf(call: Call) -> int:
     return len(formatted(call, int("fprintf" in call.name or "dprintf" in call.name) + ("chk" in call.name)))
 
 
 @LIBC.named("vprintf", "__vprintf_chk", "vfprintf", "__vfprintf_chk")
-def _print_list_away(call: Call) -> int:
+def _double_vprintf(call: Call) -> int:
     at = int("vfprintf" in call.name) + ("chk" in call.name)
     return len(format_text(call, call.machine.text(call.argument(at)), Listed(call, call.argument(at + 1))))
 
 
 @LIBC.named("puts", "fputs")
-def _put_text(_: Call) -> int:
+def _double_puts(_: Call) -> int:
     return 1
 
 
 @LIBC.named("putchar", "fputc", "putc")
-def _put_character(call: Call) -> int:
+def _double_putchar(call: Call) -> int:
     return call.argument(0) & 0xFF
 
 
 @LIBC.named("fwrite")
-def _put_bytes(call: Call) -> int:
+def _double_fwrite(call: Call) -> int:
     """Emulate ``fwrite``. Takes (data, size, number, stream); no other stream than those of the console is open."""
     return call.argument(2)
 
 
 @LIBC.named("fflush")
-def _emulate_flush(_: Call) -> int:
+def _double_fflush(_: Call) -> int:
     """Do nothing: what is printed is lost."""
     return 0
 
@@ -900,7 +900,7 @@ def _long_integer(call: Call, index: int, *, signed: bool) -> int:
 
 
 @LIBC.named("__divti3", "__modti3", "__udivti3", "__umodti3")
-def _divide_long(call: Call) -> int:
+def _double_divti3(call: Call) -> int:
     signed = not call.name.startswith("__u")
     first, second = _long_integer(call, 0, signed=signed), _long_integer(call, 2, signed=signed)
     if not second:
@@ -915,15 +915,15 @@ def _divide_long(call: Call) -> int:
 
 
 @LIBC.named("__cxa_guard_acquire")
-def _emulate_guard(call: Call) -> int:
+def _double_cxa_guard_acquire(call: Call) -> int:
     return int(call.machine.read(call.argument(0), 1) == b"\0")
 
 
 @LIBC.named("__cxa_guard_abort")
-def _leave_guard(_: Call) -> None:
+def _double_cxa_guard_abort(_: Call) -> None:
     """Do nothing: the object is not made, and its guard as it was."""
 
 
 @LIBC.named("__cxa_guard_release")
-def _release_guard(call: Call) -> None:
+def _double_cxa_guard_release(call: Call) -> None:
     call.machine.write(call.argument(0), b"\1")

@@ -27,7 +27,7 @@ _DEEPEST: Final = 100_000  # a tree that is not balanced may be as deep as it ha
 
 
 @LIBSTDCXX.named("_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_")
-def _insert_node(call: Call) -> None:
+def _rb_tree_insert_and_rebalance(call: Call) -> None:
     machine = call.machine
     left, node, parent, header = call.argument(0) & 1, call.argument(1), call.argument(2), call.argument(3)
     # Black: the header alone is red, which is how ``_Rb_tree_decrement`` knows it (tree.cc).
@@ -42,7 +42,7 @@ def _insert_node(call: Call) -> None:
 
 
 @LIBSTDCXX.named("_ZSt28_Rb_tree_rebalance_for_erasePSt18_Rb_tree_node_baseRS_")
-def _remove_node(call: Call) -> int:
+def _rb_tree_rebalance_for_erase(call: Call) -> int:
     """Remove a node from its tree and return it. A node with two children is replaced by the next in order."""
     machine, node, header = call.machine, call.argument(0), call.argument(1)
     _, parent, left, right = machine.words(node, 4)
@@ -84,7 +84,7 @@ def _end_of(machine: Emulator, node: int, side: int) -> int:
     raise Stop("std::map whose tree does not end", machine.vm.pc)
 
 
-def _emulate_step(call: Call, near: int, far: int) -> int:
+def _tree_neighbour(call: Call, near: int, far: int) -> int:
     """Return the neighbour of a node in order, on the side ``near``.
 
     :raises Stop: the tree has a cycle
@@ -102,15 +102,15 @@ def _emulate_step(call: Call, near: int, far: int) -> int:
 
 
 @LIBSTDCXX.matching(r"_ZSt18_Rb_tree_incrementP")
-def _next_node(call: Call) -> int:
-    return _emulate_step(call, _RIGHT, _LEFT)
+def _rb_tree_increment(call: Call) -> int:
+    return _tree_neighbour(call, _RIGHT, _LEFT)
 
 
 @LIBSTDCXX.matching(r"_ZSt18_Rb_tree_decrementP")
-def _previous_node(call: Call) -> int:
+def _rb_tree_decrement(call: Call) -> int:
     machine, node = call.machine, call.argument(0)
     is_header = machine.read(node, 4) == bytes(4) and machine.word(machine.word(node + _PARENT) + _PARENT) == node
-    return machine.word(node + _RIGHT) if is_header else _emulate_step(call, _LEFT, _RIGHT)
+    return machine.word(node + _RIGHT) if is_header else _tree_neighbour(call, _LEFT, _RIGHT)
 
 
 # Hash tables and lists
@@ -129,12 +129,12 @@ def _next_bucket_count_of(call: Call, policy: int, requested: int) -> int:
 
 
 @LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy11_M_next_bktEm")
-def _next_bucket_count(call: Call) -> int:
+def _prime_rehash_policy_next_bkt(call: Call) -> int:
     return _next_bucket_count_of(call, call.argument(0), call.argument(1))
 
 
 @LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm")
-def _need_rehash(call: Call) -> int:
+def _prime_rehash_policy_need_rehash(call: Call) -> int:
     """Return ``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
     policy, buckets, elements, added = (call.argument(index) for index in range(4))
     until = call.machine.word(policy + 8)
@@ -152,9 +152,9 @@ def _need_rehash(call: Call) -> int:
 
 
 @LIBSTDCXX.named("_ZSt11_Hash_bytesPKvmm")
-def _emulate_hash(call: Call) -> int:
+def _hash_bytes(call: Call) -> int:
     """Compute MurmurHash2, of 64 bits (libsupc++, hash_bytes.cc)."""
-    content, value = _emulate_hashed(call), call.argument(2)
+    content, value = _hashed_argument(call), call.argument(2)
     value ^= len(content) * _MURMUR & _NPOS
     for (word,) in struct.iter_unpack("<Q", content[: len(content) & ~7]):
         value = (value ^ _mixed(word * _MURMUR & _NPOS) * _MURMUR) * _MURMUR & _NPOS
@@ -163,7 +163,7 @@ def _emulate_hash(call: Call) -> int:
     return _mixed(_mixed(value) * _MURMUR & _NPOS)
 
 
-def _emulate_hashed(call: Call) -> bytes:
+def _hashed_argument(call: Call) -> bytes:
     return call.machine.read(call.argument(0), call.argument(1)) if call.argument(1) else b""
 
 
@@ -172,16 +172,16 @@ def _mixed(value: int) -> int:
 
 
 @LIBSTDCXX.named("_ZSt15_Fnv_hash_bytesPKvmm")
-def _fnv_hash(call: Call) -> int:
+def _fnv_hash_bytes(call: Call) -> int:
     """Compute FNV-1a, of 64 bits (libsupc++, hash_bytes.cc)."""
     value = call.argument(2)
-    for (character,) in struct.iter_unpack("<b", _emulate_hashed(call)):  # with its sign
+    for (character,) in struct.iter_unpack("<b", _hashed_argument(call)):  # with its sign
         value = (value ^ character) * _FNV & _NPOS
     return value
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base7_M_hookEPS0_")
-def _emulate_hook(call: Call) -> None:
+def _list_node_hook(call: Call) -> None:
     machine, node, after = call.machine, call.argument(0), call.argument(1)
     before = machine.word(after + 8)
     machine.write(node, struct.pack("<QQ", after, before))
@@ -190,7 +190,7 @@ def _emulate_hook(call: Call) -> None:
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base9_M_unhookEv")
-def _emulate_unhook(call: Call) -> None:
+def _list_node_unhook(call: Call) -> None:
     machine = call.machine
     after, before = machine.words(call.argument(0), 2)
     machine.set_word(before, after)
@@ -198,7 +198,7 @@ def _emulate_unhook(call: Call) -> None:
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base11_M_transferEPS0_S1_")
-def _emulate_transfer(call: Call) -> None:
+def _list_node_transfer(call: Call) -> None:
     """Move the nodes from ``first`` up to ``last`` in front of ``this``."""
     machine, this_address, first, last = call.machine, call.argument(0), call.argument(1), call.argument(2)
     if this_address == last:
@@ -213,7 +213,7 @@ def _emulate_transfer(call: Call) -> None:
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base4swapERS0_S1_")
-def _swap_lists(call: Call) -> None:
+def _list_node_swap(call: Call) -> None:
     machine, heads = call.machine, (call.argument(0), call.argument(1))
     # The head of a list is one of its nodes: those of an empty one lead to itself.
     links = [machine.words(head, 2) for head in heads]
@@ -264,7 +264,7 @@ def _classic_locale(process: EmulatedProcess) -> int:
 
 
 @LIBSTDCXX.matching(r"_ZNSt6localeC[12]E", r"_ZNSt6localeaSERKS_")
-def _construct_locale(call: Call) -> int:
+def _locale_constructor(call: Call) -> int:
     """Construct a ``std::locale``. Takes (this[, name or another one, ...]); whether a machine has another locale
     than the classic one is not known.
     """
@@ -276,12 +276,12 @@ def _construct_locale(call: Call) -> int:
 
 
 @LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
-def _emulate_locale(call: Call) -> int:
+def _locale_classic(call: Call) -> int:
     return call.process.store(struct.pack("<Q", _classic_locale(call.process)))
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
-def _emulate_collation(call: Call) -> int:
+def _use_facet_collate(call: Call) -> int:
     """Return a facet that only has virtual functions."""
     name = "_ZTVNSt7__cxx117collateIcEE" if "__cxx11" in call.name else "_ZTVSt7collateIcE"
     return call.process.store(struct.pack("<Q", call.process.bind(name) + 16))
@@ -290,7 +290,7 @@ def _emulate_collation(call: Call) -> int:
 @LIBSTDCXX.matching(
     r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE", r"_ZNKSt(7__cxx11)?7collateIcE9transformE"
 )
-def _emulate_transform(call: Call) -> None:
+def _collate_transform(call: Call) -> None:
     """Return the sort key of a text, as ``std::collate::transform`` and ``do_transform`` do. Takes (this, begin, end).
 
     In the classic locale, texts are ordered by their bytes.
@@ -301,7 +301,7 @@ def _emulate_transform(call: Call) -> None:
 
 
 @LIBSTDCXX.named("_ZNKSt6locale2id5_M_idEv")
-def _facet_number(_: Call) -> int:
+def _locale_id(_: Call) -> int:
     """Do nothing: all are in the same place, in the classic locale here."""
     return 0
 
@@ -312,23 +312,23 @@ def classic_ctype(process: EmulatedProcess) -> int:
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetISt5ctypeIcE", r"_ZSt16__try_use_facetIKSt5ctypeIcE")
-def _emulate_facet(call: Call) -> int:
+def _use_facet_ctype(call: Call) -> int:
     return classic_ctype(call.process)
 
 
 @LIBSTDCXX.matching(r"_ZSt9has_facetISt5ctypeIcE")
-def _has_facet(_: Call) -> int:
+def _has_facet_ctype(_: Call) -> int:
     return 1
 
 
 @LIBSTDCXX.named("_ZNKSt5ctypeIcE10do_toupperEc", "_ZNKSt5ctypeIcE10do_tolowerEc")
-def _change_case(call: Call) -> int:
+def _ctype_do_toupper(call: Call) -> int:
     change = ctype.upper if "toupper" in call.name else ctype.lower
     return change(call.argument(1) & 0xFF)
 
 
 @LIBSTDCXX.named("_ZNKSt5ctypeIcE10do_toupperEPcPKc", "_ZNKSt5ctypeIcE10do_tolowerEPcPKc")
-def _change_cases(call: Call) -> int:
+def _ctype_do_toupper_range(call: Call) -> int:
     change = ctype.upper if "toupper" in call.name else ctype.lower
     begin, end = call.argument(1), call.argument(2)
     if end > begin:
@@ -337,12 +337,12 @@ def _change_cases(call: Call) -> int:
 
 
 @LIBSTDCXX.named("_ZNKSt5ctypeIcE8do_widenEc", "_ZNKSt5ctypeIcE9do_narrowEcc")
-def _same_character(call: Call) -> int:
+def _ctype_do_widen(call: Call) -> int:
     return call.argument(1) & 0xFF
 
 
 @LIBSTDCXX.named("_ZNKSt5ctypeIcE8do_widenEPKcS2_Pc", "_ZNKSt5ctypeIcE9do_narrowEPKcS2_cPc")
-def _same_characters(call: Call) -> int:
+def _ctype_do_widen_range(call: Call) -> int:
     begin, end, target = call.argument(1), call.argument(2), call.argument(4 if "narrow" in call.name else 3)
     if end > begin:
         call.machine.write(target, call.machine.read(begin, end - begin))
@@ -350,12 +350,12 @@ def _same_characters(call: Call) -> int:
 
 
 @LIBSTDCXX.matching(r"_ZNKSt5ctypeIcE13_M_(widen|narrow)_initEv", r"_ZNSt5ctypeIcED[012]Ev")
-def _nothing_to_do(_: Call) -> None:
+def _ctype_widen_init(_: Call) -> None:
     """Do nothing: the tables of the facet are complete."""
 
 
 @LIBSTDCXX.matching(r"_ZNSt7__cxx119to_stringE[ijlmxy]")
-def _format_integer(call: Call) -> None:
+def _to_string(call: Call) -> None:
     result, kind = call.result, call.name[-1]
     bits = 32 if kind in "ij" else 64
     value = call.argument(0) & ((1 << bits) - 1)
@@ -365,7 +365,7 @@ def _format_integer(call: Call) -> None:
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base10_M_reverseEv")
-def _emulate_reverse(call: Call) -> None:
+def _list_node_reverse(call: Call) -> None:
     machine, head = call.machine, call.argument(0)
     node = head
     for _ in range(_MOST_NODES):
@@ -383,12 +383,12 @@ _MOST_NODES: Final = 1 << 20
 
 
 @LIBSTDCXX.matching(r"_ZNKSt6locale4name(B5cxx11)?Ev$")
-def _name_of_locale(call: Call) -> None:
+def _locale_name(call: Call) -> None:
     (CXX11 if "cxx11" in call.name else COW).create(call.process, call.result, b"C")
 
 
 @LIBSTDCXX.named("_ZNKSt6localeeqERKS_")
-def _is_same_locale(call: Call) -> int:
+def _locale_equal(call: Call) -> int:
     return int(call.machine.word(call.argument(0)) == call.machine.word(call.argument(1)))
 
 
@@ -396,20 +396,20 @@ def _is_same_locale(call: Call) -> int:
 
 
 @LIBSTDCXX.matching(r"_ZNSt3pmr(20get_default_resource|19new_delete_resource)Ev$")
-def _emulate_resource(call: Call) -> int:
+def _get_default_resource(call: Call) -> int:
     place = call.process.bind("a resource of memory")
     call.machine.set_word(place, call.process.bind("_ZTVNSt3pmr a resource of memory") + 16)
     return place
 
 
 @LIBSTDCXX.matching(r"_ZNSt3pmr2[68](un)?synchronized_pool_resourceC[12]ERKNS_12pool_optionsEPNS_15memory_resourceE")
-def _construct_pool(call: Call) -> None:
+def _pool_resource_constructor(call: Call) -> None:
     class_name = call.name[len("_ZN") : call.name.index("C", call.name.index("pool_resource"))]
     call.machine.set_word(call.argument(0), call.process.bind(f"_ZTVN{class_name}E") + 16)
 
 
 @LIBSTDCXX.named("_ZNSt3pmr25monotonic_buffer_resource13_M_new_bufferEmm")
-def _new_buffer(call: Call) -> None:
+def _monotonic_buffer_new_buffer(call: Call) -> None:
     """Allocate a further buffer of a memory resource. Takes (this, size, alignment); virtual pointer, then where the
     buffer is, and how much is left.
     """
@@ -419,13 +419,13 @@ def _new_buffer(call: Call) -> None:
 
 
 @LIBSTDCXX.named("pmr allocate")
-def _allocate_from(call: Call) -> int:
+def _memory_resource_allocate(call: Call) -> int:
     """Allocate from a memory resource. Takes (this, size, alignment)."""
     return call.process.allocate(call.argument(1), max(call.argument(2), 16))
 
 
 @LIBSTDCXX.named("pmr is equal")
-def _is_same_resource(call: Call) -> int:
+def _memory_resource_is_equal(call: Call) -> int:
     return int(call.argument(0) == call.argument(1))
 
 
@@ -435,5 +435,5 @@ def _is_same_resource(call: Call) -> int:
     r"_ZNSt3pmr2[68](un)?synchronized_pool_resource(7releaseEv|D[012]Ev)",
     r"pmr (destroy|delete|deallocate)$",
 )
-def _keep_memory(_: Call) -> None:
+def _memory_resource_destructor(_: Call) -> None:
     """Do nothing: memory is never reused."""

@@ -107,7 +107,7 @@ def _both(names: object) -> tuple[str, ...]:
     return tuple(name + suffix for name in names for suffix in ("", "f"))
 
 
-def _emulate_stem(call: Call, names: object) -> tuple[str, int]:
+def _name_for_double(call: Call, names: object) -> tuple[str, int]:
     """Return the name of the function of ``double``, and the bits of the numbers."""
     assert isinstance(names, dict)
     name = call.name.removeprefix("__").removesuffix("_finite")
@@ -125,14 +125,14 @@ def _value(function: Callable[..., float], *arguments: float) -> float:
 
 
 @NUMBERS.named(*_both(_ONE))
-def _of_one(call: Call) -> None:
-    name, bits = _emulate_stem(call, _ONE)
+def _double_sin(call: Call) -> None:
+    name, bits = _name_for_double(call, _ONE)
     call.give_number(_value(_ONE[name], call.number(0, bits)), bits)
 
 
 @NUMBERS.named(*_both(_TWO))
-def _of_two(call: Call) -> None:
-    name, bits = _emulate_stem(call, _TWO)
+def _double_pow(call: Call) -> None:
+    name, bits = _name_for_double(call, _TWO)
     arguments = call.number(0, bits), call.number(1, bits)
     if name in ("cabs", "carg") and bits == 32:  # both parts in one register on x86-64
         arguments = call.complex_number(0)
@@ -140,7 +140,7 @@ def _of_two(call: Call) -> None:
 
 
 @NUMBERS.named(*(name + "l" for name in _ONE), *(name + "l" for name in _TWO if not name.startswith("ca")))
-def _of_long(call: Call) -> None:
+def _double_sinl(call: Call) -> None:
     """Compute the functions of ``long double``, on x86-64."""
     name = call.name.removesuffix("l")
     if not call.process.arch.has_x87:
@@ -165,46 +165,46 @@ def _over(first: complex, second: complex) -> complex:
         return complex(math.nan, math.nan)
 
 
-_OF_COMPLEX: Final[dict[str, Callable[[complex], complex]]] = {
+_COMPLEX_FUNCTIONS: Final[dict[str, Callable[[complex], complex]]] = {
     name: getattr(cmath, name.removeprefix("c"))
     for name in ("csqrt", "cexp", "clog", "csin", "ccos", "ctan", "csinh", "ccosh", "ctanh")
 }
-_OF_TWO_COMPLEX: Final[dict[str, Callable[[complex, complex], complex]]] = {
+_COMPLEX_FUNCTIONS_OF_TWO: Final[dict[str, Callable[[complex, complex], complex]]] = {
     "__muldc3": _times,
     "__divdc3": _over,
     "cpow": pow,
 }
 
 
-@NUMBERS.named(*_OF_COMPLEX, *_OF_TWO_COMPLEX)
-def _of_complex(call: Call) -> None:
+@NUMBERS.named(*_COMPLEX_FUNCTIONS, *_COMPLEX_FUNCTIONS_OF_TWO)
+def _double_csin(call: Call) -> None:
     first = complex(call.number(0), call.number(1))
     try:
-        if call.name in _OF_COMPLEX:
-            value = _OF_COMPLEX[call.name](first)
+        if call.name in _COMPLEX_FUNCTIONS:
+            value = _COMPLEX_FUNCTIONS[call.name](first)
         else:
-            value = _OF_TWO_COMPLEX[call.name](first, complex(call.number(2), call.number(3)))
+            value = _COMPLEX_FUNCTIONS_OF_TWO[call.name](first, complex(call.number(2), call.number(3)))
     except (ValueError, OverflowError, ZeroDivisionError) as error:
         raise Stop(f"{call.name} of a number without a result", call.return_address) from error
     call.give_numbers(value.real, value.imag)
 
 
 @NUMBERS.named(*_both(_TO_INTEGER))
-def _to_integer(call: Call) -> int:
-    name, bits = _emulate_stem(call, _TO_INTEGER)
+def _double_lround(call: Call) -> int:
+    name, bits = _name_for_double(call, _TO_INTEGER)
     number = call.number(0, bits)
     return int(_TO_INTEGER[name](number)) if math.isfinite(number) else -(1 << 63)
 
 
 @NUMBERS.named("fma", "fmaf")
-def _multiply_and_add(call: Call) -> None:
+def _double_fma(call: Call) -> None:
     bits = 32 if call.name.endswith("f") else 64
     first, second, third = (call.number(index, bits) for index in range(3))
     call.give_number(first * second + third, bits)
 
 
 @NUMBERS.named("ldexp", "ldexpf", "scalbn", "scalbnf", "scalbln")
-def _emulate_scale(call: Call) -> None:
+def _double_ldexp(call: Call) -> None:
     bits = 32 if call.name.endswith("f") else 64
     power = call.argument(0) & 0xFFFF_FFFF
     power -= (power >> 31) << 32
@@ -212,7 +212,7 @@ def _emulate_scale(call: Call) -> None:
 
 
 @NUMBERS.named("frexp", "frexpf")
-def _emulate_split(call: Call) -> None:
+def _double_frexp(call: Call) -> None:
     bits = 32 if call.name.endswith("f") else 64
     fraction, power = math.frexp(call.number(0, bits))
     call.machine.write(call.argument(0), power.to_bytes(4, "little", signed=True))
@@ -220,14 +220,14 @@ def _emulate_split(call: Call) -> None:
 
 
 @NUMBERS.named("modf")
-def _split_whole(call: Call) -> None:
+def _double_modf(call: Call) -> None:
     fraction, whole = math.modf(call.number(0, 64))
     call.machine.write(call.argument(0), call.packed(whole, 64))
     call.give_number(fraction, 64)
 
 
 @NUMBERS.named("sincos", "sincosf")
-def _sine_and_cosine(call: Call) -> None:
+def _double_sincos(call: Call) -> None:
     bits = 32 if call.name.endswith("f") else 64
     number = call.number(0, bits)
     call.machine.write(call.argument(0), call.packed(math.sin(number), bits))
@@ -256,7 +256,7 @@ def parsed(text: bytes) -> tuple[float, int]:
 
 
 @NUMBERS.named("strtod", "strtof", "atof", "__strtod_l", "__strtof_l", "strtod_l", "strtof_l")
-def _emulate_parse(call: Call) -> None:
+def _double_strtod(call: Call) -> None:
     value, size = parsed(call.machine.text(call.argument(0)))
     bits = 32 if "strtof" in call.name else 64
     if call.name != "atof" and call.argument(1):
@@ -276,7 +276,7 @@ _FLOAT_DIGITS, _DOUBLE_DIGITS = 9, 17  # that tell any value from all others
 
 
 @NUMBERS.matching(r"_ZSt10from_charsPKcS0_R[df]St12chars_format")
-def _from_characters(call: Call) -> int:
+def _from_chars(call: Call) -> int:
     """Emulate ``std::from_chars``. Takes (begin, end, target, format); nothing is stored where there is no number."""
     begin, end, target, form = (call.argument(index) for index in range(4))
     text = call.machine.read(begin, end - begin) if end > begin else b""
@@ -305,7 +305,7 @@ def _from_characters(call: Call) -> int:
 
 
 @NUMBERS.matching(r"_ZSt8to_charsPcS_[df](St12chars_formati?)?$")
-def _to_characters(call: Call) -> int:
+def _to_chars(call: Call) -> int:
     """Emulate ``std::to_chars``. Takes (begin, end, number[, format[, precision]])."""
     begin, end = call.argument(0), call.argument(1)
     is_float = "PcS_f" in call.name
@@ -365,12 +365,12 @@ def _random_numbers(seed: int) -> Iterator[int]:
 
 
 @NUMBERS.named("srand", "srandom")
-def _start_random(call: Call) -> None:
+def _double_srand(call: Call) -> None:
     call.process.random_numbers = _random_numbers(call.argument(0) & 0xFFFF_FFFF)
 
 
 @NUMBERS.named("rand", "random")
-def _emulate_random(call: Call) -> int:
+def _double_rand(call: Call) -> int:
     if call.process.random_numbers is None:
         call.answer_is_unknown()
         return 0
@@ -378,7 +378,7 @@ def _emulate_random(call: Call) -> int:
 
 
 @NUMBERS.named("__popcountdi2", "__popcountsi2")
-def _emulate_ones(call: Call) -> int:
+def _double_popcountdi2(call: Call) -> int:
     """Return how many bits are set (libgcc)."""
     bits = 64 if call.name.endswith("di2") else 32
     return (call.argument(0) & (1 << bits) - 1).bit_count()

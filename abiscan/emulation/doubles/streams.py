@@ -60,7 +60,7 @@ def _make_layout(name: str) -> StreamLayout:
 # Construction
 
 
-def _emulate_start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> None:
+def _start_stream(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> None:
     ios = stream + layout.ios
     # ``std::basic_ios::init`` ([basic.ios.cons]): precision 6, ``skipws`` and ``dec``, a blank to fill with.
     head = struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, state, 0)
@@ -72,7 +72,7 @@ def _emulate_start(call: Call, stream: int, layout: StreamLayout, *, state: int 
     call.machine.write(stream + layout.buffer + _GET_AREA, bytes(48))
 
 
-def _emulate_point(call: Call, stream: int, layout: StreamLayout) -> None:
+def _set_virtual_pointers(call: Call, stream: int, layout: StreamLayout) -> None:
     """Set the virtual pointers of a stream."""
     class_name = call.name[len("_ZN") : call.name.rindex("EC")] + "E"
     table = call.process.bind(f"_ZTVN{class_name}E" if "__cxx11" in class_name else f"_ZTV{class_name}")
@@ -84,14 +84,14 @@ def _emulate_point(call: Call, stream: int, layout: StreamLayout) -> None:
 
 
 @STREAMS.matching(rf"_ZN{_STRING_STREAM}C[12]E")
-def _emulate_construct(call: Call) -> None:
+def _stringstream_constructor(call: Call) -> None:
     """Construct a string stream. Takes (this[, text][, mode])."""
     this_address, layout = call.argument(0), _make_layout(call.name)
     abi = CXX11 if "__cxx11" in call.name else COW
     passed = re.search(r"C[12]E(RKNS_12basic_string|RKSs|RKNSt7__cxx11|.*KNS_12basic|ONS_12|OSs)", call.name)
     text = abi.read(call.process, call.argument(1)) if passed else b""
-    _emulate_point(call, this_address, layout)
-    _emulate_start(call, this_address, layout)
+    _set_virtual_pointers(call, this_address, layout)
+    _start_stream(call, this_address, layout)
     at_end = text and call.argument(2) & _AT_END
     mode = call.argument(2 if passed else 1) & 0xFF if "Ios_Openmode" in call.name else 0
     own_mode = _IN if "_istringstream" in call.name else _OUT if "_ostringstream" in call.name else 0
@@ -102,24 +102,24 @@ def _emulate_construct(call: Call) -> None:
 
 
 @STREAMS.matching(rf"_ZN{_STRING_STREAM}D[012]E", r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEED[012]E")
-def _emulate_destroy(_: Call) -> None:
+def _stream_destructor(_: Call) -> None:
     """Do nothing: memory is never reused."""
 
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEEC[12]E")
-def _construct_file(call: Call) -> None:
+def _fstream_constructor(call: Call) -> None:
     """Construct a file stream. Takes (this[, path, mode]); no file exists, and none can be made, where the system has
     no folder.
     """
     this_address, layout = call.argument(0), _make_layout(call.name)
-    _emulate_point(call, this_address, layout)
+    _set_virtual_pointers(call, this_address, layout)
     is_closed = call.name.endswith("Ev")
-    _emulate_start(call, this_address, layout, state=0 if is_closed else _FAIL)
+    _start_stream(call, this_address, layout, state=0 if is_closed else _FAIL)
     if not is_closed:
         _leave_unknown(call, this_address + layout.ios)
 
 
-def _emulate_path(call: Call) -> bytes:
+def _opened_path(call: Call) -> bytes:
     """Return the path that a stream is opened for."""
     if "PKc" in call.name:
         return call.machine.text(call.argument(1))
@@ -128,15 +128,15 @@ def _emulate_path(call: Call) -> bytes:
 
 def _leave_unknown(call: Call, ios: int) -> None:
     """Leave open whether a file was opened, if it may be there."""
-    if may_exist(_emulate_path(call)):
+    if may_exist(_opened_path(call)):
         taint = call.machine.taint
         taint.mark(ios + _STATE, 4, taint.answer(call.name, call.return_address))
 
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE4openE")
-def _emulate_open(call: Call) -> None:
+def _fstream_open(call: Call) -> None:
     """Open a file. Takes (this, path, mode)."""
-    ios = _emulate_ios(call, call.argument(0))
+    ios = _ios_of(call, call.argument(0))
     call.machine.write(ios + _STATE, struct.pack("<I", _FAIL))
     _leave_unknown(call, ios)
 
@@ -145,9 +145,9 @@ def _emulate_open(call: Call) -> None:
     r"_ZNSt13basic_filebufIcSt11char_traitsIcEE(C[12]Ev|D[012]Ev|4openE)",
     r"_ZN(K?)St12__basic_fileIcE(D[12]Ev|7is_openEv)",
 )
-def _file_buffer(call: Call) -> int:
+def _filebuf_open(call: Call) -> int:
     """Return a buffer of a file that is never open, for code that has the constructors of streams inlined."""
-    if "4open" in call.name and may_exist(_emulate_path(call)):
+    if "4open" in call.name and may_exist(_opened_path(call)):
         call.answer_is_unknown()
     if "C1E" in call.name or "C2E" in call.name:
         call.machine.write(call.argument(0), struct.pack("<7Q", call.process.bind(_FILE_BUFFER) + 16, *bytes(6)))
@@ -155,20 +155,20 @@ def _file_buffer(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
-def _is_open(call: Call) -> int:
+def _fstream_is_open(call: Call) -> int:
     """Return no, as no file is open; a stream that may have been opened has failed, or has not."""
     if "fstream" in call.name:
-        call.machine.read(_emulate_ios(call, call.argument(0)) + _STATE, 4)
+        call.machine.read(_ios_of(call, call.argument(0)) + _STATE, 4)
     return 0
 
 
 @STREAMS.matching(r"_ZNSt1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE5closeEv")
-def _emulate_close(_: Call) -> int:
+def _fstream_close(_: Call) -> int:
     return 0
 
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E4initE")
-def _emulate_attach(call: Call) -> None:
+def _ios_init(call: Call) -> None:
     """Attach a buffer, a part of an inlined constructor: (``std::basic_ios``, buffer)."""
     ios, buffer = call.argument(0), call.argument(1)
     call.machine.write(ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
@@ -197,12 +197,12 @@ def fill_console(process: EmulatedProcess, name: str, slot: int) -> None:
 
 
 @STREAMS.matching(r"_ZNSo6sentryC[12]ERSo", r"_ZNSi6sentryC[12]ERSib")
-def _emulate_enter(call: Call) -> None:
+def _sentry_constructor(call: Call) -> None:
     """Construct the sentry of a stream. Takes (this, stream[, whether blanks are left]); a flag, and for output the
     stream.
     """
     this_address, stream = call.argument(0), call.argument(1)
-    good = bytes((call.machine.read(_emulate_ios(call, stream) + _STATE, 4) == bytes(4),))
+    good = bytes((call.machine.read(_ios_of(call, stream) + _STATE, 4) == bytes(4),))
     if call.name.startswith("_ZNSo"):
         call.machine.write(this_address, good.ljust(8, b"\0") + stream.to_bytes(8, "little"))
     else:
@@ -210,7 +210,7 @@ def _emulate_enter(call: Call) -> None:
 
 
 @STREAMS.matching(r"_ZNS[oi]C[12]EPSt15basic_streambufIcSt11char_traitsIcEE")
-def _construct_around(call: Call) -> None:
+def _stream_constructor_around_buffer(call: Call) -> None:
     """Construct a stream around a buffer. Takes (this, buffer); a stream of a buffer that is elsewhere."""
     this_address, buffer, (table, ios) = call.argument(0), call.argument(1), _CONSOLES[_PLAIN[call.name[3:5]]]
     words = call.process.bind(table) + 24
@@ -222,22 +222,22 @@ def _construct_around(call: Call) -> None:
 
 
 @STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E4fillEv")
-def _emulate_filler(call: Call) -> int:
+def _ios_fill(call: Call) -> int:
     return call.machine.byte(call.argument(0) + _FILL)
 
 
 @STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E5rdbufEv")
-def _buffer_of(call: Call) -> int:
+def _ios_rdbuf(call: Call) -> int:
     return call.machine.word(call.argument(0) + _BUFFER)
 
 
 @STREAMS.matching(rf"_ZNK{_STRING_STREAM}5rdbufEv", r"_ZNKSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE5rdbufEv")
-def _buffer_inside(call: Call) -> int:
+def _stream_rdbuf(call: Call) -> int:
     return call.argument(0) + _make_layout(call.name).buffer
 
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E5rdbufEPSt15basic_streambuf")
-def _emulate_redirect(call: Call) -> int:
+def _ios_set_rdbuf(call: Call) -> int:
     """Replace the buffer of a stream. Takes (``std::basic_ios``, buffer); the buffer that it had; nothing has failed
     with the new one yet.
     """
@@ -249,12 +249,12 @@ def _emulate_redirect(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNKS[oi]6sentrycvbEv")
-def _may_go_on(call: Call) -> int:
+def _sentry_bool(call: Call) -> int:
     return call.machine.byte(call.argument(0))
 
 
 @STREAMS.matching(r"_ZNS[oi]6sentryD[12]Ev")
-def _emulate_leave(_: Call) -> None:
+def _sentry_destructor(_: Call) -> None:
     """Do nothing: nothing is kept back that would have to be written."""
 
 
@@ -265,7 +265,7 @@ _TIME_PUT: Final = r"St8time_putIcSt19ostreambuf_iteratorIcSt11char_traitsIcEEE"
 
 
 @STREAMS.matching(rf"_ZSt9use_facetI{_TIME_PUT}", rf"_ZSt16__try_use_facetIK?{_TIME_PUT}")
-def _time_facet(call: Call) -> int:
+def _use_facet_time_put(call: Call) -> int:
     """Return a facet that only has virtual functions."""
     return call.process.store(
         struct.pack("<Q", call.process.bind("_ZTVSt8time_putIcSt19ostreambuf_iteratorIcSt11char_traitsIcEEE") + 16)
@@ -273,7 +273,7 @@ def _time_facet(call: Call) -> int:
 
 
 @STREAMS.matching(rf"_ZNK{_TIME_PUT}3putES3_RSt8ios_basecPK2tmPKcSB_")
-def _put_time(call: Call) -> int:
+def _time_put_put(call: Call) -> int:
     """Write a time, as ``std::time_put`` does. Takes (this, an iterator in two registers, stream, filler, tm, format,
     its end); an iterator as it was.
     """
@@ -289,14 +289,14 @@ def _put_time(call: Call) -> int:
 # Where the text is
 
 
-def _emulate_ios(call: Call, stream: int) -> int:
+def _ios_of(call: Call, stream: int) -> int:
     """Return the ``std::basic_ios`` of a part of a stream: the virtual pointer leads to the distance."""
     machine = call.machine
     return (stream + machine.word(machine.word(stream) - 24)) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _emulate_buffer(call: Call, stream: int) -> int:
-    return call.machine.word(_emulate_ios(call, stream) + _BUFFER)
+def _buffer_at(call: Call, stream: int) -> int:
+    return call.machine.word(_ios_of(call, stream) + _BUFFER)
 
 
 def _is_console(call: Call, stream: int) -> bool:
@@ -305,7 +305,7 @@ def _is_console(call: Call, stream: int) -> bool:
         return False
     if not call.machine.word(stream):  # one of those for wide characters
         return True
-    return call.machine.word(_emulate_buffer(call, stream)) == call.process.bind(_CONSOLE_BUFFER) + 16
+    return call.machine.word(_buffer_at(call, stream)) == call.process.bind(_CONSOLE_BUFFER) + 16
 
 
 def _set_text(call: Call, buffer: int, text: bytes, position: int, *, reads: bool) -> None:
@@ -316,7 +316,7 @@ def _set_text(call: Call, buffer: int, text: bytes, position: int, *, reads: boo
     call.machine.write(buffer + _PUT_AREA, struct.pack("<3Q", begin, begin + position, begin + len(text)))
 
 
-def _emulate_content(call: Call, buffer: int) -> tuple[bytes, int]:
+def _buffer_content(call: Call, buffer: int) -> tuple[bytes, int]:
     """Return the text of a buffer, and where it is written on."""
     begin, position, _ = call.machine.words(buffer + _PUT_AREA, 3)
     get, _, end = call.machine.words(buffer + _GET_AREA, 3)
@@ -325,22 +325,22 @@ def _emulate_content(call: Call, buffer: int) -> tuple[bytes, int]:
     return (call.machine.read(begin, end - begin) if begin and end > begin else b""), max(position - begin, 0)
 
 
-def _emulate_written(call: Call, buffer: int) -> bytes:
-    return _emulate_content(call, buffer)[0]
+def _written_text(call: Call, buffer: int) -> bytes:
+    return _buffer_content(call, buffer)[0]
 
 
-def _emulate_put(call: Call, text: bytes) -> int:
+def _put_padded(call: Call, text: bytes) -> int:
     """Append a text, padded to the width of the stream."""
     stream = call.argument(0)
     # Whether the console fails is not known, and what was written to it nobody reads: it is good at all times.
     if _is_console(call, stream):
         return stream
-    ios = _emulate_ios(call, stream)
+    ios = _ios_of(call, stream)
     if _has_failed(call, ios):
         return stream
     width = call.machine.word(ios + _WIDTH)
     if width:
-        fill, flags = call.machine.read(ios + _FILL, 1), _emulate_flags(call, ios)
+        fill, flags = call.machine.read(ios + _FILL, 1), _format_flags(call, ios)
         # C++17, [ostream.formatted.reqmts]: padded to the width, which is then zero again.
         missing = fill * max(min(width, 1 << 16) - len(text), 0)
         sign = len(text) - len(text.lstrip(b"+-")) if flags & _INTERNAL else 0
@@ -348,7 +348,7 @@ def _emulate_put(call: Call, text: bytes) -> int:
             sign = 2
         text = text + missing if flags & _LEFT else text[:sign] + missing + text[sign:]
         call.machine.set_word(ios + _WIDTH, 0)
-    _emulate_append(call, stream, text)
+    _append_to_buffer(call, stream, text)
     return stream
 
 
@@ -357,10 +357,10 @@ def _has_failed(call: Call, ios: int) -> bool:
     return call.machine.read(ios + _STATE, 4) != bytes(4)
 
 
-def _emulate_append(call: Call, stream: int, text: bytes) -> None:
-    if _has_failed(call, _emulate_ios(call, stream)):
+def _append_to_buffer(call: Call, stream: int, text: bytes) -> None:
+    if _has_failed(call, _ios_of(call, stream)):
         return
-    _append_to(call, _emulate_buffer(call, stream), text)
+    _append_to(call, _buffer_at(call, stream), text)
 
 
 def _append_to(call: Call, buffer: int, text: bytes) -> None:
@@ -370,7 +370,7 @@ def _append_to(call: Call, buffer: int, text: bytes) -> None:
         call.machine.call(call.machine.word(table + _XSPUTN), buffer, call.process.store(text), len(text))
         return
     # Texts are replaced as a whole: the areas lead to a new copy, in which positions are as they were.
-    old, at = _emulate_content(call, buffer)
+    old, at = _buffer_content(call, buffer)
     content = old[:at] + text + old[at + len(text) :]
     begin, position, _ = call.machine.words(buffer + _GET_AREA, 3)
     _set_text(call, buffer, content, at + len(text), reads=False)
@@ -380,7 +380,7 @@ def _append_to(call: Call, buffer: int, text: bytes) -> None:
 
 
 @STREAMS.named("_ZNSt15basic_streambufIcSt11char_traitsIcEE6xsputnEPKcl")
-def _put_into(call: Call) -> int:
+def _streambuf_xsputn(call: Call) -> int:
     """Write characters into a buffer. Takes (buffer, characters, their number); what the class of the object does
     with each.
     """
@@ -392,7 +392,7 @@ def _put_into(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSt15basic_streambufIcSt11char_traitsIcEEC[12]Ev")
-def _construct_buffer(call: Call) -> None:
+def _streambuf_constructor(call: Call) -> None:
     """Construct the base of a class of the object, which sets the virtual pointer."""
     call.machine.write(call.argument(0) + _GET_AREA, bytes(48))
 
@@ -400,7 +400,7 @@ def _construct_buffer(call: Call) -> None:
 @STREAMS.matching(
     r"_ZNSt15basic_streambufIcSt11char_traitsIcEE(4syncEv|5imbueERK|9showmanycEv|7seekoffE|7seekposE|6setbufE|D[012]E)"
 )
-def _rest_of_buffer(_: Call) -> int:
+def _streambuf_sync(_: Call) -> int:
     return 0
 
 
@@ -410,34 +410,34 @@ _STREAM_BUFFER: Final = "_ZNSt15basic_streambufIcSt11char_traitsIcEE"
 _XSGETN, _UNDERFLOW, _UFLOW = 8 * 8, 9 * 8, 10 * 8
 
 
-def _emulate_virtual(call: Call, place: int, *arguments: int) -> int:
+def _call_virtual(call: Call, place: int, *arguments: int) -> int:
     buffer = call.argument(0)
     return call.machine.call(call.machine.word(call.machine.word(buffer) + place), buffer, *arguments)
 
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sputcEc")
-def _put_into_area(call: Call) -> int:
+def _streambuf_sputc(call: Call) -> int:
     buffer, code = call.argument(0), call.argument(1) & 0xFF
     at, end = call.machine.words(buffer + _PUT_AREA + 8, 2)
     if at >= end:
-        return _emulate_virtual(call, _OVERFLOW, code)
+        return _call_virtual(call, _OVERFLOW, code)
     call.machine.write(at, bytes((code,)))
     call.machine.set_word(buffer + _PUT_AREA + 8, at + 1)
     return code
 
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sputnEPKcl")
-def _put_text(call: Call) -> int:
-    return _emulate_virtual(call, _XSPUTN, call.argument(1), call.argument(2))
+def _streambuf_sputn(call: Call) -> int:
+    return _call_virtual(call, _XSPUTN, call.argument(1), call.argument(2))
 
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sgetnEPcl")
-def _get_text(call: Call) -> int:
-    return _emulate_virtual(call, _XSGETN, call.argument(1), call.argument(2))
+def _streambuf_sgetn(call: Call) -> int:
+    return _call_virtual(call, _XSGETN, call.argument(1), call.argument(2))
 
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sgetcEv", f"{_STREAM_BUFFER}6sbumpcEv", f"{_STREAM_BUFFER}6snextcEv")
-def _get_from_area(call: Call) -> int:
+def _streambuf_sgetc(call: Call) -> int:
     """Return the character here; ``sbumpc`` goes on behind it, ``snextc`` goes on first."""
     buffer, machine = call.argument(0), call.machine
 
@@ -458,7 +458,7 @@ def _get_from_area(call: Call) -> int:
 
 
 @STREAMS.named("stringbuf overflow")
-def _emulate_overflow(call: Call) -> int:
+def _stringbuf_overflow(call: Call) -> int:
     """Emulate ``overflow`` of a string buffer. Takes (buffer, character or EOF)."""
     code = call.argument(1) & 0xFFFF_FFFF
     if code == _NO_CHARACTER:
@@ -468,7 +468,7 @@ def _emulate_overflow(call: Call) -> int:
 
 
 @STREAMS.named("stringbuf xsputn")
-def _put_many(call: Call) -> int:
+def _stringbuf_xsputn(call: Call) -> int:
     """Emulate ``xsputn``. Takes (buffer, characters, their number)."""
     if call.argument(2):
         _append_to(call, call.argument(0), call.machine.read(call.argument(1), call.argument(2)))
@@ -476,7 +476,7 @@ def _put_many(call: Call) -> int:
 
 
 @STREAMS.named("stringbuf underflow", "stringbuf uflow")
-def _emulate_refill(call: Call) -> int:
+def _stringbuf_underflow(call: Call) -> int:
     """Return the next character, which may have been written since, or EOF; ``uflow`` takes it."""
     buffer = call.argument(0)
     begin, at, _ = call.machine.words(buffer + _GET_AREA, 3)
@@ -491,7 +491,7 @@ def _emulate_refill(call: Call) -> int:
 
 
 @STREAMS.named("stringbuf xsgetn")
-def _get_many(call: Call) -> int:
+def _stringbuf_xsgetn(call: Call) -> int:
     """Emulate ``xsgetn``. Takes (buffer, target, number)."""
     begin, at, end = call.machine.words(call.argument(0) + _GET_AREA, 3)
     end = max(end, call.machine.word(call.argument(0) + _PUT_AREA + 8)) if begin else at
@@ -503,17 +503,17 @@ def _get_many(call: Call) -> int:
 
 
 @STREAMS.named("stringbuf sync", "stringbuf imbue", "stringbuf showmanyc", "stringbuf destroy", "stringbuf delete")
-def _nothing_left(_: Call) -> int:
+def _stringbuf_sync(_: Call) -> int:
     """Do nothing: a text needs no writing, and memory is never reused."""
     return 0
 
 
 @STREAMS.matching(r"stringbuf (setbuf|seekoff|seekpos|pbackfail)$")
-def _not_of_buffer(call: Call) -> None:
+def _stringbuf_seekoff(call: Call) -> None:
     raise Stop("the code moves in a buffer", call.return_address)
 
 
-def _emulate_flags(call: Call, ios: int) -> int:
+def _format_flags(call: Call, ios: int) -> int:
     return int.from_bytes(call.machine.read(ios + _FLAGS, 4), "little")
 
 
@@ -521,114 +521,114 @@ def _emulate_flags(call: Call, ios: int) -> int:
 
 
 @STREAMS.matching(rf"_ZSt16__ostream_insert{_TRAITS}E")
-def _put_range(call: Call) -> int:
-    return _emulate_put(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
+def _ostream_insert(call: Call) -> int:
+    return _put_padded(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
 
 
 @STREAMS.matching(r"_ZNSo5writeEPKcl")
-def _put_unformatted(call: Call) -> int:
+def _ostream_write(call: Call) -> int:
     text = call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b""
     if not _is_console(call, call.argument(0)):
-        _emulate_append(call, call.argument(0), text)
+        _append_to_buffer(call, call.argument(0), text)
     return call.argument(0)
 
 
 @STREAMS.named("_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc")
-def _put_c(call: Call) -> int:
-    return _emulate_put(call, call.machine.text(call.argument(1)))
+def _ostream_put_c_string(call: Call) -> int:
+    return _put_padded(call, call.machine.text(call.argument(1)))
 
 
 @STREAMS.matching(r"_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_[ach]$")
-def _put_character(call: Call) -> int:
-    return _emulate_put(call, bytes((call.argument(1) & 0xFF,)))
+def _ostream_put_character(call: Call) -> int:
+    return _put_padded(call, bytes((call.argument(1) & 0xFF,)))
 
 
 @STREAMS.matching(r"_ZNSo3putEc")
-def _put_one(call: Call) -> int:
+def _ostream_put(call: Call) -> int:
     if not _is_console(call, call.argument(0)):
-        _emulate_append(call, call.argument(0), bytes((call.argument(1) & 0xFF,)))
+        _append_to_buffer(call, call.argument(0), bytes((call.argument(1) & 0xFF,)))
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZStlsIcSt11char_traitsIcESaIcEERSt13basic_ostreamIT_T0_ES7_RK")
-def _put_string(call: Call) -> int:
+def _ostream_put_string(call: Call) -> int:
     abi = COW if "RKSbI" in call.name else CXX11
-    return _emulate_put(call, abi.read(call.process, call.argument(1)))
+    return _put_padded(call, abi.read(call.process, call.argument(1)))
 
 
 @STREAMS.matching(r"_ZSt4endlIc", r"_ZSt5flushIc", r"_ZNSo5flushEv", r"_ZSt4endsIc")
-def _end_line(call: Call) -> int:
+def _ostream_endl(call: Call) -> int:
     if "5flush" not in call.name and not _is_console(call, call.argument(0)):
-        _emulate_append(call, call.argument(0), b"\n" if "4endlI" in call.name else b"\0")
+        _append_to_buffer(call, call.argument(0), b"\n" if "4endlI" in call.name else b"\0")
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZNSolsE[ijlmxysthb]$", r"_ZNSo9_M_insertI[lmxyb]EERSoT_$")
-def _put_integer(call: Call) -> int:
+def _ostream_put_integer(call: Call) -> int:
     stream = call.argument(0)
     kind = call.name[-1] if call.name.startswith("_ZNSols") else call.name[call.name.index("_M_insertI") + 10]
     bits = {"i": 32, "j": 32, "s": 16, "t": 16, "h": 8, "b": 8}.get(kind, 64)
     value = call.argument(1) & ((1 << bits) - 1)
-    flags = _DEC if _is_console(call, stream) else _emulate_flags(call, _emulate_ios(call, stream))
+    flags = _DEC if _is_console(call, stream) else _format_flags(call, _ios_of(call, stream))
     if kind == "b" and flags & _BOOLALPHA:
-        return _emulate_put(call, b"true" if value else b"false")
+        return _put_padded(call, b"true" if value else b"false")
     # As unsigned in these bases, of the width that the type has (C++17, [facet.num.put.virtuals]).
     if flags & (_HEX | _OCT):
         text = b"%x" % value if flags & _HEX else b"%o" % value
         if flags & _SHOWBASE and value:
             text = (b"0x" if flags & _HEX else b"0") + text
-        return _emulate_put(call, text.upper() if flags & _UPPERCASE else text)
+        return _put_padded(call, text.upper() if flags & _UPPERCASE else text)
     if kind in "ilxs" and value >> (bits - 1):
         value -= 1 << bits
     sign = b"+" if flags & _SHOWPOS and kind in "ilxs" and value >= 0 else b""
-    return _emulate_put(call, sign + b"%d" % value)
+    return _put_padded(call, sign + b"%d" % value)
 
 
 @STREAMS.matching(r"_ZNSolsE[df]$", r"_ZNSo9_M_insertIdEERSoT_$")
-def _put_number(call: Call) -> int:
+def _ostream_put_double(call: Call) -> int:
     stream = call.argument(0)
     value = call.number(0, 32 if call.name.endswith("Ef") else 64)
     flags, precision = _DEC, 6
     if not _is_console(call, stream):
-        ios = _emulate_ios(call, stream)
-        flags, precision = _emulate_flags(call, ios), call.machine.word(ios + _PRECISION)
+        ios = _ios_of(call, stream)
+        flags, precision = _format_flags(call, ios), call.machine.word(ios + _PRECISION)
     kind = {_FIXED: b"f", _SCIENTIFIC: b"e", _FIXED | _SCIENTIFIC: b"a"}.get(flags & (_FIXED | _SCIENTIFIC), b"g")
     marks = (b"+" if flags & _SHOWPOS else b"") + (b"#" if flags & _SHOWPOINT else b"")
     kind = kind.upper() if flags & _UPPERCASE else kind
-    return _emulate_put(
+    return _put_padded(
         call, real_text(value, marks, b"", None if kind in b"aA" else b"%d" % min(precision, 1 << 10), kind)
     )
 
 
 @STREAMS.matching(r"_ZNSolsEe$", r"_ZNSo9_M_insertIeEERSoT_$", r"_ZNSo9_M_insertIPKvEERSoT_$", r"_ZNSolsEPKv$")
-def _put_other(call: Call) -> int:
+def _ostream_put_long_double(call: Call) -> int:
     """Put what is another text on another machine: an address, or a number in the stack."""
     if "PKv" not in call.name or call.argument(1):
         call.answer_is_unknown()
-    return _emulate_put(call, b"0")
+    return _put_padded(call, b"0")
 
 
 _SETTERS: Final = {"St13_Setprecision": _PRECISION, "St5_Setw": _WIDTH}
 
 
 @STREAMS.matching(r"_ZSt(ls|rs)IcSt11char_traitsIcEERSt13basic_[io]streamIT_T0_ES6_St(13_Setprecision|5_Setw)$")
-def _set_number(call: Call) -> int:
+def _stream_setprecision(call: Call) -> int:
     """Set what ``std::setprecision`` and ``std::setw`` are given, in a register."""
     at = next(at for name, at in _SETTERS.items() if call.name.endswith(name))
     if not _is_console(call, call.argument(0)):
-        call.machine.set_word(_emulate_ios(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
+        call.machine.set_word(_ios_of(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZStlsIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_St8_SetfillIS3_E$")
-def _set_fill(call: Call) -> int:
+def _stream_setfill(call: Call) -> int:
     if not _is_console(call, call.argument(0)):
-        call.machine.write(_emulate_ios(call, call.argument(0)) + _FILL, bytes((call.argument(1) & 0xFF,)))
+        call.machine.write(_ios_of(call, call.argument(0)) + _FILL, bytes((call.argument(1) & 0xFF,)))
     return call.argument(0)
 
 
 @STREAMS.named("_ZNSolsEPFRSoS_E", "_ZNSirsEPFRSiS_E")
-def _emulate_manipulate(call: Call) -> int:
+def _stream_apply_manipulator(call: Call) -> int:
     """Call a manipulator of the stream."""
     return call.machine.call(call.argument(1), call.argument(0))
 
@@ -637,39 +637,39 @@ def _emulate_manipulate(call: Call) -> int:
     *("_ZNSolsEPFRSt8ios_baseS0_E", "_ZNSirsEPFRSt8ios_baseS0_E"),
     *(f"_ZN{kind}EPFRSt9basic_iosIcSt11char_traitsIcEES3_E" for kind in ("Sols", "Sirs")),
 )
-def _manipulate_base(call: Call) -> int:
+def _stream_apply_ios_manipulator(call: Call) -> int:
     """Call a manipulator of what all streams have."""
     stream = call.argument(0)
     if not _is_console(call, stream):
-        call.machine.call(call.argument(1), _emulate_ios(call, stream))
+        call.machine.call(call.argument(1), _ios_of(call, stream))
     return stream
 
 
 @STREAMS.matching(r"_ZNSt8ios_base15sync_with_stdioEb", rf"_ZNSt9basic_ios{_TRAITS}E3tieE")
-def _emulate_tie(_: Call) -> int:
+def _ios_tie(_: Call) -> int:
     return 0
 
 
 @STREAMS.matching(r"_ZN(KR?|O)St(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
-def _emulate_text(call: Call) -> None:
+def _stringstream_str(call: Call) -> None:
     result = call.result
     this_address = call.argument(0)
     buffer = this_address if "basic_stringbuf" in call.name else this_address + _make_layout(call.name).buffer
-    _emulate_abi(call).create(call.process, result, _emulate_written(call, buffer))
+    _string_abi(call).create(call.process, result, _written_text(call, buffer))
 
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strE(RK|O)")
-def _emulate_replace(call: Call) -> None:
+def _stringstream_set_str(call: Call) -> None:
     this_address = call.argument(0)
     is_buffer = "basic_stringbuf" in call.name
     layout = None if is_buffer else _make_layout(call.name)
     buffer = this_address if layout is None else this_address + layout.buffer
-    text = _emulate_abi(call).read(call.process, call.argument(1))
+    text = _string_abi(call).read(call.process, call.argument(1))
     _set_text(call, buffer, text, 0, reads=layout is None or layout.output != 0)
 
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE7_M_syncEPcmm")
-def _emulate_synchronise(call: Call) -> None:
+def _stringbuf_m_sync(call: Call) -> None:
     """Set the read and write areas of a string buffer. Takes (this, characters, read position, write position); sets
     the areas as the mode says (bits/sstream.tcc).
     """
@@ -677,17 +677,17 @@ def _emulate_synchronise(call: Call) -> None:
 
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE17_M_stringbuf_initESt13_Ios_Openmode")
-def _begin_anew(call: Call) -> None:
+def _stringbuf_init(call: Call) -> None:
     """Construct a string buffer. Takes (this, mode); with the text in the buffer's own string."""
     buffer, mode = call.argument(0), call.argument(1) & 0xFFFF_FFFF
     call.machine.write(buffer + _MODE, struct.pack("<I", mode))
-    text = _emulate_abi(call).read(call.process, buffer + _STRING)
+    text = _string_abi(call).read(call.process, buffer + _STRING)
     _set_areas(call, buffer, call.machine.word(buffer + _STRING), 0, len(text) if mode & (_AT_END | _APPENDS) else 0)
 
 
 def _set_areas(call: Call, buffer: int, begin: int, read: int, written: int) -> None:
     mode = call.machine.word(buffer + _MODE) & 0xFFFF_FFFF
-    end = begin + len(_emulate_abi(call).read(call.process, buffer + _STRING))
+    end = begin + len(_string_abi(call).read(call.process, buffer + _STRING))
     if mode & _IN:
         call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", begin, begin + read, end))
     if mode & _OUT:
@@ -696,7 +696,7 @@ def _set_areas(call: Call, buffer: int, begin: int, read: int, written: int) -> 
             call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", end, end, end))
 
 
-def _emulate_abi(call: Call) -> StringAbi:
+def _string_abi(call: Call) -> StringAbi:
     return CXX11 if "__cxx11" in call.name else COW
 
 
@@ -704,7 +704,7 @@ def _emulate_abi(call: Call) -> StringAbi:
 
 
 @STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E(cvbEv|ntEv|cvPvEv|4goodEv|4failEv|3badEv|3eofEv|7rdstateEv)")
-def _emulate_state(call: Call) -> int:
+def _ios_rdstate(call: Call) -> int:
     state = int.from_bytes(call.machine.read(call.argument(0) + _STATE, 4), "little")
     kind = call.name[call.name.index("E", call.name.index("char_traits") + 11) + 2 :]
     if kind.startswith("7rd"):
@@ -720,12 +720,12 @@ def _emulate_state(call: Call) -> int:
 
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E(5clearE|8setstateE)St12_Ios_Iostate")
-def _set_state(call: Call) -> None:
+def _ios_setstate(call: Call) -> None:
     old = 0 if "5clearE" in call.name else int.from_bytes(call.machine.read(call.argument(0) + _STATE, 4), "little")
-    _emulate_set(call, call.argument(0), old | call.argument(1) & 0xFF)
+    _set_stream_state(call, call.argument(0), old | call.argument(1) & 0xFF)
 
 
-def _emulate_set(call: Call, ios: int, state: int) -> None:
+def _set_stream_state(call: Call, ios: int, state: int) -> None:
     """Set the state of a stream, which throws ``std::ios_base::failure`` if the code has asked for that."""
     call.machine.write(ios + _STATE, struct.pack("<I", state))
     if state & int.from_bytes(call.machine.read(ios + _THROWS, 4), "little"):
@@ -734,10 +734,10 @@ def _emulate_set(call: Call, ios: int, state: int) -> None:
 
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E10exceptionsESt12_Ios_Iostate")
-def _set_what_throws(call: Call) -> None:
+def _ios_exceptions(call: Call) -> None:
     ios = call.argument(0)
     call.machine.write(ios + _THROWS, struct.pack("<I", call.argument(1) & 0xFF))
-    _emulate_set(call, ios, int.from_bytes(call.machine.read(ios + _STATE, 4), "little"))
+    _set_stream_state(call, ios, int.from_bytes(call.machine.read(ios + _STATE, 4), "little"))
 
 
 # Reading
@@ -748,7 +748,7 @@ class _Input:
 
     def __init__(self, call: Call, stream: int, *, counts: bool = False) -> None:
         """``counts`` where ``gcount`` tells later what was read."""
-        self._call, self._ios = call, _emulate_ios(call, stream)
+        self._call, self._ios = call, _ios_of(call, stream)
         if _is_console(call, stream):
             raise Stop("the code reads from a stream", call.return_address)
         self._buffer = call.machine.word(self._ios + _BUFFER)
@@ -772,7 +772,7 @@ class _Input:
 
     def skip_blanks(self) -> bytes:
         """Return the text behind blanks, if the stream skips them."""
-        if _emulate_flags(self._call, self._ios) & _SKIPWS:
+        if _format_flags(self._call, self._ios) & _SKIPWS:
             self.take(len(self.text) - len(self.text.lstrip(_BLANKS)))
         return self.text
 
@@ -803,7 +803,7 @@ class _Input:
 
     def base(self) -> int:
         """Return the base of the integers that are read; 0 where each tells its own."""
-        flags = _emulate_flags(self._call, self._ios) & (_HEX | _OCT | _DEC)
+        flags = _format_flags(self._call, self._ios) & (_HEX | _OCT | _DEC)
         return {_HEX: 16, _OCT: 8, 0: 0}.get(flags, 10)
 
     def clear_end(self) -> None:
@@ -814,14 +814,14 @@ class _Input:
     def become(self, state: int) -> None:
         """Set bits of the state, and throw if the code has asked for that."""
         self.state |= state
-        _emulate_set(self._call, self._ios, self.state)
+        _set_stream_state(self._call, self._ios, self.state)
 
 
 @STREAMS.matching(
     r"_ZStrsIcSt11char_traitsIcESaIcEERSt13basic_istreamIT_T0_ES7_R(NSt7__cxx1112basic_stringI|SbI)",
     r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_PS3_$",
 )
-def _read_word(call: Call) -> int:
+def _istream_get_string(call: Call) -> int:
     """Read a word. Takes (stream, string), or characters, which end with a zero."""
     reader = _Input(call, call.argument(0))
     if reader.state:
@@ -843,7 +843,7 @@ def _read_word(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZSt2wsIcSt11char_traitsIcEERSt13basic_istream")
-def _emulate_skip(call: Call) -> int:
+def _istream_ws(call: Call) -> int:
     reader = _Input(call, call.argument(0))
     if not reader.state:
         reader.take(len(reader.text) - len(reader.text.lstrip(_BLANKS)))
@@ -852,7 +852,7 @@ def _emulate_skip(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZSt7getlineIcSt11char_traitsIcESaIcEERSt13basic_istream")
-def _read_line(call: Call) -> int:
+def _istream_getline_string(call: Call) -> int:
     abi, reader = CXX11 if "__cxx11" in call.name else COW, _Input(call, call.argument(0))
     if reader.state:
         reader.become(_FAIL)
@@ -868,7 +868,7 @@ def _read_line(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSi(7getlineEPcl|3getEPcl)c?$")
-def _read_line_into(call: Call) -> int:
+def _istream_getline(call: Call) -> int:
     """Read a line. Takes (stream, target, room[, delimiter]); ``getline`` takes the delimiter, too, ``get`` leaves
     it.
     """
@@ -901,7 +901,7 @@ _IN_BASE: Final = {
 
 
 @STREAMS.matching(r"_ZNSirsER[ijlmxystb]$", r"_ZNSi10_M_extractI[ijlmxystb]EERSiRT_$")
-def _read_integer(call: Call) -> int:
+def _istream_get_integer(call: Call) -> int:
     reader = _Input(call, call.argument(0))
     kind = call.name[-1] if call.name.startswith("_ZNSirs") else call.name[call.name.index("extractI") + 8]
     size = _INTEGERS[kind]
@@ -912,7 +912,7 @@ def _read_integer(call: Call) -> int:
     if not text:
         reader.become(_FAIL | _EOF)
         return call.argument(0)
-    if kind == "b" and _emulate_flags(call, _emulate_ios(call, call.argument(0))) & _BOOLALPHA:
+    if kind == "b" and _format_flags(call, _ios_of(call, call.argument(0))) & _BOOLALPHA:
         word = next((word for word in (b"true", b"false") if text.startswith(word)), None)
         if word is None:
             raise Stop("the code reads a truth value", call.return_address)
@@ -944,7 +944,7 @@ def _value(digits: bytes, base: int) -> int:
 
 
 @STREAMS.matching(r"_ZNSirsER[df]$", r"_ZNSi10_M_extractI[df]EERSiRT_$")
-def _read_number(call: Call) -> int:
+def _istream_get_double(call: Call) -> int:
     reader = _Input(call, call.argument(0))
     kind = call.name[-1] if call.name.startswith("_ZNSirs") else call.name[call.name.index("extractI") + 8]
     if reader.state:
@@ -966,7 +966,7 @@ def _read_number(call: Call) -> int:
     r"_ZStrsISt11char_traitsIcEERSt13basic_istreamIcT_ES5_R[ah]$",
     r"_ZNSi3getERc$",
 )
-def _read_character(call: Call) -> int:
+def _istream_get_character(call: Call) -> int:
     is_plain = call.name.startswith("_ZNSi3get")
     reader = _Input(call, call.argument(0), counts=is_plain)
     text = b"" if reader.state else reader.text if is_plain else reader.skip_blanks()
@@ -978,7 +978,7 @@ def _read_character(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSi3getEv", r"_ZNSi4peekEv")
-def _emulate_get(call: Call) -> int:
+def _istream_get(call: Call) -> int:
     reader = _Input(call, call.argument(0), counts=True)
     if reader.state or not reader.text:
         reader.become((_EOF if not reader.state else 0) | (_FAIL if "get" in call.name or reader.state else 0))
@@ -990,7 +990,7 @@ def _emulate_get(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSi4readEPcl$", r"_ZNSi8readsomeEPcl$")
-def _read_bytes(call: Call) -> int:
+def _istream_read(call: Call) -> int:
     """Read bytes. Takes (stream, target, number)."""
     reader, size = _Input(call, call.argument(0), counts=True), call.argument(2)
     if reader.state:
@@ -1006,7 +1006,7 @@ def _read_bytes(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSi6ignoreE(v|l|li)$")
-def _emulate_ignore(call: Call) -> int:
+def _istream_ignore(call: Call) -> int:
     """Skip characters. Takes (stream[, number[, delimiter]])."""
     reader = _Input(call, call.argument(0), counts=True)
     if reader.state:
@@ -1021,7 +1021,7 @@ def _emulate_ignore(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSi5ungetEv$", r"_ZNSi7putbackEc$")
-def _put_back(call: Call) -> int:
+def _istream_putback(call: Call) -> int:
     reader = _Input(call, call.argument(0), counts=True)
     reader.clear_end()
     if reader.state:
@@ -1029,13 +1029,13 @@ def _put_back(call: Call) -> int:
     elif not reader.go_to(reader.position - 1):
         reader.become(_BAD)
     elif "putback" in call.name:
-        at = call.machine.word(_emulate_buffer(call, call.argument(0)) + _GET_AREA + 8)
+        at = call.machine.word(_buffer_at(call, call.argument(0)) + _GET_AREA + 8)
         call.machine.write(at, bytes((call.argument(1) & 0xFF,)))
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZNKSi6gcountEv$")
-def _last_count(call: Call) -> int:
+def _istream_gcount(call: Call) -> int:
     return call.machine.word(call.argument(0) + 8)
 
 
@@ -1043,7 +1043,7 @@ def _last_count(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSi5tellgEv$", r"_ZNSo5tellpEv$")
-def _emulate_tell(call: Call) -> int:
+def _stream_tell(call: Call) -> int:
     stream = call.argument(0)
     call.give_second(0)
     if "5tellg" in call.name:
@@ -1051,13 +1051,13 @@ def _emulate_tell(call: Call) -> int:
         return _NOWHERE if reader.state & (_FAIL | _BAD) else reader.position
     if _is_console(call, stream):
         raise Stop("the code asks for the position in a stream", call.return_address)
-    if call.machine.read(_emulate_ios(call, stream) + _STATE, 1)[0] & (_FAIL | _BAD):
+    if call.machine.read(_ios_of(call, stream) + _STATE, 1)[0] & (_FAIL | _BAD):
         return _NOWHERE
-    return _emulate_content(call, _emulate_buffer(call, stream))[1]
+    return _buffer_content(call, _buffer_at(call, stream))[1]
 
 
 @STREAMS.matching(r"_ZNSi5seekgE", r"_ZNSo5seekpE")
-def _emulate_seek(call: Call) -> int:
+def _stream_seek(call: Call) -> int:
     """Set the position of a stream. Takes (stream, position), or an offset and what it counts from: the beginning,
     where it is, or the end.
     """
@@ -1073,8 +1073,8 @@ def _emulate_seek(call: Call) -> int:
         return stream
     if _is_console(call, stream):
         raise Stop("the code sets the position in a stream", call.return_address)
-    buffer = _emulate_buffer(call, stream)
-    text, at = _emulate_content(call, buffer)
+    buffer = _buffer_at(call, stream)
+    text, at = _buffer_content(call, buffer)
     position = (0, at, len(text))[from_where] + offset
     if not 0 <= position <= len(text):
         raise Stop("the code sets a position that a stream does not have", call.return_address)
@@ -1089,5 +1089,5 @@ def _emulate_seek(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE|6ignoreE)", r"_ZSt(rsI|7getlineI)")
-def _read_other(call: Call) -> None:
+def _istream_extract_other(call: Call) -> None:
     raise Stop("the code reads from a stream", call.return_address)

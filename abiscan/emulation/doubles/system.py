@@ -9,7 +9,7 @@ from abiscan.binary.mangling import demangle_fully
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.doubles.error_codes import set_error
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.environment import OF_A_LOGIN, may_be_loaded, may_exist
+from abiscan.emulation.environment import LOGIN_VARIABLES, may_be_loaded, may_exist
 from abiscan.emulation.process import Call
 from abiscan.emulation.strings import CXX11
 
@@ -29,7 +29,7 @@ _LC_CTYPE, _LC_ALL = 0, 6  # glibc, bits/locale.h
 _STATE_OF_NO_FILE: Final = 0xFF | 0xFFFF << 32  # file_status: file_type::not_found, perms::unknown
 
 
-def _emulate_fail(call: Call) -> int:
+def _fail_without_file(call: Call) -> int:
     """Return -1, as no file is there."""
     call.machine.write(call.process.bind("datum errno"), _NO_FILE.to_bytes(4, "little"))
     return _ALL_ONES
@@ -39,12 +39,12 @@ def _emulate_fail(call: Call) -> int:
 
 
 @SYSTEM.named("getenv", "secure_getenv")
-def _emulate_variable(call: Call) -> int:
+def _double_getenv(call: Call) -> int:
     """Return a variable of the machine: that it is set may be known; its value is not."""
     name = call.machine.text(call.argument(0))
     value = call.process.environment.get(name)
     if value is None:
-        if name in OF_A_LOGIN and name not in call.process.own_variables:
+        if name in LOGIN_VARIABLES and name not in call.process.own_variables:
             call.answer_is_unknown()
         return 0
     if name in call.process.own_variables:
@@ -53,7 +53,7 @@ def _emulate_variable(call: Call) -> int:
 
 
 @SYSTEM.named("setenv")
-def _set_variable(call: Call) -> int:
+def _double_setenv(call: Call) -> int:
     name, value = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     if call.argument(2) & 0xFFFF_FFFF or name not in call.process.environment:
         call.process.environment[name] = value
@@ -62,7 +62,7 @@ def _set_variable(call: Call) -> int:
 
 
 @SYSTEM.named("putenv")
-def _put_variable(call: Call) -> int:
+def _double_putenv(call: Call) -> int:
     name, separator, value = call.machine.text(call.argument(0)).partition(b"=")
     call.process.own_variables.add(name)
     if separator:
@@ -73,7 +73,7 @@ def _put_variable(call: Call) -> int:
 
 
 @SYSTEM.named("unsetenv")
-def _unset_variable(call: Call) -> int:
+def _double_unsetenv(call: Call) -> int:
     name = call.machine.text(call.argument(0))
     call.process.own_variables.add(name)
     call.process.environment.pop(name, None)
@@ -81,8 +81,8 @@ def _unset_variable(call: Call) -> int:
 
 
 @SYSTEM.named("clearenv")
-def _clear_variables(call: Call) -> int:
-    call.process.own_variables |= OF_A_LOGIN | call.process.environment.keys()
+def _double_clearenv(call: Call) -> int:
+    call.process.own_variables |= LOGIN_VARIABLES | call.process.environment.keys()
     call.process.environment.clear()
     return 0
 
@@ -94,7 +94,7 @@ def _clear_variables(call: Call) -> int:
     *("open", "open64", "access", "euidaccess", "readlink", "chdir", "mkdir", "rmdir", "unlink", "remove", "rename"),
     *("stat", "stat64", "lstat", "lstat64", "truncate"),
 )
-def _no_file(call: Call) -> int:
+def _double_open(call: Call) -> int:
     """Fail as for a file that does not exist. Takes (path, ...)."""
     return _find_unknown(call, 0)
 
@@ -103,29 +103,29 @@ def _no_file(call: Call) -> int:
     *("openat", "openat64", "faccessat", "fstatat", "fstatat64", "newfstatat", "statx", "unlinkat", "mkdirat"),
     *("__xstat", "__xstat64", "__lxstat", "__lxstat64", "readlinkat"),
 )
-def _no_file_behind(call: Call) -> int:
+def _double_openat(call: Call) -> int:
     """Fail as for a file that does not exist. Takes (folder or version, path, ...)."""
     return _find_unknown(call, 1)
 
 
 def _find_unknown(call: Call, index: int) -> int:
-    result = _emulate_fail(call)
+    result = _fail_without_file(call)
     if may_exist(call.machine.text(call.argument(index))):
         call.answer_is_unknown()
     return result
 
 
 @SYSTEM.named("fopen", "fopen64", "opendir", "realpath", "canonicalize_file_name", "popen", "freopen", "freopen64")
-def _no_object(call: Call) -> int:
+def _double_fopen(call: Call) -> int:
     path = call.argument(0)
-    _emulate_fail(call)
+    _fail_without_file(call)
     if call.name == "popen" or (path and may_exist(call.machine.text(path))):
         call.answer_is_unknown()
     return 0
 
 
 @SYSTEM.matching(r"_ZNSt10filesystem6statusERKNS_7__cxx114pathE", r"_ZNSt10filesystem14symlink_statusERKNS_7__cxx114")
-def _emulate_status(call: Call) -> int:
+def _filesystem_status(call: Call) -> int:
     """Fail as ``std::filesystem::status`` of a file that does not exist. Takes (path[, error code])."""
     if call.name.endswith("RSt10error_code"):
         set_error(call, call.argument(1))
@@ -138,7 +138,7 @@ def _emulate_status(call: Call) -> int:
 
 
 @SYSTEM.named("dlopen", "dlmopen")
-def _open_library(call: Call) -> int:
+def _double_dlopen(call: Call) -> int:
     """Emulate ``dlopen`` and ``dlmopen``. Takes (name, ...), or (namespace, name, ...)."""
     name = call.argument(int(call.name == "dlmopen"))
     if not name:
@@ -149,7 +149,7 @@ def _open_library(call: Call) -> int:
 
 
 @SYSTEM.named("dlsym", "dlvsym")
-def _find_symbol(call: Call) -> int:
+def _double_dlsym(call: Call) -> int:
     """Emulate ``dlsym``. Takes (handle, name); what is modelled of the libraries that every process has is there; of
     others nobody knows.
     """
@@ -161,13 +161,13 @@ def _find_symbol(call: Call) -> int:
 
 
 @SYSTEM.named("dlclose")
-def _close_library(_: Call) -> int:
+def _double_dlclose(_: Call) -> int:
     """Do nothing: libraries stay."""
     return 0
 
 
 @SYSTEM.named("setlocale")
-def _set_locale(call: Call) -> int:
+def _double_setlocale(call: Call) -> int:
     """Emulate ``setlocale``. Takes (category, name); Python has set the one of characters to that of the environment,
     and none else.
     """
@@ -182,13 +182,13 @@ def _set_locale(call: Call) -> int:
 
 
 @SYSTEM.named("dlerror")
-def _emulate_why(call: Call) -> int:
+def _double_dlerror(call: Call) -> int:
     call.answer_is_unknown()
     return call.process.store(b"cannot open shared object file: No such file or directory\0")
 
 
 @SYSTEM.named("dladdr")
-def _which_library(call: Call) -> int:
+def _double_dladdr(call: Call) -> int:
     """Emulate ``dladdr``. Takes (address, Dl_info); every function is in some file, at some address, which nobody
     knows before.
     """
@@ -200,7 +200,7 @@ def _which_library(call: Call) -> int:
 
 
 @SYSTEM.named("uname")
-def _emulate_system(call: Call) -> int:
+def _double_uname(call: Call) -> int:
     """Fill in ``struct utsname``: names of 65 bytes each; system and machine are known, the rest is not."""
     at = call.argument(0)
     machine = call.process.arch.name.encode()
@@ -214,7 +214,7 @@ def _emulate_system(call: Call) -> int:
 
 
 @SYSTEM.named("isatty")
-def _no_terminal(_: Call) -> int:
+def _double_isatty(_: Call) -> int:
     return 0
 
 
@@ -222,7 +222,7 @@ def _no_terminal(_: Call) -> int:
 
 
 @SYSTEM.matching(r"_ZNSt6thread15_M_start_threadE")
-def _start_thread(call: Call) -> None:
+def _thread_start(call: Call) -> None:
     """Start a ``std::thread``. Takes (this, a ``unique_ptr<_State>`` by its address, …)."""
     this_address, holder = call.argument(0), call.argument(1)
     state = call.machine.word(holder)
@@ -233,7 +233,7 @@ def _start_thread(call: Call) -> None:
 
 
 @SYSTEM.named("pthread_create")
-def _create_thread(call: Call) -> int:
+def _double_pthread_create(call: Call) -> int:
     """Emulate ``pthread_create``. Takes (thread, attributes, function, argument)."""
     number = call.process.new_thread()
     call.machine.set_word(call.argument(0), number)
@@ -242,7 +242,7 @@ def _create_thread(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_join")
-def _emulate_join(call: Call) -> int:
+def _double_pthread_join(call: Call) -> int:
     """Emulate ``pthread_join``. Takes (thread, where its result goes)."""
     if call.argument(1):
         call.machine.set_word(call.argument(1), call.process.thread_results.get(call.argument(0), 0))
@@ -250,12 +250,12 @@ def _emulate_join(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_self")
-def _own_thread(call: Call) -> int:
+def _double_pthread_self(call: Call) -> int:
     return call.process.thread
 
 
 @SYSTEM.named("fork", "vfork")
-def _emulate_fork(call: Call) -> int:
+def _double_fork(call: Call) -> int:
     """Go on in the parent."""
     call.answer_is_unknown()
     return _CHILD
@@ -265,14 +265,14 @@ def _emulate_fork(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_mutexattr_init")
-def _prepare_attributes(call: Call) -> int:
+def _double_pthread_mutexattr_init(call: Call) -> int:
     """Initialise the attributes of a mutex. Takes (attributes)."""
     call.machine.write(call.argument(0), bytes(4))
     return 0
 
 
 @SYSTEM.named("pthread_mutexattr_settype")
-def _set_kind(call: Call) -> int:
+def _double_pthread_mutexattr_settype(call: Call) -> int:
     """Set the kind of a mutex in its attributes. Takes (attributes, kind); the kind is in their lowest bits
     (nptl/pthread_mutexattr_settype.c).
     """
@@ -281,7 +281,7 @@ def _set_kind(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_mutex_init")
-def _prepare_mutex(call: Call) -> int:
+def _double_pthread_mutex_init(call: Call) -> int:
     """Initialise a mutex. Takes (mutex, attributes); all zero but for the kind (nptl/pthread_mutex_init.c)."""
     mutex, attributes = call.argument(0), call.argument(1)
     call.machine.write(mutex, bytes(_MUTEX_SIZE))
@@ -291,7 +291,7 @@ def _prepare_mutex(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_mutex_lock", "pthread_mutex_trylock")
-def _emulate_lock(call: Call) -> int:
+def _double_pthread_mutex_lock(call: Call) -> int:
     mutex, thread = call.argument(0), call.process.thread
     count, owner = struct.unpack("<I4xI", call.machine.read(mutex, 12))
     is_recursive = call.machine.byte(mutex + _KIND) & _KINDS == _RECURSIVE
@@ -305,7 +305,7 @@ def _emulate_lock(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_mutex_unlock")
-def _emulate_unlock(call: Call) -> int:
+def _double_pthread_mutex_unlock(call: Call) -> int:
     mutex = call.argument(0)
     count = int.from_bytes(call.machine.read(mutex, 4), "little")
     call.machine.write(mutex, struct.pack("<I", max(count - 1, 0)))
@@ -313,18 +313,18 @@ def _emulate_unlock(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_rwlock_tryrdlock", "pthread_rwlock_trywrlock")
-def _try_to_lock(call: Call) -> int:
+def _double_pthread_rwlock_tryrdlock(call: Call) -> int:
     call.answer_is_unknown()
     return 0
 
 
 @SYSTEM.matching(r"_ZNSt6thread(4joinEv|6detachEv)$")
-def _end_thread(call: Call) -> None:
+def _thread_join(call: Call) -> None:
     call.machine.set_word(call.argument(0), 0)
 
 
 @SYSTEM.named("pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
-def _emulate_done(_: Call) -> int:
+def _double_pthread_detach(_: Call) -> int:
     return 0
 
 
@@ -341,7 +341,7 @@ def _emulate_done(_: Call) -> int:
     r"_ZNSt8ios_baseD[012]Ev",
     r"pthread_(mutex_timed|rwlock_(timed)?)(lock|rdlock|wrlock|unlock)$",
 )
-def _emulate_nothing(_: Call) -> int:
+def _condition_variable_notify(_: Call) -> int:
     """Do nothing: nothing else runs at the same time that could wait, or be waited for."""
     return 0
 
@@ -351,7 +351,7 @@ def _emulate_nothing(_: Call) -> int:
     r"pthread_cond_(timed|clock)?wait",
     r"_ZNSt28__atomic_futex_unsigned_base19_M_futex_wait",
 )
-def _emulate_wait(call: Call) -> None:
+def _condition_variable_wait(call: Call) -> None:
     raise Stop("the code waits for another thread", call.return_address)
 
 
@@ -359,7 +359,7 @@ def _emulate_wait(call: Call) -> None:
 
 
 @SYSTEM.named("__cxa_demangle")
-def _emulate_demangle(call: Call) -> int:
+def _double_cxa_demangle(call: Call) -> int:
     """Emulate ``__cxa_demangle``. Takes (mangled, buffer, length, status); status -2 for a name that is none."""
     name = call.machine.text(call.argument(0)).decode("utf-8", "backslashreplace")
     text = demangle_fully(name)

@@ -75,13 +75,13 @@ TORCH_CLASSES: Final = SharedDoubles[Classes]()
 
 
 @TORCH_CLASSES.matching(r"_ZN3c1021getCustomClassTypeMapE")
-def _emulate_map(classes: Classes, _: Call) -> int:
+def _get_custom_class_type_map(classes: Classes, _: Call) -> int:
     """Return the table from ``typeid`` to classes, which inlined code searches up to 1.11, and fills up to 1.9."""
     return classes.map()
 
 
 @TORCH_CLASSES.matching(api.OPEN_CLASS)
-def _emulate_open(classes: Classes, call: Call) -> None:
+def _class_base_constructor(classes: Classes, call: Call) -> None:
     """Begin a custom class. Takes (this, namespace, name, documentation, type_info of the holder, type_info of the
     capsule).
     """
@@ -102,14 +102,14 @@ def _emulate_open(classes: Classes, call: Call) -> None:
 
 
 @TORCH_CLASSES.matching(r"_ZN5torch6detail10class_base(16withNewArguments|22withNewArgumentsStatic)E")
-def _with_defaults(classes: Classes, call: Call) -> None:
+def _class_base_with_new_arguments(classes: Classes, call: Call) -> None:
     result = call.result
     schema = classes.state.schemas.read(call.argument(0))
     classes.state.schemas.write(result, schema or Schema("", None))
 
 
 @TORCH_CLASSES.matching(api.REGISTER_METHOD)
-def _add_method(classes: Classes, call: Call) -> None:
+def _register_custom_class_method(classes: Classes, call: Call) -> None:
     """Take a ``unique_ptr<Function>``, whose object torch keeps: else the caller would destroy it."""
     holder = call.argument(0)
     classes.state.recorder.method(*classes.method_name(call.machine.word(holder)))
@@ -117,22 +117,22 @@ def _add_method(classes: Classes, call: Call) -> None:
 
 
 @TORCH_CLASSES.matching(r"_ZN3c109ClassType9addMethodE")
-def _attach_method(classes: Classes, call: Call) -> None:
+def _class_type_add_method(classes: Classes, call: Call) -> None:
     classes.methods[call.argument(0), classes.method_name(call.argument(1))[1]] = call.argument(1)
 
 
 @TORCH_CLASSES.matching(r"_ZN3c109ClassType(15addStaticMethod|11addProperty|12addAttribute)E")
-def _attach_other(_: Classes, call: Call) -> None:
+def _class_type_add_other(_: Classes, call: Call) -> None:
     """Do nothing: neither is recorded."""
 
 
 @TORCH_CLASSES.matching(r"_ZNK3c109ClassType(9get|10find)MethodE")
-def _get_method(classes: Classes, call: Call) -> int:
+def _class_type_get_method(classes: Classes, call: Call) -> int:
     return classes.methods.get((call.argument(0), classes.state.string(call.argument(1))), 0)
 
 
 @TORCH_CLASSES.matching(api.REGISTER_CLASS)
-def _register_class(classes: Classes, call: Call) -> None:
+def _register_custom_class(classes: Classes, call: Call) -> None:
     """Register the class that ``ClassType::create`` makes: up to 1.7 the constructor of ``class_`` is inlined.
 
     Whoever calls it today gives a class a second name.
@@ -142,7 +142,7 @@ def _register_class(classes: Classes, call: Call) -> None:
 
 
 @TORCH_CLASSES.matching(r"_ZN3c109ClassType6createE")
-def _create_class(classes: Classes, call: Call) -> None:
+def _class_type_create(classes: Classes, call: Call) -> None:
     """Make the type of a custom class. Takes (optional<QualifiedName>, ...); the whole name follows its parts, and
     the flag is before or behind.
     """

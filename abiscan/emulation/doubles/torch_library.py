@@ -37,7 +37,7 @@ TORCH_LIBRARY: Final = SharedDoubles[TorchState]()
 
 
 @TORCH_LIBRARY.matching(api.OPEN_LIBRARY)
-def _emulate_open(state: TorchState, call: Call) -> None:
+def _library_constructor(state: TorchState, call: Call) -> None:
     this_address, kind = call.argument(0), call.argument(1) & 0xFF
     if kind >= len(_KINDS):
         raise Stop(f"torch::Library of kind {kind}", call.return_address)
@@ -63,14 +63,14 @@ def _emulate_open(state: TorchState, call: Call) -> None:
     else:
         state.strings.create(call.process, at, namespace.encode())
         call.machine.set_word(at + state.strings.size, 1)
-    _emulate_hold(state, call, this_address, state.libraries[this_address])
+    _hold_library(state, call, this_address, state.libraries[this_address])
 
 
 # What a library has registered is registered for as long as it lives: its last member is a vector of handles, each of
 # them a std::function that is called in the end. Here it has one, which says which library it is, wherever that moves.
 
 
-def _emulate_hold(state: TorchState, call: Call, this_address: int, library: Library) -> None:
+def _hold_library(state: TorchState, call: Call, this_address: int, library: Library) -> None:
     if state.flag_first:  # older releases lay their libraries out in other ways
         return
     process = call.process
@@ -86,7 +86,7 @@ def _handles_at(state: TorchState) -> int:
 
 
 @TORCH_LIBRARY.named(_HANDLE_END)
-def _end_of_library(state: TorchState, call: Call) -> None:
+def _handle_end(state: TorchState, call: Call) -> None:
     """End a library, by the contents of its handle: it is destroyed or reset, and nothing of it stays registered."""
     order, mark = call.machine.words(call.argument(0), 2)
     if mark == _HANDLE_MARK:
@@ -94,7 +94,7 @@ def _end_of_library(state: TorchState, call: Call) -> None:
 
 
 @TORCH_LIBRARY.named(_HANDLE_MANAGER)
-def _manage_handle(_: TorchState, call: Call) -> int:
+def _handle_manager(_: TorchState, call: Call) -> int:
     """Clone or destroy the handle of a registration, as the manager. Takes (target, source, operation) of a
     ``std::function``: 2 clones, and 3 destroys (bits/std_function.h).
     """
@@ -105,14 +105,14 @@ def _manage_handle(_: TorchState, call: Call) -> int:
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch7Library(5resetEv|D[12]Ev)$")
-def _emulate_reset(state: TorchState, call: Call) -> None:
-    library = _emulate_opened(state, call, call.argument(0))
+def _library_reset(state: TorchState, call: Call) -> None:
+    library = _opened_library_at(state, call, call.argument(0))
     if library is not None and not state.flag_first:
         state.recorder.close(library.order)
         call.machine.write(call.argument(0) + _handles_at(state), bytes(24))
 
 
-def _emulate_opened(state: TorchState, call: Call, this_address: int) -> Library | None:
+def _opened_library_at(state: TorchState, call: Call, this_address: int) -> Library | None:
     """Return the library at an address, which may have been moved there."""
     try:
         begin, end = call.machine.words(this_address + _handles_at(state), 2)
@@ -170,7 +170,7 @@ def _parse_name(state: TorchState, call: Call) -> None:
 
 
 @TORCH_LIBRARY.matching(api.DEFINE)
-def _emulate_define(state: TorchState, call: Call) -> int:
+def _library_def(state: TorchState, call: Call) -> int:
     schema = state.schemas.read(call.argument(1))
     if schema is None:
         raise Stop("a definition with an unknown schema", call.return_address)
@@ -179,13 +179,13 @@ def _emulate_define(state: TorchState, call: Call) -> int:
     alias = state.schemas.read_alias_analysis(call.argument(1))
     text = schema.name + (schema.arguments or "")
     library, tags = _library_of(state, call), _read_tags(call)
-    _emulate_refuse(state, call, library, text)
+    _throw_library_error(state, call, library, text)
     state.recorder.define(library, text, tags=tags, alias_analysis=alias, built=schema.built, typevars=schema.typevars)
     return call.argument(0)
 
 
 @TORCH_LIBRARY.matching(api.DEFINE_WITH_KERNEL)
-def _define_with_kernel(state: TorchState, call: Call) -> int:
+def _library_def_with_kernel(state: TorchState, call: Call) -> int:
     library = _library_of(state, call)
     declaration = state.schemas.read_name_or_schema(call.argument(1))
     function = _read_cpp_function(state, call.argument(2))
@@ -193,7 +193,7 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
     alias = state.schemas.read_alias_analysis(call.argument(1)) if declaration.arguments else None
     text = declaration.name + (declaration.arguments or "")
     tags = _read_tags(call)
-    _emulate_refuse(state, call, library, text)
+    _throw_library_error(state, call, library, text)
     definition = state.recorder.define(
         library,
         text,
@@ -208,7 +208,7 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
 
 
 @TORCH_LIBRARY.matching(api.IMPLEMENT)
-def _emulate_implement(state: TorchState, call: Call) -> int:
+def _library_impl(state: TorchState, call: Call) -> int:
     library, name = _library_of(state, call), text_argument(call, 1)
     # A qualified name has to be in the namespace of the library, or the wildcard's (library.cpp, ``_parseNameForLib``).
     namespace, separator, _ = name.rpartition("::")
@@ -221,14 +221,14 @@ def _emulate_implement(state: TorchState, call: Call) -> int:
 
 
 @TORCH_LIBRARY.matching(api.FALL_BACK)
-def _fall_back(state: TorchState, call: Call) -> int:
+def _library_fallback(state: TorchState, call: Call) -> int:
     function = _read_cpp_function(state, call.argument(1))
     state.recorder.fallback(_library_of(state, call), function.key, fallthrough=function.fallthrough)
     return call.argument(0)
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionC[12]EN3c1014KernelFunctionE")
-def _construct_function(state: TorchState, call: Call) -> None:
+def _cpp_function_constructor(state: TorchState, call: Call) -> None:
     """Construct a kernel without a C++ type (private constructor): only boxed and fallthrough are distinguished."""
     this_address, kernel = call.argument(0), call.argument(1)
     # A functor that is a shared_ptr belongs to the 32 bytes of 1.6 to 1.8.
@@ -241,19 +241,19 @@ def _construct_function(state: TorchState, call: Call) -> None:
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionD[12]Ev")
-def _destroy_function(state: TorchState, call: Call) -> None:
+def _cpp_function_destructor(state: TorchState, call: Call) -> None:
     """Do nothing: the object contains nothing that is recorded."""
     state.doubled.discard(call.argument(0))
 
 
 def _library_of(state: TorchState, call: Call) -> Library:
-    library = _emulate_opened(state, call, call.argument(0))
+    library = _opened_library_at(state, call, call.argument(0))
     if library is None:
         raise Stop("a torch::Library that was not opened", call.return_address)
     return library
 
 
-def _emulate_refuse(state: TorchState, call: Call, library: Library, text: str) -> None:
+def _throw_library_error(state: TorchState, call: Call, library: Library, text: str) -> None:
     """Throw what every torch throws for a definition, if the code catches it; else the process ends anyway."""
     name = operator_name(text)
     namespace, separator, _ = name.rpartition("::")

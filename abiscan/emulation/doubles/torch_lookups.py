@@ -56,19 +56,19 @@ TORCH_LOOKUPS: Final = SharedDoubles[TorchState]()
 
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(13realSingleton|9singleton)Ev")
-def _emulate_dispatcher(_: TorchState, call: Call) -> int:
+def _dispatcher_singleton(_: TorchState, call: Call) -> int:
     """Return the one dispatcher, of which code looks at nothing."""
     return call.process.bind("the dispatcher")
 
 
 @TORCH_LOOKUPS.matching(r"_ZN2at13globalContextEv")
-def _emulate_context(_: TorchState, call: Call) -> int:
+def _global_context(_: TorchState, call: Call) -> int:
     """Return an ``at::Context``: inlined code asks the hooks of the devices."""
     return call.process.bind("the context of torch")
 
 
 @TORCH_LOOKUPS.matching(r"_ZN2at6detail\d+get(CUDA|HIP|XPU|MPS|MTIA|HPU|IPU|MAIA|PrivateUse1)HooksEv")
-def _emulate_hooks(_: TorchState, call: Call) -> int:
+def _get_device_hooks(_: TorchState, call: Call) -> int:
     """Return the hooks of a device that is not there: all of its functions say no."""
     table = call.process.bind("_ZTV hooks of an absent device")
     return call.process.store(struct.pack("<Q", table + 16))
@@ -76,12 +76,12 @@ def _emulate_hooks(_: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.named("virtual function of _ZTV hooks of an absent device", "_ZN5torch4cuda12is_availableEv")
 @TORCH_LOOKUPS.named("_ZN5torch4cuda12device_countEv")
-def _no_device(_: TorchState, __: Call) -> int:
+def _device_count(_: TorchState, __: Call) -> int:
     return 0
 
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
-def _find_or_throw(state: TorchState, call: Call) -> int:
+def _dispatcher_find_schema_or_throw(state: TorchState, call: Call) -> int:
     """Find an operator, or throw. Takes (this, name, overload), after the place of the result where that is an
     argument.
     """
@@ -92,7 +92,7 @@ def _find_or_throw(state: TorchState, call: Call) -> int:
 
 
 @TORCH_LOOKUPS.named("aoti_torch_call_dispatcher", "torch_call_dispatcher")
-def _call_dispatcher(state: TorchState, call: Call) -> int:
+def _double_aoti_torch_call_dispatcher(state: TorchState, call: Call) -> int:
     """Call an operator through the stable ABI. Takes (name, overload, stack of values), and for
     ``torch_call_dispatcher`` the version of the extension's headers.
     """
@@ -103,12 +103,12 @@ def _call_dispatcher(state: TorchState, call: Call) -> int:
 
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
-def _emulate_find(state: TorchState, call: Call) -> None:
+def _dispatcher_find_schema(state: TorchState, call: Call) -> None:
     """Return ``optional<OperatorHandle>``, two words, for what the code has registered so far, or torch has."""
     result = call.result
     call.machine.write(result, bytes(_HANDLE_SIZE))
     name = state.schemas.read_operator_name(call.argument(1))
-    _emulate_note(state, call, name)
+    _note_lookup(state, call, name)
     if state.recorder.has_operator(name) or is_known(name):
         handle = call.process.allocate(_OPERATOR_SIZE)
         words = (1, handle, handle) if state.flag_first else (handle, handle, 1)
@@ -116,43 +116,43 @@ def _emulate_find(state: TorchState, call: Call) -> None:
 
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit15findOperatorForE")
-def _find_operator(state: TorchState, call: Call) -> None:
+def _find_operator_for(state: TorchState, call: Call) -> None:
     """Return an empty ``shared_ptr``: the JIT knows none."""
     call.machine.write(call.result, bytes(16))
-    _emulate_note(state, call, state.schemas.read_operator_name(call.argument(0)))
+    _note_lookup(state, call, state.schemas.read_operator_name(call.argument(0)))
 
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit21getOperatorForLiteralE")
-def _find_literal(state: TorchState, call: Call) -> None:
+def _get_operator_for_literal(state: TorchState, call: Call) -> None:
     call.machine.write(call.result, bytes(16))
-    _emulate_note(state, call, operator_name(_emulate_text(call, call.argument(0)) or ""))
+    _note_lookup(state, call, operator_name(_text_at(call, call.argument(0)) or ""))
 
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit11OperatorSetC[12]E")
-def _make_set(state: TorchState, call: Call) -> None:
+def _operator_set_constructor(state: TorchState, call: Call) -> None:
     """Construct a set from literals. Takes (this, the literals, their number)."""
     count = min(call.argument(2), _MAX_NAMES)
     for address in call.machine.words(call.argument(1), count) if count else ():
-        _emulate_note(state, call, operator_name(_emulate_text(call, address) or ""))
+        _note_lookup(state, call, operator_name(_text_at(call, address) or ""))
 
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit(18getAllOperatorsFor|24getAllSortedOperatorsFor)E")
-def _find_all(state: TorchState, call: Call) -> int | None:
+def _get_all_operators_for(state: TorchState, call: Call) -> int | None:
     """Return a reference to a vector, or (sorted) a vector."""
     vector = call.result if "Sorted" in call.name else call.process.allocate(_HANDLE_SIZE)
     call.machine.write(vector, bytes(_HANDLE_SIZE))
-    _emulate_note(state, call, state.symbol_text(call.argument(0) & 0xFFFF_FFFF))
+    _note_lookup(state, call, state.symbol_text(call.argument(0) & 0xFFFF_FFFF))
     return vector
 
 
 @TORCH_LOOKUPS.matching(r"_ZN3c106Symbol14fromQualStringE")
-def _emulate_intern(state: TorchState, call: Call) -> int:
+def _symbol_from_qual_string(state: TorchState, call: Call) -> int:
     name = state.string(call.argument(0))
-    _emulate_note(state, call, name)
+    _note_lookup(state, call, name)
     return state.symbol(name)
 
 
-def _emulate_note(state: TorchState, call: Call, name: str, abi_version: int | None = None) -> None:
+def _note_lookup(state: TorchState, call: Call, name: str, abi_version: int | None = None) -> None:
     if _NAME.fullmatch(name) or _NO_OPERATOR.match(name):
         function = FUNCTIONS[next(filter(call.name.startswith, FUNCTIONS))]
         state.recorder.lookup(name, function, call.return_address, abi_version)
@@ -160,14 +160,14 @@ def _emulate_note(state: TorchState, call: Call, name: str, abi_version: int | N
 
 def _note_pair(state: TorchState, call: Call, first: int, abi_version: int | None = None) -> bool:
     """Note a name and an overload, which are texts; False if they are not."""
-    name, overload = _emulate_text(call, call.argument(first)), _emulate_text(call, call.argument(first + 1))
+    name, overload = _text_at(call, call.argument(first)), _text_at(call, call.argument(first + 1))
     if not name or "::" not in name or overload is None:
         return False
-    _emulate_note(state, call, f"{name}.{overload}" if overload else name, abi_version)
+    _note_lookup(state, call, f"{name}.{overload}" if overload else name, abi_version)
     return True
 
 
-def _emulate_text(call: Call, address: int) -> str | None:
+def _text_at(call: Call, address: int) -> str | None:
     """Return the text at ``address``; an empty text is valid only among the object's constants."""
     try:
         text = call.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")

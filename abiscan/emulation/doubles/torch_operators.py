@@ -24,7 +24,7 @@ TORCH_OPERATORS: Final = SharedDoubles[TorchState]()
 
 
 @TORCH_OPERATORS.matching(api.REGISTER_OPERATOR)
-def _emulate_register(state: TorchState, call: Call) -> None:
+def _register_operators_op(state: TorchState, call: Call) -> None:
     options = call.argument(1)
     # optional<variant<OperatorName, FunctionSchema>>: the flag is before the value or behind it, eight bytes either
     # way, so what follows is where it is.
@@ -34,7 +34,7 @@ def _emulate_register(state: TorchState, call: Call) -> None:
         raise Stop("a definition without a name", call.return_address)
     kernels = options + state.schemas.size + 16
     begin, end = call.machine.words(kernels, 2)
-    functions = _list_kernels(state, begin, end, flag_first=flag_first)
+    functions = _kernel_functions(state, begin, end, flag_first=flag_first)
     inferred = next((function.schema.arguments for function in functions if function.schema), None)
     definition = state.recorder.define(
         None,
@@ -56,7 +56,7 @@ def _emulate_register(state: TorchState, call: Call) -> None:
         )
 
 
-def _list_kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> list[Function]:
+def _kernel_functions(state: TorchState, begin: int, end: int, *, flag_first: bool) -> list[Function]:
     """Return the elements of a ``std::vector<KernelRegistrationConfig>``, whose size is one that puts every schema
     last.
     """
@@ -75,7 +75,7 @@ def _list_kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) 
 
 
 @TORCH_OPERATORS.matching(api.REGISTER_JIT_OPERATOR)
-def _register_jit(state: TorchState, call: Call) -> None:
+def _register_jit_operators(state: TorchState, call: Call) -> None:
     """Read the schema, the first member: an unparsed text, or a ``FunctionSchema``, which begins with its name.
 
     Up to 1.4 there are both, a ``shared_ptr<FunctionSchema>``, then an ``optional<string>``; in 1.5 an ``either``
@@ -94,12 +94,12 @@ def _register_jit(state: TorchState, call: Call) -> None:
 
 
 @TORCH_OPERATORS.matching(r"_ZN3c1017RegisterOperators[CD][12]E")
-def _emulate_keep(_: TorchState, __: Call) -> None:
+def _register_operators_constructor(_: TorchState, __: Call) -> None:
     """Do nothing: the object keeps what is registered alive, which nobody asks for here."""
 
 
 @TORCH_OPERATORS.matching(r"_ZNK3c106Symbol12toQualStringE")
-def _symbol_text(state: TorchState, call: Call) -> int:
+def _symbol_to_qual_string(state: TorchState, call: Call) -> int:
     number = call.machine.word(call.argument(0)) & 0xFFFF_FFFF
     text = call.process.allocate(state.strings.size)
     state.strings.create(call.process, text, state.symbol_text(number).encode())

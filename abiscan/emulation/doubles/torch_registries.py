@@ -73,8 +73,8 @@ class FilledRegistries:
 
     def entries(self, registry: int) -> list[tuple[str | int, int | None]]:
         """Return the keys in a registry, and their priorities if it has any, in the order in which they were added."""
-        priorities = dict(self._list_nodes(registry + _PRIORITIES_AT))
-        keys = [key for key, _ in self._list_nodes(registry)]
+        priorities = dict(self._table_nodes(registry + _PRIORITIES_AT))
+        keys = [key for key, _ in self._table_nodes(registry)]
         machine = self.state.process.machine
         entries: list[tuple[str | int, int | None]] = []
         for key in reversed(keys):  # a new node becomes the first
@@ -88,7 +88,7 @@ class FilledRegistries:
         for offset in _TABLES_AT:
             self.state.write_table(registry + offset, _BUCKETS)
 
-    def _list_nodes(self, table: int) -> Iterator[tuple[str | int, int]]:
+    def _table_nodes(self, table: int) -> Iterator[tuple[str | int, int]]:
         """Yield the keys in a table and their addresses."""
         machine = self.state.process.machine
         with contextlib.suppress(Stop):  # a function that came to nothing may have left nonsense
@@ -127,30 +127,30 @@ for pattern, call_of in _CALLS.items():
 
 
 @TORCH_REGISTRIES.matching(api.NAME_BACKEND)
-def _emulate_rename(registries: FilledRegistries, call: Call) -> None:
+def _rename_privateuse1_backend(registries: FilledRegistries, call: Call) -> None:
     registries.state.recorder.registry("privateuse1-backend", registries.state.string(call.argument(0)))
 
 
 @TORCH_REGISTRIES.matching(*api.FILLED)
-def _emulate_registry(registries: FilledRegistries, call: Call) -> int:
+def _registry_function(registries: FilledRegistries, call: Call) -> int:
     return registries.table(function_name(call.name))
 
 
 @TORCH_REGISTRIES.matching(r"_ZN3c108demangleE", r"_ZN3c108demangleB5cxx11E")
-def _emulate_demangle(registries: FilledRegistries, call: Call) -> None:
+def _demangle(registries: FilledRegistries, call: Call) -> None:
     """Leave a name mangled: it is the help text of an entry, the name of its class."""
     result = call.result
     registries.state.strings.create(call.process, result, call.machine.text(call.argument(0)))
 
 
 @TORCH_REGISTRIES.matching(_PROFILERS)
-def _emulate_profilers(_: FilledRegistries, call: Call) -> int:
+def _profilers_registry(_: FilledRegistries, call: Call) -> int:
     """Return one object, of which inlined code does not look at anything."""
     return call.process.bind("registry of profilers")
 
 
 @TORCH_REGISTRIES.matching(_HOOK)
-def _emulate_hook(_: FilledRegistries, call: Call) -> int:
+def _registered_hook(_: FilledRegistries, call: Call) -> int:
     return call.process.allocate(_FUNCTION_SIZE)
 
 

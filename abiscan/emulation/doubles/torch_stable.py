@@ -30,7 +30,7 @@ TORCH_STABLE: Final = SharedDoubles[TorchState]()
 
 
 @TORCH_STABLE.matching(api.OPEN_STABLE_LIBRARY)
-def _emulate_open(state: TorchState, call: Call) -> int:
+def _torch_library_init(state: TorchState, call: Call) -> int:
     kind = _KINDS[call.name]
     shift = 1 if kind is LibraryKind.IMPL else 0
     key = text_argument(call, 1) if shift else None
@@ -47,48 +47,48 @@ def _emulate_open(state: TorchState, call: Call) -> int:
 
 
 @TORCH_STABLE.matching(api.STABLE_DEFINE)
-def _emulate_define(state: TorchState, call: Call) -> int:
-    _emulate_keep(state, call)
+def _torch_library_def(state: TorchState, call: Call) -> int:
+    _keep_call_site(state, call)
     state.recorder.define(_library_of(state, call), text_argument(call, 1))
     return 0
 
 
 @TORCH_STABLE.matching(api.STABLE_DEFINE_WITH_TAGS)
-def _define_with_tags(state: TorchState, call: Call) -> int:
+def _torch_library_def_with_tags(state: TorchState, call: Call) -> int:
     count = min(call.argument(3) & 0xFFFF_FFFF, _MAX_TAGS)
     tags = struct.unpack(f"<{count}i", call.machine.read(call.argument(2), 4 * count)) if count else ()
-    _emulate_keep(state, call)
+    _keep_call_site(state, call)
     state.recorder.define(_library_of(state, call), text_argument(call, 1), tags=tags)
     return 0
 
 
 @TORCH_STABLE.matching(api.STABLE_IMPLEMENT)
-def _emulate_implement(state: TorchState, call: Call) -> int:
+def _torch_library_impl(state: TorchState, call: Call) -> int:
     version = call.argument(3) if call.name == "torch_library_impl" else None
     name = text_argument(call, 1)
     function = call.argument(2)
     functions = (function - BASE,) if call.process.image.is_code(function) else ()
-    _emulate_keep(state, call)
+    _keep_call_site(state, call)
     state.recorder.kernel(
         _library_of(state, call), name, None, boxed=True, stable=True, abi_version=version, functions=functions
     )
     return 0
 
 
-def _emulate_keep(state: TorchState, call: Call) -> None:
+def _keep_call_site(state: TorchState, call: Call) -> None:
     """Keep where a call of each function returns to, the first one in the object, and which function is called next."""
     state.stable_calls[state.recorder.count] = call.name
     state.stable_returns.setdefault(call.name, call.return_address)
 
 
 @TORCH_STABLE.matching(r"torch_exception_get_what(_without_backtrace)?$")
-def _text_of_torch(_state: TorchState, call: Call) -> int:
+def _torch_exception_get_what(_state: TorchState, call: Call) -> int:
     """Return what torch said last: only where a failure is tried out, since no call fails otherwise."""
     return call.process.store(TEXT_OF_TORCH.encode() + b"\0")
 
 
 @TORCH_STABLE.matching(r"torch_new_stable_ivalue$")
-def _new_value(_state: TorchState, call: Call) -> int:
+def _torch_new_stable_ivalue(_state: TorchState, call: Call) -> int:
     """Return room for a value that an optional holds, from 2.13 on."""
     call.machine.set_word(call.argument(0), call.process.allocate(8))
     return 0

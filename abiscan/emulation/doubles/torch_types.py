@@ -165,44 +165,44 @@ TORCH_TYPES: Final = SharedDoubles[Types]()
 
 
 @TORCH_TYPES.matching(r"_ZN3c10\d+\w+Type3getEv$")
-def _emulate_get(types: Types, call: Call) -> int | None:
+def _type_get(types: Types, call: Call) -> int | None:
     text = printed_type(call.name)
     return types.give(call, text, reference=text == "Tensor")
 
 
 @TORCH_TYPES.matching(r"_ZN3c108ListType\d+of\w+Ev$")
-def _list_of(types: Types, call: Call) -> None:
+def _list_type_of(types: Types, call: Call) -> None:
     """Take a ``shared_ptr`` by value, as in every release."""
     types.write(call.result, _ELEMENTS.get(call.name[call.name.index("of") + 2 : -2], "?") + "[]")
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalType\d+of\w+Ev$")
-def _optional_of(types: Types, call: Call) -> None:
+def _optional_type_of(types: Types, call: Call) -> None:
     types.write(call.result, _ELEMENTS.get(call.name[call.name.index("of", 20) + 2 : -2], "?") + "?")
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalType(3get|6create)E")
-def _emulate_optional(types: Types, call: Call) -> None:
+def _optional_type_get(types: Types, call: Call) -> None:
     """Make an optional; of an optional, it is that: ``OptionalType`` is a union with None, and unions are flattened."""
     result = call.result
     types.write(result, types.text_of_argument(call, 0).removesuffix("?") + "?")
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalTypeC[12]E")
-def _construct_optional(types: Types, call: Call) -> None:
+def _optional_type_constructor(types: Types, call: Call) -> None:
     """Construct an optional: up to 1.10 ``create`` is inlined."""
     types.state.types.name(call.argument(0), types.text_of_argument(call, 1) + "?")
 
 
 @TORCH_TYPES.matching(r"_ZN3c108ListType3getE", r"_ZN3c108ListType6createE")
-def _emulate_list(types: Types, call: Call) -> None:
+def _list_type_get(types: Types, call: Call) -> None:
     result = call.result
     index = 1 if abi_in(call.name) else 0
     types.write(result, types.text_of_argument(call, index) + "[]")
 
 
 @TORCH_TYPES.matching(r"_ZN3c108DictType3getE", r"_ZN3c108DictType6createE")
-def _emulate_dict(types: Types, call: Call) -> None:
+def _dict_type_get(types: Types, call: Call) -> None:
     result = call.result
     index = 1 if abi_in(call.name) else 0
     key, value = types.text_of_argument(call, index), types.text_of_argument(call, index + 1)
@@ -210,7 +210,7 @@ def _emulate_dict(types: Types, call: Call) -> None:
 
 
 @TORCH_TYPES.matching(r"_ZN3c109TupleTypeC[12]E")
-def _emulate_tuple(types: Types, call: Call) -> None:
+def _tuple_type_constructor(types: Types, call: Call) -> None:
     begin, end = call.machine.words(call.argument(1), 2)
     addresses = range(begin, min(end, begin + 4096), 16)
     elements = [types.state.types.text(call.machine.word(at)) for at in addresses]
@@ -218,14 +218,14 @@ def _emulate_tuple(types: Types, call: Call) -> None:
 
 
 @TORCH_TYPES.matching(r"_ZN3c1022getCustomClassTypeImplERKSt10type_index")
-def _custom_class(types: Types, call: Call) -> None:
+def _get_custom_class_type(types: Types, call: Call) -> None:
     result = call.result
     name = types.state.type_info_name(call.machine.word(call.argument(0))) or "?"
     types.write(result, _CUSTOM + types.state.class_names.get(name, name))
 
 
 @TORCH_TYPES.matching(r"virtual function of _ZTVN3c10\d+\w*TypeE")
-def _emulate_virtual(types: Types, call: Call) -> int | None:
+def _type_virtual_function(types: Types, call: Call) -> int | None:
     """Answer a virtual function of a type, told by its shape: a text in memory, a comparison with another type, a yes.
 
     The order of the virtual functions differs between releases; inlined code asks for ``str``, for ``equals``,
@@ -241,7 +241,7 @@ def _emulate_virtual(types: Types, call: Call) -> int | None:
 
 
 @TORCH_TYPES.matching(r"_ZN3c106detail12infer_schema20make_function_schemaE")
-def _emulate_infer(types: Types, call: Call) -> None:
+def _make_function_schema(types: Types, call: Call) -> None:
     result = call.result
     named = abi_in(call.name) is not None
     name = ""

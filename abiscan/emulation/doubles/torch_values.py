@@ -24,7 +24,7 @@ TORCH_VALUES: Final = SharedDoubles[TorchState]()
 
 
 @TORCH_VALUES.matching(r"_ZN3c106ivalue14ConstantString6createE")
-def _create_string(state: TorchState, call: Call) -> None:
+def _constant_string_create(state: TorchState, call: Call) -> None:
     """Create a string of a ``std::string``, a ``std::string_view``, whose length comes first, or a ``const char*``."""
     result = call.result
     if "basic_string_view" in call.name:
@@ -37,7 +37,7 @@ def _create_string(state: TorchState, call: Call) -> None:
 
 
 @TORCH_VALUES.matching(r"_ZN3c106detail8ListImplC[12]E")
-def _construct_list(state: TorchState, call: Call) -> None:
+def _list_impl_constructor(state: TorchState, call: Call) -> None:
     """Construct a ``c10::List``. Takes (this, a ``std::vector<IValue>``, a ``TypePtr``), both by value: their
     addresses.
     """
@@ -46,12 +46,12 @@ def _construct_list(state: TorchState, call: Call) -> None:
 
 
 @TORCH_VALUES.matching(r"virtual function of _ZTVN3c10(6detail8ListImpl|6ivalue14ConstantString)E of a double")
-def _emulate_release(_: TorchState, __: Call) -> None:
+def _intrusive_ptr_release_resources(_: TorchState, __: Call) -> None:
     """Do nothing: ``release_resources``, and the destructors."""
 
 
 @TORCH_VALUES.matching(_IS_LIST.pattern)
-def _is_list_of(state: TorchState, call: Call) -> int:
+def _ivalue_is_list(state: TorchState, call: Call) -> int:
     """Return true: it is asked of what was just made to be one."""
     match = _IS_LIST.match(call.name)
     element = state.types.text(state.values.element_type(call.argument(0)))

@@ -31,17 +31,17 @@ def _check_count(call: Call, count: int) -> int:
     return count
 
 
-def _emulate_units(call: Call, index: int, count: int) -> str:
+def _wide_characters_argument(call: Call, index: int, count: int) -> str:
     """Return so many wide characters at an argument."""
     _check_count(call, count)
     return decoded(call.machine.read(call.argument(index), count * _WIDE), _WIDE) if count else ""
 
 
-def _emulate_text(call: Call, index: int) -> str:
+def _wide_text_argument(call: Call, index: int) -> str:
     return wide_text(call.machine, call.argument(index))
 
 
-def _emulate_write(call: Call, address: int, text: str) -> None:
+def _write_wide_text(call: Call, address: int, text: str) -> None:
     if text:
         call.machine.write(address, encoded(text, _WIDE))
 
@@ -50,7 +50,7 @@ def _emulate_write(call: Call, address: int, text: str) -> None:
 
 
 @WIDE_CHARACTERS.named("wmemcpy", "wmemmove", "__wmemcpy_chk", "__wmemmove_chk")
-def _emulate_copy(call: Call) -> int:
+def _double_wmemcpy(call: Call) -> int:
     """Copy wide characters. Takes (target, source, number); what is copied need not be characters."""
     count = _check_count(call, call.argument(2))
     if count:
@@ -59,7 +59,7 @@ def _emulate_copy(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named("wmemset", "__wmemset_chk")
-def _emulate_fill(call: Call) -> int:
+def _double_wmemset(call: Call) -> int:
     """Fill with a wide character. Takes (target, character, number)."""
     count = _check_count(call, call.argument(2))
     call.machine.write(call.argument(0), (call.argument(1) & 0xFFFF_FFFF).to_bytes(_WIDE, "little") * count)
@@ -67,74 +67,76 @@ def _emulate_fill(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named("wmemcmp")
-def _compare_memory(call: Call) -> int:
-    first, second = (_emulate_units(call, index, call.argument(2)) for index in (0, 1))
+def _double_wmemcmp(call: Call) -> int:
+    first, second = (_wide_characters_argument(call, index, call.argument(2)) for index in (0, 1))
     return (first > second) - (first < second)
 
 
 @WIDE_CHARACTERS.named("wmemchr")
-def _find_in_memory(call: Call) -> int:
-    at = _emulate_units(call, 0, call.argument(2)).find(chr(call.argument(1) & 0xFFFF_FFFF))
+def _double_wmemchr(call: Call) -> int:
+    at = _wide_characters_argument(call, 0, call.argument(2)).find(chr(call.argument(1) & 0xFFFF_FFFF))
     return call.argument(0) + at * _WIDE if at >= 0 else 0
 
 
 @WIDE_CHARACTERS.named("wcslen", "wcsnlen")
-def _emulate_length(call: Call) -> int:
-    length = len(_emulate_text(call, 0))
+def _double_wcslen(call: Call) -> int:
+    length = len(_wide_text_argument(call, 0))
     return length if call.name == "wcslen" else min(length, call.argument(1))
 
 
 @WIDE_CHARACTERS.named("wcscmp", "wcscoll", "wcsncmp")
-def _emulate_compare(call: Call) -> int:
-    first, second = _emulate_text(call, 0), _emulate_text(call, 1)
+def _double_wcscmp(call: Call) -> int:
+    first, second = _wide_text_argument(call, 0), _wide_text_argument(call, 1)
     if call.name == "wcsncmp":
         first, second = first[: call.argument(2)], second[: call.argument(2)]
     return (first > second) - (first < second)
 
 
 @WIDE_CHARACTERS.named("wcschr", "wcsrchr")
-def _find_character(call: Call) -> int:
-    text, requested = _emulate_text(call, 0) + "\0", chr(call.argument(1) & 0xFFFF_FFFF)
+def _double_wcschr(call: Call) -> int:
+    text, requested = _wide_text_argument(call, 0) + "\0", chr(call.argument(1) & 0xFFFF_FFFF)
     at = text.rfind(requested) if call.name == "wcsrchr" else text.find(requested)
     return call.argument(0) + at * _WIDE if at >= 0 else 0
 
 
 @WIDE_CHARACTERS.named("wcsstr")
-def _find_text(call: Call) -> int:
-    at = _emulate_text(call, 0).find(_emulate_text(call, 1))
+def _double_wcsstr(call: Call) -> int:
+    at = _wide_text_argument(call, 0).find(_wide_text_argument(call, 1))
     return call.argument(0) + at * _WIDE if at >= 0 else 0
 
 
 @WIDE_CHARACTERS.named("wcscpy", "wcpcpy", "__wcscpy_chk")
-def _copy_text(call: Call) -> int:
-    text = _emulate_text(call, 1)
-    _emulate_write(call, call.argument(0), text + "\0")
+def _double_wcscpy(call: Call) -> int:
+    text = _wide_text_argument(call, 1)
+    _write_wide_text(call, call.argument(0), text + "\0")
     return call.argument(0) + (len(text) * _WIDE if call.name == "wcpcpy" else 0)
 
 
 @WIDE_CHARACTERS.named("wcsncpy", "__wcsncpy_chk")
-def _copy_text_bounded(call: Call) -> int:
+def _double_wcsncpy(call: Call) -> int:
     size = min(call.argument(2), _MOST)
-    _emulate_write(call, call.argument(0), _emulate_text(call, 1)[:size].ljust(size, "\0"))
+    _write_wide_text(call, call.argument(0), _wide_text_argument(call, 1)[:size].ljust(size, "\0"))
     return call.argument(0)
 
 
 @WIDE_CHARACTERS.named("wcscat", "__wcscat_chk")
-def _append_text(call: Call) -> int:
-    _emulate_write(call, call.argument(0) + len(_emulate_text(call, 0)) * _WIDE, _emulate_text(call, 1) + "\0")
+def _double_wcscat(call: Call) -> int:
+    _write_wide_text(
+        call, call.argument(0) + len(_wide_text_argument(call, 0)) * _WIDE, _wide_text_argument(call, 1) + "\0"
+    )
     return call.argument(0)
 
 
 @WIDE_CHARACTERS.named("wcsdup")
-def _emulate_duplicate(call: Call) -> int:
-    return call.process.store(encoded(_emulate_text(call, 0) + "\0", _WIDE))
+def _double_wcsdup(call: Call) -> int:
+    return call.process.store(encoded(_wide_text_argument(call, 0) + "\0", _WIDE))
 
 
 # Characters
 
 
 @WIDE_CHARACTERS.named("towlower", "towupper")
-def _change_case(call: Call) -> int:
+def _double_towlower(call: Call) -> int:
     code = call.argument(0) & 0xFFFF_FFFF
     if code < _ASCII:
         return ctype.lower(code) if call.name == "towlower" else ctype.upper(code)
@@ -144,7 +146,7 @@ def _change_case(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named(*(name.replace("is", "isw", 1) for name in ctype.FUNCTIONS))
-def _is_of_class(call: Call) -> int:
+def _double_iswalpha(call: Call) -> int:
     code = call.argument(0) & 0xFFFF_FFFF
     if code >= _ASCII and code != _EOF:
         call.answer_is_unknown()
@@ -152,7 +154,7 @@ def _is_of_class(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named("wctob", "btowc")
-def _same_code(call: Call) -> int:
+def _double_wctob(call: Call) -> int:
     code = call.argument(0) & 0xFFFF_FFFF
     if code < _ASCII:
         return code
@@ -165,10 +167,10 @@ def _same_code(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named("wcstombs", "__wcstombs_chk", "mbstowcs", "__mbstowcs_chk")
-def _convert_text(call: Call) -> int:
+def _double_wcstombs(call: Call) -> int:
     """Convert a text of bytes to wide characters, or back. Takes (target or null, text, the most that is written)."""
     target, to_wide = call.argument(0), "mbstowcs" in call.name
-    text = decoded(call.machine.text(call.argument(1)), 1) if to_wide else _emulate_text(call, 1)
+    text = decoded(call.machine.text(call.argument(1)), 1) if to_wide else _wide_text_argument(call, 1)
     if not text.isascii():
         raise Stop(f"{call.name} of more than ASCII", call.return_address)
     if target:
@@ -179,7 +181,7 @@ def _convert_text(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named("mbrtowc", "mbtowc")
-def _convert_to_wide(call: Call) -> int:
+def _double_mbrtowc(call: Call) -> int:
     """Convert one character to a wide one. Takes (target or null, text or null, its length, ...)."""
     target, text = call.argument(0), call.argument(1)
     if not text:
@@ -190,12 +192,12 @@ def _convert_to_wide(call: Call) -> int:
     if code >= _ASCII:
         raise Stop(f"{call.name} of more than ASCII", call.return_address)
     if target:
-        _emulate_write(call, target, chr(code))
+        _write_wide_text(call, target, chr(code))
     return int(code != 0)
 
 
 @WIDE_CHARACTERS.named("wcrtomb", "wctomb")
-def _convert_from_wide(call: Call) -> int:
+def _double_wcrtomb(call: Call) -> int:
     """Convert one wide character to bytes. Takes (target or null, character, ...)."""
     code = call.argument(1) & 0xFFFF_FFFF
     if not call.argument(0):
@@ -213,7 +215,7 @@ _OK, _PARTIAL = 0, 1  # std::codecvt_base::result
 @WIDE_CHARACTERS.matching(
     rf"{_UTF8}(6do_outER11__mbstate_tPKwS4_RS4_PcS6_RS6_|5do_inER11__mbstate_tPKcS4_RS4_PwS6_RS6_)"
 )
-def _emulate_recode(call: Call) -> int:
+def _codecvt_do_in(call: Call) -> int:
     """Convert between encodings, as ``std::codecvt`` does. Takes (this, state, text, its end, where it was left,
     target, its end, where that was left).
     """
@@ -235,42 +237,42 @@ def _emulate_recode(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named(f"{_UTF8}13do_max_lengthEv")
-def _emulate_longest(_: Call) -> int:
+def _codecvt_do_max_length(_: Call) -> int:
     return 4
 
 
 # Numbers
 
 
-def _emulate_digits(call: Call) -> bytes:
+def _digits_argument(call: Call) -> bytes:
     """Return the text of a number; what is not ASCII ends it."""
-    return _emulate_text(call, 0).encode("ascii", "replace")
+    return _wide_text_argument(call, 0).encode("ascii", "replace")
 
 
 @WIDE_CHARACTERS.named("wcstol", "wcstoll", "wcstoul", "wcstoull", "__isoc23_wcstol", "__isoc23_wcstoul")
-def _parse_integer(call: Call) -> int:
-    return parse_integer(call, _emulate_digits(call), _WIDE)
+def _double_wcstol(call: Call) -> int:
+    return parse_integer(call, _digits_argument(call), _WIDE)
 
 
 @WIDE_CHARACTERS.named("wcstod", "wcstof")
-def _parse_number(call: Call) -> None:
-    value, size = parsed(_emulate_digits(call))
+def _double_wcstod(call: Call) -> None:
+    value, size = parsed(_digits_argument(call))
     if call.argument(1):
         call.machine.set_word(call.argument(1), call.argument(0) + size * _WIDE)
     call.give_number(value, 32 if call.name == "wcstof" else 64)
 
 
 @WIDE_CHARACTERS.named("swprintf", "__swprintf_chk", "vswprintf", "__vswprintf_chk")
-def _emulate_print(call: Call) -> int:
+def _double_swprintf(call: Call) -> int:
     """Print wide characters, as ``swprintf`` does. Takes (target, room[, flag, room], format, arguments); a text that
     does not fit is an error.
     """
     shift = 2 if "chk" in call.name else 0
     target, room = call.argument(0), call.argument(1)
-    form = _emulate_text(call, 2 + shift).encode("ascii")
+    form = _wide_text_argument(call, 2 + shift).encode("ascii")
     arguments = Listed(call, call.argument(3 + shift)) if "vsw" in call.name else Passed(call, 3 + shift)
     text = decoded(format_text(call, form, arguments), 1)
     if len(text) >= room:
         return _ALL_ONES
-    _emulate_write(call, target, text + "\0")
+    _write_wide_text(call, target, text + "\0")
     return len(text)

@@ -127,7 +127,7 @@ _OWN: Final = frozenset({"os.getpid()", "os.getpgid()", "os.getpgrp()"})
 
 def _end_process(machine: PythonMachine, words: str) -> None:
     """End the process, unless the code may not run at all."""
-    if not machine.perhaps:
+    if not machine.is_speculative:
         raise ProcessEnded(Raised(exception=PROCESS_ENDS, message=words, at=machine.place()))
 
 
@@ -292,8 +292,8 @@ class LoadedLibrary(Modelled):
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return a function."""
         library = self.name.lower().rpartition("/")[2].partition(".")[0]
-        if name in _OF_SYSTEM.get(library, ()):
-            return Native(f"{library}.{name}", _OF_SYSTEM[library][name])
+        if name in _SYSTEM_MODELS.get(library, ()):
+            return Native(f"{library}.{name}", _SYSTEM_MODELS[library][name])
         return super().get_attribute(machine, name)
 
     def display_name(self) -> str:
@@ -305,7 +305,7 @@ def _add_folder(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return machine.call(machine.get_attribute(machine.import_module("os"), "add_dll_directory"), args, kwargs)
 
 
-_OF_LIBC: Final[Mapping[str, Model]] = {
+_LIBC_MODELS: Final[Mapping[str, Model]] = {
     "dlopen": _open_quietly,
     "abort": partial(_ends_with, "SIGABRT in abort()"),
     "exit": partial(_exits, "exit"),
@@ -315,8 +315,8 @@ _OF_LIBC: Final[Mapping[str, Model]] = {
     "raise": lambda machine, args, _kwargs: _kills(machine, [0, *args], {}),
     "kill": _kills,
 }
-_OF_SYSTEM: Final[Mapping[str, Mapping[str, Model]]] = {
-    **dict.fromkeys(("the process", "libc", "libdl"), _OF_LIBC),
+_SYSTEM_MODELS: Final[Mapping[str, Mapping[str, Model]]] = {
+    **dict.fromkeys(("the process", "libc", "libdl"), _LIBC_MODELS),
     "kernel32": {
         "LoadLibraryW": _open_quietly,
         "LoadLibraryExW": _open_quietly,

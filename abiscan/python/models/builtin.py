@@ -14,7 +14,7 @@ from abiscan.python.filesystem import as_text, path_exists, read_text, text_of_p
 from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.later_builtins import CLASSES, NAMES
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Told
+from abiscan.python.model import Channel
 from abiscan.python.modelled import LooksAround, Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Namespace, make_namespace, native_functions, take_argument
 from abiscan.python.models.torch_module import OptimizerClass, TorchClass, TorchModule, has_name, knows_names
@@ -23,8 +23,8 @@ from abiscan.python.values import (
     ABSENT,
     Bound,
     Class,
-    Further,
     Instance,
+    MoreItems,
     NotKnown,
     PythonError,
     PythonFunction,
@@ -40,7 +40,7 @@ from abiscan.python.values import (
 
 def _model_print(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     words = [special.text(machine, argument) for argument in args]
-    machine.tell(Told.PRINT, " ".join(map(str, words)) if is_concrete(words) else None)
+    machine.tell(Channel.PRINT, " ".join(map(str, words)) if is_concrete(words) else None)
     return None
 
 
@@ -148,7 +148,7 @@ def _is_instance(machine: PythonMachine, value: object, classes: object) -> obje
     return NotKnown("isinstance()") if any(isinstance(item, (NotKnown, Modelled)) for item in requested) else False
 
 
-_OF_NO_TORCH = (
+_KINDS_WITHOUT_TORCH = (
     str,
     bytes,
     int,
@@ -172,7 +172,7 @@ def _possible_classes(value: object, classes: list[object]) -> list[object]:
     ):
         return [object]
     # A number or a text is no object of a class of torch: none of those has an ``__instancecheck__`` that says so.
-    if isinstance(value, _OF_NO_TORCH) or (isinstance(value, Instance) and not value.cls.is_open()):
+    if isinstance(value, _KINDS_WITHOUT_TORCH) or (isinstance(value, Instance) and not value.cls.is_open()):
         return [cls for cls in classes if not isinstance(cls, TorchClass)]
     return classes
 
@@ -274,8 +274,8 @@ def _zip_sources(sources: list[Iterator[object]], *, strict: bool) -> Iterator[o
                     raise thrown(ValueError, _differing_lengths(place, "longer"))
                 return
             results.append(item)
-        further = next((item for item in results if isinstance(item, Further)), None)
-        yield further or tuple(results)
+        more_items = next((item for item in results if isinstance(item, MoreItems)), None)
+        yield more_items or tuple(results)
 
 
 def _differing_lengths(place: int, kind: str) -> str:
@@ -326,7 +326,7 @@ def _model_enumerate(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
 
 def _enumerate_items(source: Iterator[object], start: int) -> Iterator[object]:
     for number, item in enumerate(source, start):
-        yield item if isinstance(item, Further) else (number, item)
+        yield item if isinstance(item, MoreItems) else (number, item)
 
 
 def _model_map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -339,7 +339,7 @@ def _model_map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 def _map_item(machine: PythonMachine, function: object, item: object) -> object:
-    if isinstance(item, Further):
+    if isinstance(item, MoreItems):
         machine.perhaps_calls(NotKnown("map()"), function)
         return item
     assert isinstance(item, tuple)
@@ -356,13 +356,13 @@ def _model_filter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
 
 def _filter_items(machine: PythonMachine, test: object, source: Iterator[object]) -> Iterator[object]:
     for item in source:
-        if isinstance(item, Further):
+        if isinstance(item, MoreItems):
             machine.perhaps_calls(NotKnown("filter()"), test)
             yield item
             continue
         is_true = special.truth_of(machine, item if test is None else machine.call(test, [item], {}))
         if is_true is None:
-            yield Further("filter()")
+            yield MoreItems("filter()")
         elif is_true:
             yield item
 

@@ -10,7 +10,7 @@ from abiscan.python.model import Answer, World
 from abiscan.python.torch_names import COMPANIONS, TorchNames
 from abiscan.python.values import NotKnown, PythonError, Thrown
 
-OF_TORCH: Final = frozenset({"triton"})
+REQUIRED_BY_TORCH: Final = frozenset({"triton"})
 """Those that builds of torch require."""
 
 
@@ -37,14 +37,14 @@ def names_of(world: World, package: str, specifier: str | None, version: str | A
     if names is None or names.companions is None or version is None:
         return ()
     wanted = specifier if version is Answer.UNKNOWN else f"=={version}"
-    if version is Answer.UNKNOWN and package in OF_TORCH and isinstance(world.cuda, str):
+    if version is Answer.UNKNOWN and package in REQUIRED_BY_TORCH and isinstance(world.cuda, str):
         wanted = names.companions().required(package, world.machine) or specifier
     return names.companions().matching(package, wanted) if wanted else ()
 
 
 def comes_with_torch(machine: PythonMachine, package: str) -> bool:
     """Whether the build of torch requires a package, and nothing shows that it is not installed."""
-    told = package in OF_TORCH and machine.world.tells(
+    told = package in REQUIRED_BY_TORCH and machine.world.tells(
         f"whether it requires {package}",
         lambda world: (
             isinstance(world.cuda, str)

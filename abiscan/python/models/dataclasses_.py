@@ -43,14 +43,14 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
         # With options that are not known, neither is what objects of the class can do.
         unknown = next((value for value in (*args[1:], *kwargs.values()) if isinstance(value, NotKnown)), None)
         if unknown is not None:
-            cls.derive_further(NotKnown(f"dataclass({unknown.name})"))
+            cls.derive_from_more(NotKnown(f"dataclass({unknown.name})"))
         cls.is_ordered, cls.is_frozen = kwargs.get("order") is True, kwargs.get("frozen") is True
         cls.is_compared = kwargs.get("eq", True) is not False
         # Without ``__eq__``, the hash of ``object`` stays.
         cls.is_hashed = (
             kwargs.get("unsafe_hash", False) is not False or kwargs.get("eq", True) is not True or unknown is not None
         )
-        if not machine.perhaps:
+        if not machine.is_speculative:
             _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None, since_3_11=_is_since_3_11(machine))
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         # Code that asks for these looks at objects of ``dataclasses`` that are not modelled.

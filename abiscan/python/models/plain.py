@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from abiscan.python.contexts import AroundBody, Suppress
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, Told
+from abiscan.python.model import Answer, Channel
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.acting import LoadedLibrary, open_library
 from abiscan.python.models.namespace import (
@@ -156,7 +156,7 @@ class Stream(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return ``write``, which tells users something."""
-        return Native(name, _make_telling(Told.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
+        return Native(name, _make_telling(Channel.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
 
 
 class PythonCommand(Modelled):
@@ -233,12 +233,12 @@ def _make_platform(machine: PythonMachine) -> object:
 # ---- telling users
 
 
-def _make_telling(told: Told, name: str = "message") -> Model:
+def _make_telling(told: Channel, name: str = "message") -> Model:
     """Return a function that tells users its first argument, filled in with the further ones as ``logging`` does."""
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         message = text(machine, take_argument(args, kwargs, 0, name))
-        if told is Told.LOG and len(args) > 1:
+        if told is Channel.LOG and len(args) > 1:
             filled_in = (text(machine, item) if isinstance(item, PythonError) else item for item in args[1:])
             message = apply_binary(ast.Mod(), message, tuple(filled_in))
         machine.tell(told, message if isinstance(message, str) else None)
@@ -299,11 +299,11 @@ def _model_warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     for action, of in machine.warning_filters:
         if of not in failure.ancestry():
             continue
-        if action == "error" and not machine.perhaps:
+        if action == "error" and not machine.is_speculative:
             raise Thrown(failure)
         if isinstance(action, str):
             break
-    return _make_telling(Told.WARNING)(machine, args, kwargs)
+    return _make_telling(Channel.WARNING)(machine, args, kwargs)
 
 
 def _model_unshown(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
@@ -316,12 +316,12 @@ def _telling_at_level(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obj
     level = take_argument(args, kwargs, 0, "level")
     if isinstance(level, int) and level < logging.WARNING:
         return None
-    return _make_telling(Told.LOG, "msg")(machine, args[1:], kwargs)
+    return _make_telling(Channel.LOG, "msg")(machine, args[1:], kwargs)
 
 
 _LOGGED: Final[dict[str, Model]] = {
     **dict.fromkeys(("debug", "info"), _model_unshown),
-    **dict.fromkeys(("warning", "warn", "error", "exception", "critical", "fatal"), _make_telling(Told.LOG, "msg")),
+    **dict.fromkeys(("warning", "warn", "error", "exception", "critical", "fatal"), _make_telling(Channel.LOG, "msg")),
     "log": _telling_at_level,
 }
 
@@ -331,7 +331,7 @@ class Logger(Modelled):
 
     def get_attribute(self, _machine: PythonMachine, name: str) -> object:
         """Return its methods: users see warnings, and what is louder."""
-        model = _make_telling(Told.LOG, "msg") if name == "warning_once" else _LOGGED.get(name)
+        model = _make_telling(Channel.LOG, "msg") if name == "warning_once" else _LOGGED.get(name)
         return Native(f"logger.{name}", model) if model else NotKnown(f"logger.{name}")
 
 
@@ -344,7 +344,7 @@ def _make_logging(_machine: PythonMachine) -> object:
 
 # ---- functools, contextlib, ctypes, types
 
-_OF_WINDOWS: Final = frozenset({"windll", "oledll", "WinDLL", "OleDLL", "WinError", "get_last_error", "HRESULT"})
+_WINDOWS_NAMES: Final = frozenset({"windll", "oledll", "WinDLL", "OleDLL", "WinError", "get_last_error", "HRESULT"})
 
 
 class Cached(Modelled):
@@ -438,7 +438,7 @@ def _make_ctypes(machine: PythonMachine) -> object:
     names["RTLD_GLOBAL"] = machine.files.system.rtld_global
     names |= native_functions("ctypes", **dict.fromkeys(_TYPES_OF_C, _value_of_c))
     if not machine.files.system.is_windows:
-        return Namespace("ctypes", names, absent=_OF_WINDOWS)
+        return Namespace("ctypes", names, absent=_WINDOWS_NAMES)
     names |= {"windll": WindowsLoader(), "oledll": WindowsLoader()}
     return Namespace("ctypes", {**names, **native_functions("ctypes", WinDLL=_open_windows, OleDLL=_open_windows)})
 
@@ -521,7 +521,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         **native_functions(
             "warnings",
             warn=_model_warn,
-            warn_explicit=_make_telling(Told.WARNING),
+            warn_explicit=_make_telling(Channel.WARNING),
             simplefilter=_simple_filter,
             filterwarnings=_model_filter,
             resetwarnings=_reset_filters,

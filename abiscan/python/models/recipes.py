@@ -86,11 +86,11 @@ class Recipe(Modelled):
     def _execute_recipe(self, machine: PythonMachine) -> None:
         machine.frames.append(Frame(file=None))
         # Whether the code that asked runs at all is no question for the definitions of a module.
-        perhaps, machine.perhaps = machine.perhaps, False
+        is_speculative, machine.is_speculative = machine.is_speculative, False
         try:
             machine.execute_whole(_parse_recipe(self._module.name).body, Scope(self._module.names, self._module))
         finally:
-            machine.perhaps = perhaps
+            machine.is_speculative = is_speculative
             machine.frames.pop()
 
 

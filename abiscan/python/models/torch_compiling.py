@@ -19,7 +19,7 @@ from abiscan.words import listed
 
 _LOOKS_AT_BUILD: Final[MinorVersion] = (2, 2)
 """Since then, a build without CUDA does not look for its compiler."""
-_OF_CUDA: Final = (".cu", ".cuh")
+_CUDA_SOURCES: Final = (".cu", ".cuh")
 
 
 def load(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -39,7 +39,7 @@ def load_inline(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _is_in_cuda(path: str) -> bool:
-    return path.endswith(_OF_CUDA)
+    return path.endswith(_CUDA_SOURCES)
 
 
 def _uses_cuda(kwargs: Kwargs, *, in_cuda: bool) -> bool:

@@ -140,7 +140,7 @@ def _all_names(world: World, module: str) -> tuple[str, ...] | None:
     if world.torch_names is None:
         return None
     names = world.torch_names.source.module(module)
-    if names is None or names.is_open or names.perhaps or names.stars or names.prefixes:
+    if names is None or names.is_open or names.possible or names.stars or names.prefixes:
         return None
     # A package may delete the names of its submodules, as ``torch.optim`` does.
     is_module = world.torch_names.source.is_module
@@ -236,7 +236,7 @@ def _others_may_add(machine: PythonMachine, owner: str, name: str) -> bool:
         if "." not in module
         and module not in {"torch", *_ADDS_NOTHING}
         # Nothing is there that is not required, unless the code insists on it.
-        and (module not in machine.perhaps_imported or machine.library.requires(module))
+        and (module not in machine.speculative_imports or machine.library.requires(module))
         and (brings_device(module) or _ADDS_TO_TORCH.search(module))
         and standard.has_module(module, Answer.UNKNOWN) is False
         and _is_foreign(machine, module)

@@ -45,7 +45,7 @@ def check_annotations(machine: PythonMachine, function: object, kwargs: Kwargs) 
     if isinstance(function.node, ast.Lambda):
         return
     signature = _signature_of(machine, function, function.node)
-    named = _list_named(machine, function, signature)
+    named = _names_in_annotations(machine, function, signature)
     mutates = _mutated(kwargs.get("mutates_args", ()))
 
     def look_up(node: ast.expr) -> object:
@@ -121,7 +121,9 @@ def _default(function: PythonFunction, name: str) -> object:
     return value if is_concrete(value) else Unclear()
 
 
-def _list_named(machine: PythonMachine, function: PythonFunction, signature: inspect.Signature) -> dict[str, object]:
+def _names_in_annotations(
+    machine: PythonMachine, function: PythonFunction, signature: inspect.Signature
+) -> dict[str, object]:
     """Return what the names stand for that are in annotations which are texts."""
     annotations = [parameter.annotation for parameter in signature.parameters.values()]
     named: dict[str, object] = {}

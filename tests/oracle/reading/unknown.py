@@ -12,7 +12,7 @@ from typing import Final
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
-from abiscan.python.runs import Done, Runs
+from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles
 from tests.unit.python.packages import FakeWorld, TextSources
 
@@ -113,7 +113,7 @@ def claimed(texts: Sequence[str]) -> Mapping[int, str]:
     files = PackageFiles(TextSources({"p/__init__.py": _program(texts), "p/good.so": ""}))
     python = sys.version_info[:2]
     library = PythonCode(files, ("p",), python, Surroundings())
-    run = Runs(library, lambda: FakeWorld(python=python), Limits(), Done()).run("p")
+    run = Runs(library, lambda: FakeWorld(python=python), Limits(), RunCache()).run("p")
     assert run.raised is None, run.raised
     return _by_number([said.text for said in run.trace.said if said.text is not None])
 

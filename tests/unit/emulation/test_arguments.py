@@ -152,4 +152,4 @@ def test_what_is_no_vector_of_arguments(memory: Memory, tail: int) -> None:
 def test_a_set_with_a_ring_has_an_end(memory: Memory) -> None:
     node = memory.process.store(struct.pack("<QQ", 0, 1))
     memory.process.machine.set_word(node, node)
-    assert memory.arguments._list_symbols(memory.process.store(struct.pack("<QQQ", 0, 1, node))) == ["a"] * 64
+    assert memory.arguments._symbols_in_set(memory.process.store(struct.pack("<QQQ", 0, 1, node))) == ["a"] * 64

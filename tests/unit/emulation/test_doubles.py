@@ -280,7 +280,7 @@ def test_keys_of_threads_differ(process: EmulatedProcess) -> None:
     places = [process.store(b"\xcc" * 8) for _ in range(2)]
     for place, return_address in zip(places, (0x1000, 0x1008), strict=True):
         made = SimpleNamespace(argument=(place,).__getitem__, machine=process.machine, return_address=return_address)
-        assert libc_double._create_key(cast("Call", made)) == 0
+        assert libc_double._double_pthread_key_create(cast("Call", made)) == 0
     assert process.machine.read(places[0], 4) != process.machine.read(places[1], 4)
     assert process.machine.read(places[0] + 4, 4) == b"\xcc" * 4
     assert call(process, "pthread_key_create", places[0], 0) == 0

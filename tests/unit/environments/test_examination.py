@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from abiscan.environments.examination import ExaminedDistribution, examine, list_users
-from abiscan.environments.judgement import Fitness
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
+from abiscan.environments.package_check import Fitness
 from abiscan.inputs.session import Session
 from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, python_of, torch_package

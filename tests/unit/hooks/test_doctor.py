@@ -14,13 +14,13 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.environments import examination
-from abiscan.environments.judgement import judge_package
+from abiscan.environments.package_check import check_package
 from abiscan.hooks import remedies
 from abiscan.hooks.doctor import diagnose_environment, examine_environment
 from abiscan.inputs import observed_fs
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.session import Session
-from abiscan.results.doctor import Trouble
+from abiscan.results.doctor import ProblemKind
 from abiscan.results.document import read_schema
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, install, package_wheel, python_of, torch_libraries, torch_package
@@ -130,7 +130,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noted(source: Any, *rest: Any, **named: Any) -> Any:
         packages.append(str(source))
-        return judge_package(source, *rest, **named)
+        return check_package(source, *rest, **named)
 
     monkeypatch.setattr(observed_fs, "_CLOCK_TICK", -(10**12))
     monkeypatch.setattr("abiscan.environments.examination.judge_package", noted)
@@ -192,7 +192,7 @@ def test_a_package_that_is_removed_meanwhile_is_unknown(moment: str, site: Path)
     python = PythonEnvironment(python=python_of(site, site.parent), origin="PATH")
     diagnosis = diagnose_environment(python, None, Session(folder=site.parent / "cache", progress=progress))
     (ailment,) = diagnosis.ailments
-    assert (ailment.subject, ailment.trouble) == ("gone==1.0", Trouble.UNKNOWN)
+    assert (ailment.subject, ailment.trouble) == ("gone==1.0", ProblemKind.UNKNOWN)
     assert diagnosis.healthy == ("good==1.0",)
 
 
@@ -337,10 +337,10 @@ def test_a_bug_costs_the_answer_about_one_package(site: Path, monkeypatch: pytes
     def fail(source: Any, *words: Any, **named: Any) -> Any:
         if source.name == "unlucky":
             raise KeyError("a bug")
-        return judge_package(source, *words, **named)
+        return check_package(source, *words, **named)
 
     with monkeypatch.context() as broken:
-        broken.setattr(examination, "judge_package", fail)
+        broken.setattr(examination, "check_package", fail)
         found = {ailment["subject"]: ailment for ailment in ailments(site, 1)}
     assert found.pop("unlucky==1.0")["message"].startswith("internal error, please report it: KeyError: 'a bug' (")
     assert list(found.values()) == ailments(site, 1)

@@ -20,7 +20,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.environments import examination
-from abiscan.environments.judgement import Judgement, judge_package
+from abiscan.environments.package_check import CheckedPackage, check_package
 from abiscan.hooks.arguments import index_options
 from abiscan.hooks.command_line import PIP, read_command_line
 from abiscan.inputs import programs
@@ -276,7 +276,7 @@ def test_without_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_bug_costs_the_check_of_one_package(
     python: str, handed_over: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examination, "judge_package", failing_for("good"))
+    monkeypatch.setattr(examination, "check_package", failing_for("good"))
     lines = run(python, "install", "good", "plain").splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("abiscan: good 1.0 is not checked: internal error, please report it: KeyError: 'a bug'")
@@ -284,18 +284,18 @@ def test_a_bug_costs_the_check_of_one_package(
 
 
 def test_a_bug_hides_no_problem_of_another_package(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "judge_package", failing_for("good"))
+    monkeypatch.setattr(examination, "check_package", failing_for("good"))
     error = run(python, "install", "good", "bad", code=1)
     assert "bad 1.0 will not work with torch 9.9.0+cpu" in error
     assert "good 1.0 is not checked: internal error" in error
 
 
-def failing_for(name: str) -> Callable[..., Judgement | None]:
+def failing_for(name: str) -> Callable[..., CheckedPackage | None]:
     """The judgement of packages, with a bug that one of them meets."""
 
-    def judge(source: Source, *words: Any, **named: Any) -> Judgement | None:
+    def judge(source: Source, *words: Any, **named: Any) -> CheckedPackage | None:
         if f"{name}-1.0" in str(source) or f"{name}==" in str(source):
             raise KeyError("a bug")
-        return judge_package(source, *words, **named)
+        return check_package(source, *words, **named)
 
     return judge

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from abiscan.cli import main
-from abiscan.environments.judgement import Fitness, judge_package
+from abiscan.environments.package_check import Fitness, check_package
 from abiscan.inputs.session import Session
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict.hardware import cpu_question
@@ -22,9 +22,9 @@ def test_what_is_judged_has_to_run_on_all_of_them(tmp_path: Path, cpus: tuple[st
     with zipfile.ZipFile(ARCHIVE) as archive:
         archive.extract("avx2.so", tmp_path)
     session = Session(folder=tmp_path / "kept", cpus=cpus)
-    judgement = judge_package(tmp_path / "avx2.so", ReleaseNumber("2.12.0"), session)
-    assert judgement is not None
-    assert judgement.fitness is fitness
+    checked_package = check_package(tmp_path / "avx2.so", ReleaseNumber("2.12.0"), session)
+    assert checked_package is not None
+    assert checked_package.fitness is fitness
 
 
 def test_what_is_kept_depends_on_them() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from abiscan.environments.judgement import Judgement, Problem
 from abiscan.environments.model import Unmet
+from abiscan.environments.package_check import CheckedPackage, Problem
 from abiscan.hooks import remedies
 from abiscan.hooks.install import Inspection, Inspector
 from abiscan.hooks.pip import Pip
@@ -23,7 +23,9 @@ from abiscan.results.changes import PackageChange
 def lacking(name: str) -> Problem:
     """A distribution that requires another one, which is named after it."""
     missing = Unmet(subject=f"{name} 1.0", requirement=f"{name}-helper>=1", name=f"{name}-helper", there=None)
-    return Problem(name=name, version="1.0", source=Path(name), judgement=Judgement(results=()), unmet=(missing,))
+    return Problem(
+        name=name, version="1.0", source=Path(name), checked_package=CheckedPackage(results=()), unmet=(missing,)
+    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from abiscan.findings import Rule
 from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.unknown_torch_data import Lack, TorchData, _list_assumptions, lacks_of
+from abiscan.linkage.unknown_torch_data import Lack, TorchData, _assumptions, lacks_of
 from abiscan.rules import RULES
 from tests.registrations import registering
 
@@ -151,7 +151,7 @@ def test_what_a_torch_accepts_is_known_of_its_releases(minor: MinorVersion, is_k
         assert found is not None
         assert found.operators is not None
         of_this = msgspec.structs.replace(found, keys=msgspec.structs.replace(found.keys, minor=minor))
-        reasons = [lack.reason for lack in _list_assumptions("it", of_this, found.operators)]
+        reasons = [lack.reason for lack in _assumptions("it", of_this, found.operators)]
         assert any(said in reason for reason in reasons) is not is_known
 
 
@@ -195,7 +195,7 @@ def test_what_is_unknown_about_a_torch_that_is_newer_than_all_that_is_known(
     assert found is not None
     assert found.operators is not None
     newer = msgspec.structs.replace(found, keys=msgspec.structs.replace(found.keys, minor=(2, 99)))
-    said = [(lack.reason, lack.decides) for lack in _list_assumptions("it", newer, found.operators)]
+    said = [(lack.reason, lack.decides) for lack in _assumptions("it", newer, found.operators)]
     assert len(said) == len(expected)
     for (reason, decides), (begins, decisive) in zip(said, expected, strict=True):
         assert reason.startswith(begins)
@@ -211,7 +211,7 @@ def test_a_fallback_that_replaces_another_one(minor: MinorVersion, said: int) ->
     assert found.operators is not None
     of_this = msgspec.structs.replace(found, keys=msgspec.structs.replace(found.keys, minor=minor))
     assert found.failure is None
-    reasons = [lack.reason for lack in _list_assumptions("it", of_this, found.operators)]
+    reasons = [lack.reason for lack in _assumptions("it", of_this, found.operators)]
     assert [reason.partition(" is not known")[0] for reason in reasons] == [
         "whether it accepts a second fallback for Sparse"
     ] * said
@@ -240,7 +240,7 @@ def test_what_the_files_of_a_torch_do_not_tell(
 ) -> None:
     registered = made({"registers": steps, "has": HAS_ABS, "backend": backend}, assumed=frozenset(assumed))
     assert registered.operators is not None
-    said = [(lack.reason, lack.decides) for lack in _list_assumptions("it", registered, registered.operators)]
+    said = [(lack.reason, lack.decides) for lack in _assumptions("it", registered, registered.operators)]
     assert [(reason.partition(" is not known")[0], decides) for reason, decides in said] == expected
 
 

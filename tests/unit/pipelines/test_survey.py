@@ -22,10 +22,10 @@ from click.testing import CliRunner
 import abiscan
 from abiscan.cli import main
 from abiscan.pipelines import cluster as cluster_module
-from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge_task, run_survey
+from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, check_task, run_survey
 from abiscan.results.document import read_schema
 from abiscan.results.survey_file import SurveyFile
-from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.torch_set import TorchSet
 
 pytestmark = pytest.mark.slow
 
@@ -188,7 +188,7 @@ class Mortal:
             self.lives -= 1
             future.set_exception(self.DiedError())
         else:
-            future.set_result(judge_task(task))
+            future.set_result(check_task(task))
         return future
 
     def renew_slot(self, slot: int) -> None:  # noqa: ARG002
@@ -253,16 +253,16 @@ def test_workers_on_other_machines_get_the_content() -> None:
     """A worker that has no such file, or another one at that path, asks for it; with it, the answer is the same."""
     torches = SurveyTorches(specs=("2.13.0",), python=None)
     here = SurveyTask(target=str(LOADS), torches=torches, names=("2.13.0",))
-    (line,) = judge_task(here).lines
+    (line,) = check_task(here).lines
     sha256 = json.loads(line)["sha256"]
     away = SurveyTask(target=f"/elsewhere/{LOADS.name}", torches=torches, names=("2.13.0",), sha256=sha256)
-    assert judge_task(away) == Surveyed(absent=True)
+    assert check_task(away) == Surveyed(absent=True)
     other = SurveyTask(target=str(FAILS), torches=torches, names=("2.13.0",), sha256=sha256)
-    assert judge_task(other) == Surveyed(absent=True)
+    assert check_task(other) == Surveyed(absent=True)
     content = SurveyTask(
         target=away.target, torches=torches, names=("2.13.0",), sha256=sha256, content=LOADS.read_bytes()
     )
-    (sent,) = judge_task(content).lines
+    (sent,) = check_task(content).lines
     assert sent == line.replace(str(LOADS), away.target)
 
 
@@ -272,19 +272,19 @@ def test_an_answer_is_kept_until_the_target_changes(tmp_path: Path, monkeypatch:
     time.sleep(0.05)  # a change in the same tick of the clock would not show
     task = SurveyTask(target=str(target), torches=SurveyTorches(specs=("2.13.0",), python=None), names=("2.13.0",))
     judged: list[object] = []
-    judge_it = TorchSet.judge
+    judge_it = TorchSet.check
 
-    def counted(bench: TorchSet, *words: Any) -> object:
+    def counted(torch_set: TorchSet, *words: Any) -> object:
         judged.append(words)
-        return judge_it(bench, *words)
+        return judge_it(torch_set, *words)
 
-    monkeypatch.setattr(TorchSet, "judge", counted)
-    first = judge_task(task)
-    assert (judge_task(task), len(judged)) == (first, 1)
+    monkeypatch.setattr(TorchSet, "check", counted)
+    first = check_task(task)
+    assert (check_task(task), len(judged)) == (first, 1)
     target.write_bytes(LOADS.read_bytes())  # the same bytes, in a file of another time
-    assert (judge_task(task), len(judged)) == (first, 1)
+    assert (check_task(task), len(judged)) == (first, 1)
     target.write_bytes(FAILS.read_bytes())
-    assert json.loads(judge_task(task).lines[0])["verdict"] == "fails"
+    assert json.loads(check_task(task).lines[0])["verdict"] == "fails"
     assert len(judged) == 2
 
 
@@ -294,9 +294,9 @@ def test_an_answer_that_is_an_error_of_abiscan_is_not_kept(monkeypatch: pytest.M
 
     task = SurveyTask(target=str(LOADS), torches=SurveyTorches(specs=("2.12.0",), python=None), names=("2.12.0",))
     with monkeypatch.context() as broken:
-        broken.setattr(TorchSet, "judge", fail)
-        assert "internal error" in judge_task(task).lines[0]
-    assert json.loads(judge_task(task).lines[0])["verdict"] == "loads"
+        broken.setattr(TorchSet, "check", fail)
+        assert "internal error" in check_task(task).lines[0]
+    assert json.loads(check_task(task).lines[0])["verdict"] == "loads"
 
 
 def test_a_scheduler_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, Raised
 from abiscan.python.reading import read_package
-from abiscan.python.runs import Done, Runs
+from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles
 from abiscan.python.systems import LINUX, MACOS, WINDOWS, PythonSystem
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
@@ -73,7 +73,7 @@ def test_a_program_gives_what_python_gives(name: str) -> None:
 
 def _steps(code: str) -> int:
     python = PythonCode(PackageFiles(TextSources({"p.py": code})), ["p"], (3, 11), Surroundings())
-    runs = [Runs(python, FakeWorld, Limits(), Done()) for _ in range(2)]
+    runs = [Runs(python, FakeWorld, Limits(), RunCache()) for _ in range(2)]
     for one in runs:
         one.run("p")
     assert runs[0].steps == runs[1].steps

@@ -46,8 +46,8 @@ def test_every_name_that_python_binds_is_there_or_perhaps(source: str, monkeypat
 
 
 def _may_have(names: ModuleNames, name: str) -> bool:
-    patterns = [text[:-1] for text in names.perhaps if text.endswith("*")]
-    return name in names.there | names.perhaps or any(map(name.startswith, patterns))
+    patterns = [text[:-1] for text in names.possible if text.endswith("*")]
+    return name in names.there | names.possible or any(map(name.startswith, patterns))
 
 
 def test_only_what_is_computed_is_open() -> None:
@@ -60,7 +60,7 @@ def test_only_what_is_computed_is_open() -> None:
 def test_names_that_are_for_type_checkers_are_not_there() -> None:
     names = names_of(b"if TYPE_CHECKING:\n    from x import y\n", "torch.z", is_package=False)
 
-    assert not names.there | names.perhaps
+    assert not names.there | names.possible
 
 
 def test_imports_tell_stars_and_what_is_loaded() -> None:
@@ -77,7 +77,7 @@ def test_a_hook_that_knows_its_names_leaves_the_module_closed() -> None:
     closed = names_of(source.format("").encode(), "torch.x", is_package=True)
     passing = names_of(source.format("getattr(other, name)\n    ").encode(), "torch.x", is_package=True)
 
-    assert (closed.is_open, "lazy" in closed.perhaps) == (False, True)
+    assert (closed.is_open, "lazy" in closed.possible) == (False, True)
     assert passing.is_open
 
 
@@ -161,8 +161,8 @@ def test_submodules_that_are_made_by_texts_are_those_in_the_source(
     names = names_of(source, "torch.x", is_package=True)
 
     assert names.makes_modules is makes_modules
-    assert perhaps <= names.perhaps
-    assert "four" not in names.perhaps
+    assert perhaps <= names.possible
+    assert "four" not in names.possible
 
 
 def test_a_class_has_what_its_body_binds_and_what_its_methods_set() -> None:
@@ -173,7 +173,7 @@ def test_a_class_has_what_its_body_binds_and_what_its_methods_set() -> None:
     attributes = class_attributes(tree, "A")
 
     assert attributes is not None
-    assert (attributes.there, attributes.perhaps) == ({"x", "m"}, {"y"})
+    assert (attributes.there, attributes.possible) == ({"x", "m"}, {"y"})
     assert (attributes.bases, attributes.is_open) == (["B", "torch.C"], False)
     assert class_attributes(tree, "Z") is None
     assert signature_text(ast.parse("def f(a, b=1): ...").body[0].args) == "a,b="  # type: ignore[attr-defined]

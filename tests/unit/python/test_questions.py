@@ -11,7 +11,7 @@ from abiscan.python import runs
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.machine import Limits, Spot
 from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
-from abiscan.python.questions import Answered, AskedWorld, Told
+from abiscan.python.questions import Answered, AskedWorld, KeptAnswers
 from abiscan.python.reading import PackageReader, read_package
 from abiscan.python.runs import Run
 from abiscan.python.values import Scope
@@ -205,7 +205,7 @@ def test_a_target_tells_once_what_lasts() -> None:
         asked.append(str(world.torch_version))
         return world.torch_version
 
-    told: Told = {}
+    told: KeptAnswers = {}
     for number, lasting in enumerate((True, True, False, False)):
         task: Answered[int] = Answered()
         world = AskedWorld(torch("2.6.0"))

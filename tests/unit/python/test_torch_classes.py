@@ -62,8 +62,8 @@ def test_attributes_come_from_bodies_bases_and_metaclasses(
 
     assert names is not None
     assert there <= names.there
-    assert perhaps <= names.perhaps
-    assert not names.there & names.perhaps
+    assert perhaps <= names.possible
+    assert not names.there & names.possible
     assert names.stars == ({"torch._C"} if is_compiled else set())
     assert not names.is_open
 

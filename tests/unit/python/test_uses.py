@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import PROCESS_ENDS, Answer, HowLoaded, LoadedBy, OtherTorch, Raised, Skipped, Told
+from abiscan.python.model import PROCESS_ENDS, Answer, Channel, HowLoaded, LoadedBy, OtherTorch, Raised, Skipped
 from abiscan.python.reading import read_package
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
@@ -45,7 +45,7 @@ def test_what_is_caught_further_out_is_guarded() -> None:
     )
     reading = reading_of({"p/__init__.py": code, "p/a.so": ""}, FakeWorld(error=_fails))
     assert reading.imports[0].raised is None
-    assert reading.imports[0].loads[0].told is Told.PRINT
+    assert reading.imports[0].loads[0].told is Channel.PRINT
     assert reading.uses["p/a.so"].how is HowLoaded.GUARDED
 
 
@@ -155,26 +155,26 @@ def test_never_needed_and_unknown() -> None:
 @pytest.mark.parametrize(
     ("handler", "told", "words"),
     [
-        ("pass", Told.NOTHING, None),
-        ("AVAILABLE = False", Told.NOTHING, None),
-        ("print('without a.so:', e)", Told.PRINT, "without a.so: Could not load this library: p/a.so"),
+        ("pass", Channel.NOTHING, None),
+        ("AVAILABLE = False", Channel.NOTHING, None),
+        ("print('without a.so:', e)", Channel.PRINT, "without a.so: Could not load this library: p/a.so"),
         (
             "logging.getLogger(__name__).error('no %s: %s', 'a', e)",
-            Told.LOG,
+            Channel.LOG,
             "no a: Could not load this library: p/a.so",
         ),
-        ("logging.log(30, 'no %s', 'a')", Told.LOG, "no a"),
-        ("logging.log(logging.INFO, 'no a')", Told.NOTHING, None),
-        ("logging.log(os.getpid(), 'no a')", Told.LOG, "no a"),
-        ("logging.getLogger(__name__).debug('no a: %s', e)", Told.NOTHING, None),
-        ("logging.info('no a'); print('without a')", Told.PRINT, "without a"),
-        ("logging.warning(f'{os.getpid()} has no a')", Told.LOG, None),
-        ("import warnings; warnings.warn('no a', stacklevel=2)", Told.WARNING, "no a"),
-        ("print(e); import warnings; warnings.warn(message='no a')", Told.WARNING, "no a"),
-        ("tell(e)", Told.WARNING, "Could not load this library: p/a.so"),
+        ("logging.log(30, 'no %s', 'a')", Channel.LOG, "no a"),
+        ("logging.log(logging.INFO, 'no a')", Channel.NOTHING, None),
+        ("logging.log(os.getpid(), 'no a')", Channel.LOG, "no a"),
+        ("logging.getLogger(__name__).debug('no a: %s', e)", Channel.NOTHING, None),
+        ("logging.info('no a'); print('without a')", Channel.PRINT, "without a"),
+        ("logging.warning(f'{os.getpid()} has no a')", Channel.LOG, None),
+        ("import warnings; warnings.warn('no a', stacklevel=2)", Channel.WARNING, "no a"),
+        ("print(e); import warnings; warnings.warn(message='no a')", Channel.WARNING, "no a"),
+        ("tell(e)", Channel.WARNING, "Could not load this library: p/a.so"),
     ],
 )
-def test_what_users_are_told(handler: str, told: Told, words: str | None) -> None:
+def test_what_users_are_told(handler: str, told: Channel, words: str | None) -> None:
     tell = "import logging\ndef tell(e):\n    from warnings import warn\n    warn(e)\n"
     code = LOAD + tell + f"try:\n    load('a.so')\nexcept OSError as e:\n    {handler}\n"
     (outcome,) = reading_of({"p/__init__.py": code, "p/a.so": ""}, FakeWorld(error=_fails)).imports
@@ -224,7 +224,11 @@ def test_definitions_under_a_condition_are_perhaps() -> None:
         "if torch.cuda.is_available():\n    lib.define('c(Tensor x) -> Tensor')\n"
     )
     (outcome,) = reading_of({"p/__init__.py": code}, FakeWorld(cuda="12.6")).imports
-    assert {one.operator: one.perhaps for one in outcome.registrations} == {"p::a": False, "p::b": True, "p::c": True}
+    assert {one.operator: one.is_conditional for one in outcome.registrations} == {
+        "p::a": False,
+        "p::b": True,
+        "p::c": True,
+    }
     assert outcome.raised is None
 
 
@@ -246,7 +250,7 @@ def test_what_a_condition_on_torch_leaves_out() -> None:
     use = reading_of({"p/__init__.py": GUARDED, "p/a.so": ""}, built_for=(OLD,)).uses["p/a.so"]
     assert (use.how, str(use.at), use.skipped) == (HowLoaded.IMPORT, "p/__init__.py:3", Skipped.GUARD)
     assert use.said is not None
-    assert (use.said.how, use.said.text) == (Told.LOG, "no a on 2.13.0+cpu")
+    assert (use.said.how, use.said.text) == (Channel.LOG, "no a on 2.13.0+cpu")
     # Neither does the torch that it was built for load it.
     newer = OtherTorch(version="2.12.0", cuda=None)
     use = reading_of({"p/__init__.py": GUARDED, "p/a.so": ""}, built_for=(newer,)).uses["p/a.so"]

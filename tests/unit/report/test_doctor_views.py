@@ -17,9 +17,9 @@ from abiscan.results.doctor import (
     DistributionState,
     EnvironmentState,
     Origin,
+    ProblemKind,
     Remedy,
     TorchHealth,
-    Trouble,
 )
 from abiscan.results.package import PackageVerdict
 
@@ -34,7 +34,7 @@ def distribution(name: str, verdict: PackageVerdict, **fields: object) -> Distri
 def ailment(subject: str, because_of: str | None = None) -> Ailment:
     return Ailment(
         subject=subject,
-        trouble=Trouble.BROKEN,
+        trouble=ProblemKind.BROKEN,
         effect=Effect.LOAD_FAILS,
         message="undefined symbol: <b>",
         extensions=("vision/_C.so",),

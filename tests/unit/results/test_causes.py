@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.python.model import HowLoaded, Told
+from abiscan.python.model import Channel, HowLoaded
 from abiscan.results.causes import group_causes, in_the_order_met
 from abiscan.results.check import Report
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
@@ -65,7 +65,11 @@ def test_the_cause_of_the_import_error_comes_first_with_what_is_met_first() -> N
 
 
 def test_what_users_are_told_of_several_libraries() -> None:
-    lost = (library("a.so", told=Told.WARNING), library("b.so", told=Told.NOTHING), library("c.so", told=Told.NOTHING))
+    lost = (
+        library("a.so", told=Channel.WARNING),
+        library("b.so", told=Channel.NOTHING),
+        library("c.so", told=Channel.NOTHING),
+    )
     without = replace(package(None, *lost), verdict=PackageVerdict.WORKS_WITHOUT)
     assert without.summary == "works without a.so, b.so, and 1 more (1 with a warning, 2 silently)"
     assert replace(without, libraries=lost[1:]).summary == "works without b.so, c.so (silently)"

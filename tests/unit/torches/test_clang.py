@@ -245,7 +245,7 @@ def test_what_the_compiler_is_told(include: Include, tmp_path: Path) -> None:
     assert "-D_GLIBCXX_USE_CXX11_ABI=1" in flags
     assert f"-I{tmp_path}/torch/csrc/api/include" in flags
     (tmp_path / "ATen/ATen.h").write_text("")
-    old = Include(folder=tmp_path, machine=Machine.AARCH64, cxx11=False, further=(tmp_path / "more",))
+    old = Include(folder=tmp_path, machine=Machine.AARCH64, cxx11=False, more_folders=(tmp_path / "more",))
     assert {"--target=aarch64-linux-gnu", "-std=gnu++14", "-D_GLIBCXX_USE_CXX11_ABI=0"} <= {*old.flags}
     assert old.flags[-1] == f"-I{tmp_path}/more"
 

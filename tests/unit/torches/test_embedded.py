@@ -30,7 +30,7 @@ def libc10(version: str, machine: Machine = Machine.X86_64) -> tuple[bool, bool]
 
 def put_records(monkeypatch: pytest.MonkeyPatch, records: list[dict[str, Any]]) -> None:
     """Put these in place of the embedded builds."""
-    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_records_for", lambda _: records)
     monkeypatch.setattr(embedded, "_records_of_release", embedded._records_of_release.__wrapped__)
     monkeypatch.setattr(embedded, "_columns_of_builds", embedded._columns_of_builds.__wrapped__)
 

@@ -44,14 +44,14 @@ def test_the_releases_with_an_assertion_in_a_line(monkeypatch: pytest.MonkeyPatc
         {"c10/core/X.h:7": 0b101, "c10/core/X.h:8": 0b010, "c10/core/Y.h:7": 0b111}, ["2.0.0", "2.1.0", "2.2.0"]
     )
     monkeypatch.setattr(headers, "_make_table", lambda: table)
-    headers._list_versions.cache_clear()
+    headers._versions_of_columns.cache_clear()
     try:
         found = {
             (name, line): headers.releases_asserting(SourceLine(f"/me/torch/include/c10/core/{name}.h", line))
             for name, line in (("X", 7), ("X", 8), ("Y", 7), ("Y", 8))
         }
     finally:
-        headers._list_versions.cache_clear()
+        headers._versions_of_columns.cache_clear()
     assert {
         place: (text[0], sorted(map(str, text[1]))) if text is not None else None for place, text in found.items()
     } == {

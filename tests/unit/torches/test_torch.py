@@ -29,7 +29,7 @@ def test_a_build_is_judged_by_the_one_that_stands_for_it(monkeypatch: pytest.Mon
     """What is looked up is what is embedded: nothing is known by the name of the build itself."""
     chosen = ReleaseNumber("2.6.0+cu126").open(Files(), SESSION)
     assert isinstance(chosen, EmbeddedTorch)
-    like = chosen.release_for(Machine.X86_64, or_like=True)
+    like = chosen.release_for(Machine.X86_64, allow_similar_build=True)
     assert (like.build, like.judged_as) == ("2.6.0+cu126", "2.6.0+cu124")
     with pytest.raises(InputError, match=r"2\.6\.0\+cu126: not among the embedded releases"):
         chosen.release_for(Machine.X86_64)
@@ -68,7 +68,7 @@ def test_a_torch_with_files_is_itself(tmp_path: Path, monkeypatch: pytest.Monkey
     chosen = TorchAt(package).open(files, session_at(tmp_path))
     assert isinstance(chosen, InstalledTorch)
     assert (chosen.package, chosen.build) == (str(package), "9.9.0+cpu")
-    release = chosen.release_for(Machine.AARCH64, or_like=True)
+    release = chosen.release_for(Machine.AARCH64, allow_similar_build=True)
     assert release.machine is Machine.X86_64
     for machine in Machine:
         monkeypatch.setattr("abiscan.torches.torch.system.own_machine", lambda machine=machine: machine)

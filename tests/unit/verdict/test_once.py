@@ -13,7 +13,7 @@ import pytest
 
 from abiscan import api
 from abiscan.python.machine import PythonMachine
-from abiscan.verdict.judge import Judge
+from abiscan.verdict.checker import Checker
 from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus
 
@@ -27,13 +27,13 @@ HARMONICS = WHEELS / "torch_harmonics-0.9.3-cp311-cp311-manylinux_2_24_x86_64.ma
 def linked(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
     """How often each extension is linked, by the torch."""
     counted: Counter[tuple[str, str]] = Counter()
-    link = Judge._link
+    link = Checker._link
 
-    def counting(self: Judge, examined: Any, setting: Any, *rest: Any, **named: Any) -> Any:
+    def counting(self: Checker, examined: Any, setting: Any, *rest: Any, **named: Any) -> Any:
         counted[examined.path, setting.release.build] += 1
         return link(self, examined, setting, *rest, **named)
 
-    monkeypatch.setattr(Judge, "_link", counting)
+    monkeypatch.setattr(Checker, "_link", counting)
     return counted
 
 

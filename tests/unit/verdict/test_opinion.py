@@ -6,14 +6,14 @@ import pytest
 
 from abiscan.findings import Effect, Finding
 from abiscan.pipelines.fit import form_opinion
-from abiscan.python.model import HowLoaded, Told
+from abiscan.python.model import Channel, HowLoaded
 from abiscan.results.check import Result
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.verdict import How, Verdict
 
 
 def package(verdict: PackageVerdict, *, library: Verdict, lacking: tuple[str, ...] = ()) -> PackageResult:
-    told = Told.LOG if verdict is PackageVerdict.WORKS_WITHOUT else None
+    told = Channel.LOG if verdict is PackageVerdict.WORKS_WITHOUT else None
     used = UsedLibrary(
         path="a/_C.so",
         loaded_at=None,

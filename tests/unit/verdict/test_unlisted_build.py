@@ -20,7 +20,7 @@ from abiscan.rules import RULES
 from abiscan.torches import embedded
 from abiscan.torches.string_abi import of_build
 from abiscan.torches.torch import ReleaseNumber
-from abiscan.verdict.bench import CheckRequest
+from abiscan.verdict.torch_set import CheckRequest
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import SAMPLES, package_wheel
 

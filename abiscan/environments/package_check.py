@@ -28,8 +28,8 @@ from abiscan.rules import RULES
 from abiscan.rules.symbols import KINDS
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
-from abiscan.verdict.bench import CheckRequest, TorchSet
 from abiscan.verdict.systems import system_of
+from abiscan.verdict.torch_set import CheckRequest, TorchSet
 
 # How many of the candidate releases are tried: each takes as long as a check, and users need only one.
 _TRIED: Final = 6
@@ -51,7 +51,7 @@ _FITS: Final = {
 }
 
 
-class Judgement(Struct, frozen=True, kw_only=True):
+class CheckedPackage(Struct, frozen=True, kw_only=True):
     """The results for the extensions of one package, the worst first, and the verdict on it if it is one.
 
     A package that is Python code alone has no results.
@@ -110,15 +110,15 @@ class Judgement(Struct, frozen=True, kw_only=True):
 class Problem(Struct, frozen=True, kw_only=True):
     """A package that will not work with the torch that will be there.
 
-    ``source`` is the wheel that would be installed, or what is installed already. ``beside`` is what else would
+    ``source`` is the wheel that would be installed, or what is installed already. ``other_change`` is what else would
     change, if the package fails for that and not for the torch. ``unmet`` are its requirements that are not met.
     """
 
     name: str
     version: str
     source: Source
-    judgement: Judgement
-    beside: str | None = None
+    checked_package: CheckedPackage
+    other_change: str | None = None
     unmet: tuple[Unmet, ...] = ()
 
     def __str__(self) -> str:
@@ -126,19 +126,19 @@ class Problem(Struct, frozen=True, kw_only=True):
         return f"{installed}{self.name} {self.version}"
 
 
-def judge_package(
+def check_package(
     source: Source,
     choice: TorchChoice,
     session: Session,
-    beside: Sequence[Source] = (),
+    others: Sequence[Source] = (),
     *,
     import_errors: Mapping[str, Raised] | None = None,
     hardware: Hardware | None = None,
     planned: tuple[tuple[str, str | None], ...] = (),
-) -> Judgement | None:
+) -> CheckedPackage | None:
     """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
 
-    :param beside: packages that will be installed with it
+    :param others: packages that will be installed with it
     :param import_errors: what the imports of other packages are known to raise, by their modules
     :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
     :param planned: the versions of distributions that are to be installed alongside it: see ``Surroundings``
@@ -148,7 +148,7 @@ def judge_package(
         targets=(source,),
         torches=(choice,),
         rules=tuple(RULES),
-        neighbours=tuple(beside),
+        neighbours=tuple(others),
         import_errors=import_errors or {},
         hardware=hardware or Hardware(),
         planned=planned,
@@ -157,7 +157,7 @@ def judge_package(
     if not report.results and not report.packages:
         return None
     results = tuple(sorted(report.results, key=_rank_result, reverse=True))
-    return Judgement(results=results, package=next(iter(report.packages), None))
+    return CheckedPackage(results=results, package=next(iter(report.packages), None))
 
 
 def may_fail(source: Source, choice: TorchChoice, session: Session) -> bool:
@@ -196,30 +196,34 @@ class MainCause(Struct, frozen=True, kw_only=True):
     torch_kind: str | None = None
 
 
-def find_main_cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> MainCause | None:
+def find_main_cause(
+    source: Source, checked_package: CheckedPackage, torch: str | None, session: Session
+) -> MainCause | None:
     """Return the main cause of a failure; None if the error itself is all that is known.
 
     :param source: what was checked
     :param torch: the full version of the torch that it was checked on
     """
     # The package itself may be sound, so which torch it was built for explains nothing.
-    if not judgement.results or (judgement.package is not None and judgement.package.fails_for_another):
+    if not checked_package.results or (
+        checked_package.package is not None and checked_package.package.fails_for_another
+    ):
         return None
-    built_for = _built_for(source, judgement, session)
+    built_for = _built_for(source, checked_package, session)
     here = TorchVersion.parse(torch) if torch else None
     if built_for and here is not None and not _may_be_for(here.of_release, built_for):
         return MainCause(text=f"was built for {span(built_for)}")
-    kind = judgement.torch_kind
-    if kind is not None and judgement.failing_rules == {"missing-library"}:
+    kind = checked_package.torch_kind
+    if kind is not None and checked_package.failing_rules == {"missing-library"}:
         return MainCause(text=f"was built for a torch with {kind}, and this one has none", torch_kind=kind)
     return None
 
 
-def _built_for(source: Source, judgement: Judgement, session: Session) -> Sequence[TorchVersion]:
+def _built_for(source: Source, checked_package: CheckedPackage, session: Session) -> Sequence[TorchVersion]:
     """Return the releases that what fails was built for, oldest first; empty if unknown."""
-    if judgement.package is not None and judgement.package.built_for:
-        return tuple(map(TorchVersion, judgement.package.built_for))
-    failing = {result.path for result in judgement.failing}
+    if checked_package.package is not None and checked_package.package.built_for:
+        return tuple(map(TorchVersion, checked_package.package.built_for))
+    failing = {result.path for result in checked_package.failing}
     origins = (origin.releases for path, origin in examine(source, session).origins.items() if path in failing)
     # Of several failing extensions, the one whose origin is known best: with the fewest releases.
     return min(filter(None, origins), key=len, default=())
@@ -264,5 +268,5 @@ def _fits_build(source: Source, build: str, session: Session) -> bool:
     choice = ReleaseNumber(build)
     if not may_fail(source, choice, session):
         return True
-    judgement = judge_package(source, choice, session)
-    return judgement is not None and judgement.fitness is Fitness.WORKS
+    checked_package = check_package(source, choice, session)
+    return checked_package is not None and checked_package.fitness is Fitness.WORKS

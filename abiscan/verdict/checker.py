@@ -36,7 +36,7 @@ from abiscan.linkage.linkage import ExtensionLoad, HardwareFit, Linkage
 from abiscan.linkage.model import Absence, LoadError, Module, Process, Resolution
 from abiscan.linkage.promises import Declaration
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import Resolver, ended_at_start, library_error, relocation_order, resolve_load
+from abiscan.linkage.resolve import Resolver, library_error, relocation_order, resolve_load, with_startup_failure
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.results.causes import in_the_order_met
 from abiscan.results.check import Result
@@ -45,8 +45,8 @@ from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import LinuxTorch, Torch
-from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.gaps import gaps_of, unread_result
+from abiscan.verdict.neighbours import OtherPackages
 from abiscan.verdict.promises import promised_cpu, promises_of
 from abiscan.verdict.systems import system_of
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("abiscan.verdict")
 _rules_log = logging.getLogger("abiscan.rules")
 
-_OF_CUDA: Final = "libtorch_cuda.so"
+_TORCH_CUDA: Final = "libtorch_cuda.so"
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -78,12 +78,12 @@ class Setting(Struct, frozen=True, kw_only=True):
     process: Process
 
 
-class Judge:
+class Checker:
     """Checks extensions on one torch.
 
     :param files: the files that the targets and the torch were read from
     :param resolver: may be shared by the checks on several torches over the same files
-    :param beside: the libraries of other packages
+    :param neighbours: the libraries of other packages
     :param progress: called before each extension
     :param hardware: the GPUs that extensions are also checked on
     """
@@ -93,7 +93,7 @@ class Judge:
         torch: Torch,
         files: Files,
         resolver: Resolver,
-        beside: OtherPackages,
+        neighbours: OtherPackages,
         progress: Progress,
         hardware: Hardware | None = None,
     ) -> None:
@@ -102,20 +102,20 @@ class Judge:
         self._progress = progress
         self.files = files
         self.resolver = resolver
-        self._beside = beside
+        self._neighbours = neighbours
         self._replayer: Replayer | None = None
         self._to_keep: Sequence[tuple[ExaminedExtension, Linkage]] = ()
         self._settings_of: tuple[ExaminedTarget, dict[Machine, Setting]] | None = None
         self._first: dict[tuple[int, int], tuple[object, Linkage]] = {}
 
-    def judge(
+    def check(
         self,
         target: ExaminedTarget,
         rules: Sequence[Rule],
         *,
         extensions: Sequence[ExaminedExtension] | None = None,
         keep: bool = False,
-        explained: bool = True,
+        with_suggestions: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
         python: Mapping[str, str] | None = None,
     ) -> tuple[Result, ...]:
@@ -123,24 +123,26 @@ class Judge:
 
         :param extensions: the extensions to check; all of the target for None
         :param keep: whether ``keep_loaded`` comes next
-        :param explained: whether findings say what the torch has in place of what it lacks; finding that
+        :param with_suggestions: whether findings say what the torch has in place of what it lacks; finding that
             takes longer than the verdict, which does not depend on it
         :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
         :param python: the operators that the package's Python code defines, and the line that does
         """
-        of_images = system_of(target.target).judge_images(target.target, self.torch, rules)
+        of_images = system_of(target.target).check_images(target.target, self.torch, rules)
         if of_images is not None:
             return of_images
         linkages = []
-        for examined, setting in self._list_settings(target, target.extensions if extensions is None else extensions):
-            linkage = self.link(examined, setting, explained=explained)
+        for examined, setting in self._extension_settings(
+            target, target.extensions if extensions is None else extensions
+        ):
+            linkage = self.link(examined, setting, with_suggestions=with_suggestions)
             # What is kept of a load does not depend on what is asked about it.
-            load = replace(linkage.load, explained=explained, defined_in_python=python or {})
+            load = replace(linkage.load, with_suggestions=with_suggestions, defined_in_python=python or {})
             promises = replace(linkage.promises, declaration=(declarations or {}).get(examined.path))
             linkages.append((examined, replace(linkage, load=load, promises=promises)))
-        findings = [_list_findings(linkage, rules) for _, linkage in linkages]
+        findings = [_apply_rules(linkage, rules) for _, linkage in linkages]
         # Files that could not be read were noted on the way: each extension may have needed them.
-        opened = {module.path for _, linkage in linkages for module in _list_unread(linkage)}
+        opened = {module.path for _, linkage in linkages for module in _unread_modules(linkage)}
         unread = [
             Gap(stage="elf", reason=str(error), decides=error.subject in opened) for error in self.files.take_unread()
         ]
@@ -159,7 +161,7 @@ class Judge:
             ),
         )
 
-    def _list_settings(
+    def _extension_settings(
         self, target: ExaminedTarget, extensions: Sequence[ExaminedExtension]
     ) -> Iterator[tuple[ExaminedExtension, Setting]]:
         """Yield each extension with its setting, one for each machine."""
@@ -187,7 +189,7 @@ class Judge:
 
     def _make_setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
         torch, siblings = self.torch.for_linux(), target.target.siblings
-        release = torch.release_for(machine, or_like=True)
+        release = torch.release_for(machine, allow_similar_build=True)
         here = self._is_here
         search = SearchPath(
             environment=system.environment_folders() if here else (),
@@ -217,7 +219,7 @@ class Judge:
         @functools.cache
         def other(name: str) -> str | None:
             # A package has a library for each of several torches, and loads the one for the torch that is there.
-            others = (path for path in self._beside.find(name) if path not in target.target.libraries)
+            others = (path for path in self._neighbours.find(name) if path not in target.target.libraries)
             return next((path for path in others if self._loads(path, release, alone, process)), None)
 
         @functools.cache
@@ -252,7 +254,7 @@ class Judge:
         )
 
     def link(
-        self, examined: ExaminedExtension, setting: Setting, *, explained: bool, replayer: Replayer | None = None
+        self, examined: ExaminedExtension, setting: Setting, *, with_suggestions: bool, replayer: Replayer | None = None
     ) -> Linkage:
         """Return what happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
 
@@ -265,14 +267,16 @@ class Judge:
         first = replayer is None or not replayer.has_any
         key = id(examined), id(setting.process)
         _, linkage = self._first.get(key, (None, None)) if first else (None, None)
-        if linkage is None or (linkage.load.explained is not explained and linkage.load.fails_before_registering):
-            linkage = self._link(examined, setting, replayer, explained=explained)
+        if linkage is None or (
+            linkage.load.with_suggestions is not with_suggestions and linkage.load.fails_before_registering
+        ):
+            linkage = self._link(examined, setting, replayer, with_suggestions=with_suggestions)
             if first:
                 self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
         return linkage
 
     def _link(
-        self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
+        self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, with_suggestions: bool
     ) -> Linkage:
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
         target = examined.target.name
@@ -282,7 +286,7 @@ class Judge:
         # are compared only if it gets that far.
         resolution = self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
-        replayed = resolution if resolution is None or explained or resolution.error is None else None
+        replayed = resolution if resolution is None or with_suggestions or resolution.error is None else None
         registering = self._replay(examined, replayed, release, replayer) if replayed else None
         drifting: tuple[LayoutDrift, ...] = ()
         if resolution is not None and resolution.error is None:
@@ -304,10 +308,10 @@ class Judge:
                 siblings=setting.siblings,
                 here=self._is_here,
                 registering=registering,
-                explained=explained,
+                with_suggestions=with_suggestions,
                 drifts=drifting,
                 built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
-                only_beside=() if examined.target.package else _only_beside(examined, setting),
+                found_only_next_to_file=() if examined.target.package else _found_only_next_to_file(examined, setting),
             ),
             hardware=hardware,
             promises=promises_of(examined, promised),
@@ -386,7 +390,7 @@ class Judge:
         gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
         # An extension whose code runs is of no use where torch's own does not.
         own = architectures(release, self.files) if gpus else None
-        asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
+        asked = any(gpu.gfx is None for gpu in gpus) and _TORCH_CUDA in release.own_libraries
         unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
         of_cuda = [gpu for gpu in gpus if gpu.gfx is None]
         return replace(
@@ -403,7 +407,7 @@ class Judge:
         opened = setting.loader.open(setting.process, examined.extension.location)
         resolution = resolve_load(setting.process, opened, self.resolver)
         if resolution.call_error is not None:
-            return ended_at_start(resolution, examined.called_at_start)
+            return with_startup_failure(resolution, examined.called_at_start)
         if resolution.error is not None and self.torch.here and examined.target.kind is TargetKind.LIBRARY:
             # It fails in any case, and on this machine it does not get as far as what is assumed to be there.
             alone = setting.loader.without_siblings().open(setting.process, examined.extension.location)
@@ -472,13 +476,13 @@ def _this_host(machine: Machine) -> Host:
     return Host(machine)
 
 
-def _list_unread(linkage: Linkage) -> Iterator[Module]:
+def _unread_modules(linkage: Linkage) -> Iterator[Module]:
     """Yield the objects of a load that could not be read: it may end at them."""
     modules = linkage.load.resolution.closure.new if linkage.load.resolution else ()
     return (module for module in modules if module.is_unread)
 
 
-def _list_findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
+def _apply_rules(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
     """Return what the rules find, in their order."""
     findings: list[Finding] = []
     for rule in rules:
@@ -490,7 +494,7 @@ def _list_findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
     return findings
 
 
-def _only_beside(examined: ExaminedExtension, setting: Setting) -> tuple[str, ...]:
+def _found_only_next_to_file(examined: ExaminedExtension, setting: Setting) -> tuple[str, ...]:
     """Return the libraries next to a file that it needs, and that no search path leads to."""
     if examined.facts.machine is not setting.release.machine:
         return ()

@@ -40,9 +40,9 @@ from abiscan.results.package import PackageResult
 from abiscan.rules import no_kernel_image, platform_tag_wrong
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
-from abiscan.verdict.beside import OtherPackages
+from abiscan.verdict.checker import Checker
 from abiscan.verdict.hardware import hardware_of
-from abiscan.verdict.judge import Judge
+from abiscan.verdict.neighbours import OtherPackages
 from abiscan.verdict.package import LATER_RULES, beyond_tag, later_findings, package_result, without_code
 from abiscan.verdict.package_reading import (
     CodeFiles,
@@ -55,7 +55,7 @@ from abiscan.verdict.systems import system_of
 
 if TYPE_CHECKING:
     from abiscan.python.other_code import OtherCode
-    from abiscan.verdict.given import GivenPackage, PackagesBeside
+    from abiscan.verdict.given import GivenNeighbours, GivenPackage
     from abiscan.verdict.other_imports import OtherImports
 
 _log = logging.getLogger("abiscan.verdict")
@@ -114,14 +114,14 @@ class TorchSet:
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
         judges = [
-            Judge(
+            Checker(
                 torch, layer, resolver, OtherPackages(sources, self._files, torch), session.progress, request.hardware
             )
             for torch, layer in zip(torches, layers, strict=True)
         ]
         # By name, and not by torch: two of them may be the same build, in different folders.
-        self._judges = dict(zip(_list_names(torches), judges, strict=True))
-        self._choices = dict(zip(self._judges, choices, strict=True))
+        self._checkers = dict(zip(_distinct_names(torches), judges, strict=True))
+        self._choices = dict(zip(self._checkers, choices, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
         self._laid_over: Files | None = None
         """The files of the target that was asked for last."""
@@ -134,11 +134,11 @@ class TorchSet:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the torches."""
-        return tuple(self._judges)
+        return tuple(self._checkers)
 
     def torch(self, name: str) -> Torch:
         """Return the torch of that name."""
-        return self._judges[name].torch
+        return self._checkers[name].torch
 
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
         """Return a target, placed next to the named torch, or next to the first one for None.
@@ -147,7 +147,7 @@ class TorchSet:
 
         :raises InputError: it cannot be read
         """
-        package = self._judges[name or self.names[0]].torch.package
+        package = self._checkers[name or self.names[0]].torch.package
         if (source, package) not in self._targets:
             self._progress(f"reading {name_of(source)}")
             files = self._files.add_layer()
@@ -163,17 +163,17 @@ class TorchSet:
             self._laid_over = files
         return examined
 
-    def judge(
+    def check(
         self,
         source: Source,
         name: str,
         *,
         rules: Sequence[Rule] | None = None,
         keep: bool = False,
-        explained: bool = True,
+        with_suggestions: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
     ) -> tuple[Result, ...]:
-        """Return the results of ``Judge.judge`` for a target on the named torch.
+        """Return the results of ``Checker.check`` for a target on the named torch.
 
         Of several torches, one that does not exist for the machine of an extension leaves that extension out.
 
@@ -187,30 +187,30 @@ class TorchSet:
         elif any(self.is_for(source, alias) for alias in self.names):
             return ()
         target.recover(self._jobs)
-        self._judges[name].files.take_unread()  # what earlier targets left
+        self._checkers[name].files.take_unread()  # what earlier targets left
         package = self._read_package(source, name)
-        return self._judges[name].judge(
+        return self._checkers[name].check(
             target,
             self.rules if rules is None else rules,
             extensions=extensions,
             keep=keep,
-            explained=explained,
+            with_suggestions=with_suggestions,
             declarations=declarations,
             python=package.definitions if package else {},
         )
 
     def keep_loaded(self, name: str) -> None:
         """Keep what the target that was checked last has loaded in the process of the named torch."""
-        self._judges[name].keep_loaded()
+        self._checkers[name].keep_loaded()
 
     def is_for(self, source: Source, name: str) -> bool:
         """Whether the named torch exists for a machine of the target's extensions; yes if there are none."""
-        target, torch = self.target(source, name).target, self._judges[name].torch
+        target, torch = self.target(source, name).target, self._checkers[name].torch
         has_build = functools.partial(self._is_for, name)
         return not isinstance(torch, EmbeddedTorch) or system_of(target).is_embedded(torch, target, has_build)
 
     def _is_for(self, name: str, machine: Machine) -> bool:
-        torch = self._judges[name].torch
+        torch = self._checkers[name].torch
         if not isinstance(torch, EmbeddedTorch):
             return True
         return _is_for(name, machine) if self._all_embedded else embedded.has_build(torch.build, machine)
@@ -225,7 +225,7 @@ class TorchSet:
     ) -> PackageResult | None:
         """Return the verdict on a target that is a package, on the named torch; None if it is none.
 
-        :param results: those of ``judge`` for the target
+        :param results: those of ``check`` for the target
         :param with_findings: whether rules on the package as a whole are asked, too
         """
         if self._is_model(source, name):
@@ -239,9 +239,9 @@ class TorchSet:
         if with_findings and not LATER_RULES.isdisjoint(self.rules):
             own += later_findings(package.later_uses, result, self.rules)
         if with_findings and platform_tag_wrong.RULE in self.rules:
-            own += beyond_tag(facts, self._judges[name].files)
+            own += beyond_tag(facts, self._checkers[name].files)
         if with_findings and no_kernel_image.RULE in self.rules:
-            own += without_code(facts, self._judges[name].files, self._request.hardware)
+            own += without_code(facts, self._checkers[name].files, self._request.hardware)
         result = msgspec.structs.replace(result, own_findings=tuple(own)) if own else result
         notice = f": {result.error}" if result.error else ""
         _log.debug(
@@ -261,7 +261,7 @@ class TorchSet:
         from abiscan.verdict.model import Brought, model_result  # few targets are one
         from abiscan.verdict.model_providers import list_brought
 
-        torch = self._judges[name].torch
+        torch = self._checkers[name].torch
         others = [item for item in (*self._request.targets, *self._request.neighbours) if item != source]
 
         def providers(namespaces: frozenset[str]) -> Sequence[Brought]:
@@ -277,7 +277,7 @@ class TorchSet:
         target = self.target(source, name)
         if target.target.kind is TargetKind.MODEL:
             return target, (), ()
-        results, package = self.judge(source, name, rules=()), self._read_package(source, name)
+        results, package = self.check(source, name, rules=()), self._read_package(source, name)
         return target, results, package.definitions if package else ()
 
     def misses_names(self, source: Source, name: str) -> bool:
@@ -287,14 +287,14 @@ class TorchSet:
         """
         target = self.target(source, name)
         reading = self._reading(source, name)
-        return reading is not None and reading.misses_names(self._judges[name], target)
+        return reading is not None and reading.misses_names(self._checkers[name], target)
 
     def _reading(self, source: Source, name: str) -> PackageReading | None:
         package = self.target(source, name).target.package
         if self._request.each_file or package is None:
             return None
         if package not in self._readings:
-            self._readings = {package: PackageReading(self.target(source, name), package, self._judges[name].files)}
+            self._readings = {package: PackageReading(self.target(source, name), package, self._checkers[name].files)}
         return self._readings[package]
 
     def _read_package(self, source: Source, name: str) -> ReadPackage | None:
@@ -303,9 +303,9 @@ class TorchSet:
         if reading is None:
             return None
         if key not in self._read:
-            others = functools.partial(self._imports_beside, name, source)
-            planned, judge, with_others = self._request.planned, self._judges[name], self._names_several
-            self._read = {key: reading.read(judge, target, others, with_others=with_others, planned=planned)}
+            others = functools.partial(self._imports_of_neighbours, name, source)
+            planned, checker, with_others = self._request.planned, self._checkers[name], self._names_several
+            self._read = {key: reading.read(checker, target, others, with_others=with_others, planned=planned)}
         return self._read[key]
 
     @property
@@ -317,58 +317,58 @@ class TorchSet:
         """The packages that the command names, and that are not installed yet."""
         from abiscan.verdict.given import list_given
 
-        site = posixpath.dirname(self._judges[self.names[0]].torch.package)
+        site = posixpath.dirname(self._checkers[self.names[0]].torch.package)
         return list_given((*self._request.targets, *self._request.neighbours), site)
 
     @functools.cached_property
-    def _beside(self) -> dict[Source, PackagesBeside | None]:
+    def _neighbours_by_source(self) -> dict[Source, GivenNeighbours | None]:
         """What the targets import of each other, as far as it was asked for."""
         return {}
 
-    def _packages_beside(self, source: Source) -> PackagesBeside | None:
+    def _neighbours_of(self, source: Source) -> GivenNeighbours | None:
         """Return what a target imports of the others; None if that is nothing."""
         if not self._names_several:
             return None
-        from abiscan.verdict.given import PackagesBeside
+        from abiscan.verdict.given import GivenNeighbours
 
-        if source not in self._beside:
-            self._beside[source] = PackagesBeside.of(source, self._given)
-        return self._beside[source]
+        if source not in self._neighbours_by_source:
+            self._neighbours_by_source[source] = GivenNeighbours.of(source, self._given)
+        return self._neighbours_by_source[source]
 
-    def _imports_beside(self, name: str, source: Source) -> OtherImports:
+    def _imports_of_neighbours(self, name: str, source: Source) -> OtherImports:
         """Return what imports raise of the packages that are next to a target and the named torch."""
         from abiscan.verdict.other_imports import OtherImports  # few targets are installed
 
-        beside = self._packages_beside(source)
-        key = name, beside.identity if beside else ()
+        neighbouring = self._neighbours_of(source)
+        key = name, neighbouring.identity if neighbouring else ()
         if key not in self._others:
-            torch = self._judges[name].torch
+            torch = self._checkers[name].torch
             known = sorted((module, str(error)) for module, error in self._request.import_errors.items())
             subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware), known, *key[1]]
-            read = functools.partial(self._read_beside, name, source)
+            read = functools.partial(self._read_neighbour, name, source)
             errors = self._request.import_errors
-            self._others[key] = OtherImports(self._session, subject, read, errors, beside)
+            self._others[key] = OtherImports(self._session, subject, read, errors, neighbouring)
         return self._others[key]
 
-    def _read_beside(
+    def _read_neighbour(
         self, name: str, source: Source, module: str, around: Surroundings, world: World
     ) -> OtherCode | None:
         """Return the code of the package that is next to a target and the named torch, and that a module is."""
         from abiscan.python.other_code import CompiledCodeLoads, OtherCode
 
-        place, judge, beside = around.place_of(module), self._judges[name], self._packages_beside(source)
+        place, checker, neighbouring = around.place_of(module), self._checkers[name], self._neighbours_of(source)
         if place is None:
-            given = beside.find(module) if beside is not None else None
+            given = neighbouring.find(module) if neighbouring is not None else None
             if given is None:
                 return None
-            brought = library_paths(given.source, judge.files, given.package.root)
-            if any(may_need_torch(judge.files.find_source(path)) for path in brought):
+            brought = library_paths(given.source, checker.files, given.package.root)
+            if any(may_need_torch(checker.files.find_source(path)) for path in brought):
                 return self._read_apart(name, module, given.source, source)
             return OtherCode(CodeFiles(given.package), module, lambda: CompiledCodeLoads(world), around)
         package = of_module(str(place), module)
         libraries = (posixpath.join(package.root, path) for path in package.members if is_library(path))
-        if any(may_need_torch(judge.files.find_source(path)) for path in libraries):
-            distribution = packages_with_libraries(judge.torch).get(module)
+        if any(may_need_torch(checker.files.find_source(path)) for path in libraries):
+            distribution = packages_with_libraries(checker.torch).get(module)
             if distribution is not None and uses_torch(distribution, self._files):
                 return self._read_apart(name, module, distribution, source)
         return OtherCode(CodeFiles(package), module, lambda: CompiledCodeLoads(world), around)
@@ -383,24 +383,24 @@ class TorchSet:
             target, reading = apart.target(other, alone), apart._reading(other, alone)
         except InputError:
             return None
-        others = self._imports_beside(name, source)
-        return reading.as_other(module, apart._judges[alone], target, others) if reading else None
+        others = self._imports_of_neighbours(name, source)
+        return reading.as_other(module, apart._checkers[alone], target, others) if reading else None
 
 
 def _all_builds() -> list[str]:
     """Return the names of all embedded builds: the release, or the full version if the release stands for another
     build.
     """
-    further = {name for machine in Machine for name in embedded.further_builds(machine)}
-    return sorted({*map(str, embedded.versions()), *further}, key=TorchVersion)
+    more_builds = {name for machine in Machine for name in embedded.extra_builds(machine)}
+    return sorted({*map(str, embedded.versions()), *more_builds}, key=TorchVersion)
 
 
 def _is_for(name: str, machine: Machine) -> bool:
     """Whether an embedded build is for a machine, and has no shorter name there."""
-    return name in embedded.further_builds(machine) or TorchVersion(name) in embedded.versions(machine)
+    return name in embedded.extra_builds(machine) or TorchVersion(name) in embedded.versions(machine)
 
 
-def _list_names(torches: Sequence[Torch]) -> list[str]:
+def _distinct_names(torches: Sequence[Torch]) -> list[str]:
     """Return the names of torches: their releases, their builds if two have the same release, or else numbered
     builds.
     """

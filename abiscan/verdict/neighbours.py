@@ -15,7 +15,7 @@ from abiscan.regex import regex
 from abiscan.torches.torch import Torch
 
 # torch alone decides whether these are loaded: its own libraries know where they are.
-_OF_TORCH: Final = regex(r"torch$|(nvidia|cuda)-")
+_TORCH_PACKAGES: Final = regex(r"torch$|(nvidia|cuda)-")
 
 
 class OtherPackages:
@@ -42,14 +42,14 @@ class OtherPackages:
             return {}  # what a target brings itself is found before all else
         site = posixpath.dirname(self._torch.package)
         results: dict[str, list[str]] = {}
-        for path in (path for source in self._sources for path in self._list_paths(source, site)):
+        for path in (path for source in self._sources for path in self._library_paths(source, site)):
             # A target that cannot be read is no gap of another one, unless that needs it, and reads it.
             facts = self._files.object_at(path, remember=False)
             for name in {posixpath.basename(path), (facts and facts.soname) or posixpath.basename(path)}:
                 results.setdefault(name, []).append(path)
         return results
 
-    def _list_paths(self, source: Source, site: str) -> list[str]:
+    def _library_paths(self, source: Source, site: str) -> list[str]:
         try:
             return library_paths(source, self._files, site)
         except InputError:
@@ -63,7 +63,7 @@ class OtherPackages:
         interpreter = self._torch.interpreter
         over = (interpreter.over,) if interpreter is not None and interpreter.over else ()
         folders = (*over, posixpath.dirname(self._torch.package))
-        kept = (item for item in packages.list_installed(folders) if not _OF_TORCH.match(item.name))
+        kept = (item for item in packages.list_installed(folders) if not _TORCH_PACKAGES.match(item.name))
         return _by_name(path for distribution in kept for path in distribution.objects)
 
 
