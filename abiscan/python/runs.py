@@ -23,6 +23,8 @@ from abiscan.python.values import Class, PythonError, TextOfError, TextWithHoles
 
 _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
+UNFINISHED: Final = "was not followed"
+"""What a gap says of an import that has taken as many steps as it may, or of one that none were left for."""
 _DEEPEST: Final = 4_000
 
 
@@ -166,7 +168,7 @@ class Runs:
         try:
             return self.run_cached(task, work, choices, _spelled_out)
         except Exhausted as end:
-            gap = f"import {module}: was not followed: the reading ended {end}"
+            gap = f"import {module}: {UNFINISHED}: the reading ended {end}"
             return Run(raised=Answer.UNKNOWN, trace=Trace(gaps=[gap]), choices=choices, optional=with_optional)
 
 
@@ -204,7 +206,7 @@ def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot,
     except Unreadable:
         raised = Answer.UNKNOWN
     except Exhausted as end:
-        machine.gap(f"was not followed to its end: {end}")
+        machine.gap(f"{UNFINISHED} to its end: {end}")
         raised = Answer.UNKNOWN
     except RecursionError:
         machine.gap("is nested too deep to be followed")

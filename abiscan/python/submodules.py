@@ -1,4 +1,4 @@
-"""The public submodules of a package that importing it does not reach, and whose import certainly fails."""
+"""The public submodules of a package that importing it does not reach, and whose import fails, or may fail."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 from abiscan.python.explore import explore_import
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
-from abiscan.python.model import ImportOutcome
-from abiscan.python.runs import Runs
+from abiscan.python.model import Answer, ImportOutcome
+from abiscan.python.runs import UNFINISHED, Runs
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import DEVICE_MODULES, TorchNames
 
@@ -22,6 +22,9 @@ def failing_submodules(
     runs: Runs, imports: Sequence[ImportOutcome], names: TorchNames, counts: Callable[[ImportOutcome], bool]
 ) -> tuple[ImportOutcome, ...]:
     """Return the outcomes of the imports of public submodules that fail: of a package and what is in it, the package.
+
+    Those that seem to use what this torch lacks and could not be followed to their end are among them: their outcome is
+    unknown.
 
     :param imports: what importing the package does, which succeeds
     :param counts: whether an import that fails does so for certain, and because of torch
@@ -36,7 +39,7 @@ def failing_submodules(
     # Those that import a module which fails may fail, too: the public one may be among these.
     while importers := search.list_importers():
         search.follow(importers)
-    return tuple(outcome for name, outcome in search.failing.items() if _is_public(name))
+    return tuple(outcome for name, outcome in (search.failing | search.unfinished).items() if _is_public(name))
 
 
 def _suspected_sources(library: PythonCode, names: TorchNames) -> list[str]:
@@ -75,6 +78,7 @@ class _Search:
         self._imports: dict[str, frozenset[str]] = {}
         self._asked = 0
         self.failing: dict[str, ImportOutcome] = {}
+        self.unfinished: dict[str, ImportOutcome] = {}
 
     def follow(self, files: Iterable[str]) -> None:
         """Import modules by their files, those that are less deep first."""
@@ -97,6 +101,8 @@ class _Search:
                 self._reached |= outcome.imported
             elif self._counts(outcome):
                 self.failing[name] = outcome
+            elif outcome.raised is Answer.UNKNOWN and any(UNFINISHED in gap for gap in outcome.gaps):
+                self.unfinished[name] = outcome
         return self._followed[name]
 
     def list_importers(self) -> list[str]:

@@ -120,9 +120,13 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
     others = tuple(_module(item, process) for item in facts.others)
     # What users import and does not work counts, whatever the module is called.
     error = next((module.error for module in (main, *others) if module and module.error), None)
-    lost = tuple(_module(item, process) for item in facts.lost)
+    submodules = tuple(_module(item, process) for item in facts.submodules)
+    lost = tuple(module for module in submodules if not _is_unknown(module))
     verdict = _make_verdict(outcome, error, libraries, lost)
     if verdict in (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT) and any(map(_is_unknown, others)):
+        verdict = PackageVerdict.UNKNOWN
+    # Next to a part that is certainly lost, one that may be lost says nothing new.
+    if verdict is PackageVerdict.WORKS and any(map(_is_unknown, submodules)):
         verdict = PackageVerdict.UNKNOWN
     return PackageResult(
         target=facts.target.target.name,
@@ -136,7 +140,7 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
         error=error,
         built_for=_built_for(facts.target, libraries),
         libraries=libraries,
-        modules=(*((main,) if main else ()), *others, *lost, *(_module(item, process) for item in facts.apart)),
+        modules=(*((main,) if main else ()), *others, *submodules, *(_module(item, process) for item in facts.apart)),
         lost_modules=tuple(module.name for module in lost),
         lacking=_lacking(outcome, process) if outcome and libraries else facts.lacking_alone(),
         needs=_needed_libraries(outcome, process) if error and outcome else (),
@@ -265,7 +269,10 @@ def _undecided(facts: PackageFacts) -> tuple[str, ...]:
 def _import_gaps(facts: PackageFacts) -> tuple[str, ...]:
     """Return what could not be followed, of the other modules where that leaves open whether their import works."""
     others = (
-        f"import {item.module}: {gap}" for item in facts.others if item.raised is Answer.UNKNOWN for gap in item.gaps
+        f"import {item.module}: {gap.removeprefix(f'import {item.module}: ')}"
+        for item in (*facts.others, *facts.submodules)
+        if item.raised is Answer.UNKNOWN
+        for gap in item.gaps
     )
     return tuple(dict.fromkeys((*(facts.outcome.gaps if facts.outcome else ()), *others)))
 

@@ -84,7 +84,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar outcome: of the module that goes by its name; None if it has none
     :ivar others: those of the other modules that it installs for its users
     :ivar apart: those of its tests and benchmarks, and of modules that only its own code imports
-    :ivar lost: those of public submodules that fail, where the import of the package succeeds
+    :ivar submodules: those of public submodules that fail, or may fail, where the import of the package succeeds
     :ivar process: the process after the libraries that the outcome loads
     :ivar here: whether that process is one of this machine
     :ivar lacking_alone: finds the external libraries that its libraries lack, where none of them has to do with torch
@@ -96,7 +96,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     outcome: ImportOutcome | None
     others: tuple[ImportOutcome, ...] = ()
     apart: tuple[ImportOutcome, ...] = ()
-    lost: tuple[ImportOutcome, ...] = ()
+    submodules: tuple[ImportOutcome, ...] = ()
     process: PackageWorld | ImageWorld
     lacking_alone: Callable[[], tuple[str, ...]]
 
@@ -161,7 +161,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             outcome=outcome,
             others=tuple(filter(self._counts, others)),
             apart=tuple(self._sure_of_other(item) for item in apart),
-            lost=self.failing_submodules() if outcome and outcome.raised is None else (),
+            submodules=self.failing_submodules() if outcome and outcome.raised is None else (),
             process=process,
             here=self.here,
             lacking_alone=self._lacking_alone,

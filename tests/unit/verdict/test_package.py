@@ -17,7 +17,9 @@ import pytest
 import abiscan
 from abiscan.cli import main
 from abiscan.inputs.package_files import of_folder
+from abiscan.python import reading
 from abiscan.python.installed import Surroundings
+from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
 from abiscan.results.document import read_schema
 from abiscan.results.package import PackageResult
@@ -733,6 +735,20 @@ def test_submodules_that_users_import_next(
     (package,) = abiscan.check(wheel, "2.0.0").packages
     assert [str(module.error) for module in package.lost] == [NO_SIX.format(raised_at)] * len(lost)
     assert abiscan.check(wheel, "1.8.1").packages[0].verdict.value == "works"
+
+
+@pytest.mark.parametrize(("torch", "verdict"), [("2.0.0", "unknown"), ("1.8.1", "works")])
+def test_a_submodule_that_is_not_followed_to_its_end(
+    torch: str, verdict: str, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``torch._six`` is in torch up to 1.12, and the loop before it takes more steps than there are."""
+    monkeypatch.setattr(reading, "_LIMITS", Limits(steps=2000))
+    code = "x = 0\nwhile x < 9999:\n    x += 1\nfrom torch._six import inf\n"
+    files = {"pkg/__init__.py": "import torch\n", "pkg/sub.py": code}
+    (found,) = abiscan.check(package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any"), torch).packages
+    assert (found.verdict.value, found.lost_modules) == (verdict, ())
+    said = "import pkg.sub: was not followed to its end: after 2,000 steps, the limit of an import"
+    assert found.gaps == ((said,) if verdict == "unknown" else ())
 
 
 @pytest.mark.parametrize(("torch", "lost"), [("2.6.0", ("pkg.ops",)), ("2.7.0", ())])
