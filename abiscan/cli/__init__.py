@@ -20,21 +20,8 @@ class _Commands(click.Group):
 
     NAMES = (
         *("cache", "check", "coverage", "diff", "doctor", "explain", "fit"),
-        *(
-            "guard",
-            "matrix",
-            "ops",
-            "pdm",
-            "pip",
-            "pixi",
-            "poetry",
-            "release",
-            "releases",
-            "stable",
-            "stamp",
-            "survey",
-            "uv",
-        ),
+        *("guard", "matrix", "ops", "pdm", "pip", "pixi", "poetry"),
+        *("release", "releases", "stable", "stamp", "survey", "uv"),
     )
 
     READING = frozenset({"check", "coverage", "diff", "matrix", "ops", "release", "stable", "stamp"})

@@ -23,12 +23,12 @@ from abiscan.extension import examined
 from abiscan.pipelines import matrix
 examined._WORTH_SPLITTING = 0
 isolation.CPU_SECONDS = 5
-judge, this = matrix.judge_on_all, os.getpid()
-def hostile(bench, source, *rest, **options):
+check, this = matrix.check_on_all, os.getpid()
+def hostile(torch_set, source, *rest, **options):
     if "hostile" in source.name:
         {act}
-    return judge(bench, source, *rest, **options)
-matrix.judge_on_all = hostile
+    return check(torch_set, source, *rest, **options)
+matrix.check_on_all = hostile
 {before}
 from abiscan.cli import main
 main(prog_name="abiscan")
@@ -117,9 +117,9 @@ def test_little_work_is_not_shared(targets: Path) -> None:
 
 def test_a_process_that_dies_on_one_of_several_torches(tmp_path: Path) -> None:
     extension().write(tmp_path / "a.so")
-    before = SHARED + "judge_one = matrix.TorchSet.judge\ndef dying(self, source, name, *rest, **options):\n"
+    before = SHARED + "check_one = matrix.TorchSet.check\ndef dying(self, source, name, *rest, **options):\n"
     before += "    if name == '2.6.0': os.kill(os.getpid(), signal.SIGSEGV)\n"
-    before += "    return judge_one(self, source, name, *rest, **options)\nmatrix.TorchSet.judge = dying"
+    before += "    return check_one(self, source, name, *rest, **options)\nmatrix.TorchSet.check = dying"
     code, output, errors = run(tmp_path, "matrix", "a.so", *TORCHES, "--jobs", "2", before=before)
     assert (code, output) == (3, "")
     assert errors.startswith("abiscan: a.so: reading it was stopped: the process died of SIGSEGV")

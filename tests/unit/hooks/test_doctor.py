@@ -133,7 +133,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return check_package(source, *rest, **named)
 
     monkeypatch.setattr(observed_fs, "_CLOCK_TICK", -(10**12))
-    monkeypatch.setattr("abiscan.environments.examination.judge_package", noted)
+    monkeypatch.setattr("abiscan.environments.examination.check_package", noted)
     return packages
 
 

@@ -339,7 +339,7 @@ def test_wrong_usage_is_2(server: LocalIndex, words: Sequence[str], said: str) -
 def test_an_index_that_is_no_url_is_named(option: str) -> None:
     printed = click.testing.CliRunner().invoke(main, ["fit", "eye", "--torch", "2.9.1", option, "no-url"])
     assert printed.exit_code == 2
-    assert f"Invalid value for {option}: no-url is no URL, and no folder" in printed.stderr
+    assert f"Invalid value for {option}: no-url is neither a URL nor a folder" in printed.stderr
 
 
 @pytest.mark.usefixtures("own_cache")
