@@ -6,7 +6,7 @@ import click
 
 from abiscan.cli.options import cpu_option
 from abiscan.cli.pip import CONTEXT
-from abiscan.cli.project import gate_project, replace_by, split_own
+from abiscan.cli.project import run_checked
 
 
 @click.command(context_settings=CONTEXT)
@@ -37,5 +37,4 @@ def pixi(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     """
     from abiscan.hooks.project_tools import PIXI
 
-    gate_project(PIXI, words, cpus)
-    replace_by(PIXI, split_own(words)[1])
+    run_checked(PIXI, words, cpus)

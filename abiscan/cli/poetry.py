@@ -6,7 +6,7 @@ import click
 
 from abiscan.cli.options import cpu_option
 from abiscan.cli.pip import CONTEXT
-from abiscan.cli.project import gate_project, replace_by, split_own
+from abiscan.cli.project import run_checked
 
 
 @click.command(context_settings=CONTEXT)
@@ -38,5 +38,4 @@ def poetry(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     """
     from abiscan.hooks.project_tools import POETRY
 
-    gate_project(POETRY, words, cpus)
-    replace_by(POETRY, split_own(words)[1])
+    run_checked(POETRY, words, cpus)

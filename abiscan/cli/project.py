@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 _WITH_OPTIONS_OF_THEIR_OWN = ("run", "tool", "shell")
 """Commands behind which every word is theirs: uv tool install has an option --force, too."""
+
+
+def run_checked(tool: ProjectTool, words: Sequence[str], cpus: tuple[str, ...]) -> NoReturn:
+    """Run a tool that does nothing but lock projects and install from their locks: see ``gate_project``."""
+    gate_project(tool, words, cpus)
+    replace_by(tool, split_own(words)[1])
 
 
 def gate_project(tool: ProjectTool, words: Sequence[str], cpus: tuple[str, ...]) -> None:
@@ -90,7 +96,7 @@ def is_passed(check: Callable[[Session], ProjectCheck], cpus: tuple[str, ...]) -
         return run()
 
 
-def replace_by(tool: ProjectTool, words: Sequence[str]) -> None:
+def replace_by(tool: ProjectTool, words: Sequence[str]) -> NoReturn:
     """Let the tool take the place of this process."""
     sys.stdout.flush()
     temporary.adopt_orphans(orphans=False)  # it would not know that they are its own
