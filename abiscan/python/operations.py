@@ -46,7 +46,7 @@ _BINARY: dict[type[ast.operator], Callable[[object, object], object]] = {
     ast.BitAnd: operator.and_,
     ast.BitXor: operator.xor,
 }
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
+COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -168,7 +168,7 @@ def compare_values(op: ast.cmpop, left: object, right: object) -> object:
     # What is known is compared by Python itself. Of what is not, equality is decided only between values that are equal
     # to nothing but themselves.
     if is_concrete(left) and is_concrete(right):
-        return attempt_exactly(name, _COMPARE[type(op)], left, right)
+        return attempt_exactly(name, COMPARISONS[type(op)], left, right)
     if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, NotKnown) and left is right:
         return isinstance(op, ast.Eq)
     if isinstance(op, (ast.Eq, ast.NotEq)) and _are_different(left, right):

@@ -6,22 +6,15 @@ What is not understood is not known. A build may have a local version (``+cpu``)
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from packaging.version import InvalidVersion, Version
 
+from abiscan.python.operations import COMPARISONS
+
 _PARSERS: Final = frozenset({"parse", "Version", "LooseVersion", "StrictVersion", "TorchVersion", "parse_version"})
 _ATTRIBUTES: Final = frozenset({"base_version", "major", "micro", "minor", "public", "release"})
-_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
 _COMPARES_NUMBERS: Final = Version("1.10")
 """The release since which ``torch.__version__`` compares as a version: torch/torch_version.py."""
 _MOST_STEPS: Final = 40
@@ -185,14 +178,14 @@ class _Evaluator:
 
 
 def _compare(sign: ast.cmpop, left: object, right: object) -> bool:
-    function = _COMPARISONS.get(type(sign))
+    function = COMPARISONS.get(type(sign))
     if function is None:
         raise _UnclearError
     if isinstance(left, Version) or isinstance(right, Version):
         left, right = _as_version(left), _as_version(right)
     elif type(left) is not type(right):
         raise _UnclearError
-    return function(left, right)
+    return bool(function(left, right))
 
 
 def _as_version(value: object) -> Version:
