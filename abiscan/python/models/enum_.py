@@ -59,14 +59,13 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
     if base is None:
         _forget_members(cls)
         return []
-    # What counts as a member: any public name whose value is no function, and none of a base's members.
     mixed = base.kind or cls.host()
     made = []
     earlier: list[object] = []
     for name, bound_value in cls.names.items():
         is_auto = isinstance(bound_value, NotKnown) and bound_value.name == "enum.auto()"
         value = _generate_value(machine, cls, base, name, earlier) or bound_value if is_auto else bound_value
-        if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped, Member)):
+        if _may_name_member(cls, name) and not isinstance(value, (PythonFunction, Wrapped, Member)):
             # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
             member = Member(cls, name, value) if mixed is None else _mix_in(mixed, name, value)
             cls.names[name] = member
@@ -75,12 +74,18 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
     return [item for item in made if isinstance(item, Member)]
 
 
+def _may_name_member(cls: Class, name: str) -> bool:
+    """Whether ``enum`` makes a member of the name: not of ``_x_``, ``__x__`` and names private to the class."""
+    is_reserved = name.startswith("_") and name.endswith("_")
+    return not is_reserved and not name.startswith((f"_{cls.name.lstrip('_')}__", "__"))
+
+
 def _forget_members(cls: Class) -> None:
     """Make the members of an enumeration of another package not known: that decides what they are."""
     foreign = next((item for item in cls.ancestry() if isinstance(item, NotKnown)), None)
     if foreign is not None and foreign.name.endswith(("Enum", "Flag")):
         for name, value in cls.names.items():
-            if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped)):
+            if _may_name_member(cls, name) and not isinstance(value, (PythonFunction, Wrapped)):
                 cls.names[name] = NotKnown(f"{cls.name}.{name}", foreign.why)
 
 

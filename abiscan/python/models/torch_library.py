@@ -298,8 +298,11 @@ def _model_impl(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         keys = [key] if isinstance(key, str) else None
         return _register_or_decorate(None, lambda: _all_kernels(machine, name, keys))
     name = _operator_name(machine, first, "a kernel")
+    function = take_argument(args, kwargs, 2, "func")
+    if isinstance(function, str):  # the dispatch key of the old form, on a library that is not known
+        return _register_or_decorate(None, lambda: None)
     keys = _dispatch_keys(take_argument(args, kwargs, 1, "types"))
-    return _register_or_decorate(take_argument(args, kwargs, 2, "func"), lambda: _all_kernels(machine, name, keys))
+    return _register_or_decorate(function, lambda: _all_kernels(machine, name, keys))
 
 
 def _define_function(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -312,7 +315,8 @@ def _define_function(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
     name = _operator_name(machine, first, "a definition")
     if name is not None:
         _register_definition(machine, name, f"{name}{schema if isinstance(schema, str) else ''}")
-    return None
+    # ``define(library, schema)`` decorates a function; with a name, nothing uses the result.
+    return None if isinstance(first, str) else _register_or_decorate(None, lambda: None)
 
 
 def _define_on(machine: PythonMachine, library: LibraryValue, schema: object) -> None:

@@ -23,7 +23,7 @@ class Own(Enum):
 class Color(Own):
     RED = 1
     BLUE = 2
-    _ignored = 3
+    _hidden = 3
 
     def shout(self):
         return self.name + "!"
@@ -52,6 +52,7 @@ HOLDS = [
     "Level.LOW.name == 'LOW'",
     "Word.YES == 'yes' and Word.YES.value.upper() == 'YES'",
     "Bits.A.name == 'A'",
+    "Color._hidden.value == 3",
 ]
 
 

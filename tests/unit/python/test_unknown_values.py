@@ -210,6 +210,16 @@ def test_names_that_an_extension_module_sets_on_another(text: bytes, *, raises: 
     assert isinstance(outcome.raised, Raised) is raises
 
 
+LIBRARY_FORMS = ["impl(library, 'f', 'CPU')", "impl(library, 'f')", "define(library, 'f() -> int')"]
+
+
+@pytest.mark.parametrize("form", LIBRARY_FORMS)
+def test_a_library_that_is_not_known_decorates_functions(form: str) -> None:
+    """As ``torch.library.impl`` and ``define`` did at first: torch's own code has its libraries that way."""
+    library = "from torch.ao.quantization.fx._decomposed import quantized_decomposed_lib as library\n"
+    assert outcome_of(f"{library}@torch.library.{form}\ndef f():\n    return 1\n").raised is None
+
+
 BRANCHES = [
     "if {}:\n    import torch.bad\n",
     "if not {}:\n    import torch.bad\n",
