@@ -1,7 +1,8 @@
 """Defaults of torch that changed so that calls fail which left them out: which, since when, and where that is certain.
 
 Only what surely fails counts. Whether ``torch.load`` does depends on the file; it is certain where the code then uses
-what was loaded as a module, since nothing that is loaded without pickled code is one.
+what was loaded as a module, since nothing that is loaded without pickled code is one, and where it loads what it has
+saved as a whole.
 """
 
 from __future__ import annotations
@@ -67,13 +68,67 @@ def leaves_out(node: ast.Call, changed: ChangedDefault) -> bool:
 
 def kept_as_modules(cls: ast.ClassDef) -> Iterator[ast.Call]:
     """Yield the calls in a class whose results are kept in an attribute that its methods use as a module."""
-    used, kept = set[str](), list[tuple[str, ast.Call]]()
+    used = frozenset(_used_as_modules(cls))
+    for node in walk(cls):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
+            owner = write_expression(node.targets[0])
+            if owner.startswith("self.") and owner in used:
+                yield node.value
+
+
+def loaded_whole(tree: ast.Module) -> Iterator[ast.Call]:
+    """Yield the loads of what a source saves as whole objects: in a class that saves nothing else, and where the code
+    asks whether what was loaded is a dictionary, and goes on if it is none.
+    """
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    saving = {cls.name: list(_saves_whole(cls)) for cls in classes}
+    for cls in classes:
+        if saving[cls.name] and all(saving[cls.name]):
+            yield from (node for node in walk(cls) if isinstance(node, ast.Call) and _is_called(node, "load"))
+    if any(any(saves) for saves in saving.values()):
+        for function in walk(tree):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield from _loads_of_either(function)
+
+
+def _saves_whole(cls: ast.ClassDef) -> Iterator[bool]:
+    """Yield for each save of a class whether it is of an object, or of a module that the object has, as a whole."""
+    used = frozenset(_used_as_modules(cls))
+    copies = {"self"} | {
+        write_expression(node.targets[0])
+        for node in walk(cls)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call)
+        if getattr(node.value.func, "attr", getattr(node.value.func, "id", "")) in {"copy", "deepcopy"}
+        if [write_expression(argument) for argument in node.value.args[:1]] == ["self"]
+    }
+    for node in walk(cls):
+        if isinstance(node, ast.Call) and _is_called(node, "save") and node.args:
+            saved = write_expression(node.args[0])
+            yield saved in copies or saved.removesuffix(".module") in used
+
+
+def _loads_of_either(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
+    loaded: dict[str, ast.Call] = {}
+    for node in walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_called(node.value, "load"):
+            loaded.update((write_expression(target), node.value) for target in node.targets)
+    for node in walk(function):
+        test = node.test if isinstance(node, ast.If) and node.orelse else None
+        if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance":
+            asked, cls = (write_expression(argument) for argument in test.args)
+            if cls == "dict" and asked in loaded:
+                yield loaded[asked]
+
+
+def _is_called(node: ast.Call, name: str) -> bool:
+    return isinstance(node.func, ast.Attribute) and node.func.attr == name
+
+
+def _used_as_modules(cls: ast.ClassDef) -> Iterator[str]:
+    """Yield the expressions in a class that are used as modules."""
     for node in walk(cls):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MODULE_METHODS:
-            used.add(write_expression(node.func.value))
-        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
-            kept.append((write_expression(node.targets[0]), node.value))
-    yield from (call for owner, call in kept if owner.startswith("self.") and owner in used)
+            yield write_expression(node.func.value)
 
 
 def used_as_modules(body: Sequence[ast.stmt]) -> Iterator[ast.Call]:

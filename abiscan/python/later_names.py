@@ -19,7 +19,14 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from abiscan.python.changed_defaults import LOAD, kept_as_modules, leaves_out, may_need_default, used_as_modules
+from abiscan.python.changed_defaults import (
+    LOAD,
+    kept_as_modules,
+    leaves_out,
+    loaded_whole,
+    may_need_default,
+    used_as_modules,
+)
 from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
@@ -55,6 +62,7 @@ _LOOKS_UP: Final = regex(rb"(?:has|get|set)attr\(\s*(?:torch|F|nn|\w*module\w*)\
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention a function, in bytes."""
 _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
+_BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save"})
@@ -395,7 +403,10 @@ class _Mentions:
     def all(self) -> Iterator[_Mention]:
         """Yield them all; none of a source that cannot be parsed."""
         if self._tree is not None:
-            yield from self._body(self._tree.body, _Scope(origins=(_make_origins(self._tree),)))
+            loads = (
+                frozenset(id(call) for call in loaded_whole(self._tree)) if self._loads_weights else frozenset[int]()
+            )
+            yield from self._body(self._tree.body, _Scope(origins=(_make_origins(self._tree),), loads=loads))
 
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:
         names = Counter(getattr(statement, "name", None) for statement in statements)
@@ -872,7 +883,7 @@ def _is_about_values(test: ast.expr, parameters: Collection[str]) -> bool:
     if isinstance(test, ast.Compare):
         sides = [test.left, *test.comparators]
         return all(
-            isinstance(side, ast.Constant)
+            _is_constant(side)
             or _is_argument(side, parameters)
             or _is_setting(side)
             or (isinstance(side, ast.Name) and side.id == "__name__")  # whether it is run as a script
@@ -885,6 +896,12 @@ def _is_about_values(test: ast.expr, parameters: Collection[str]) -> bool:
             test.func.id == "isinstance" and _is_argument(test.args[0], parameters)
         )
     return not isinstance(test, ast.Name) and _is_argument(test, parameters)
+
+
+def _is_constant(node: ast.expr) -> bool:
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return all(map(_is_constant, node.elts))
+    return isinstance(node, ast.Constant)
 
 
 def _is_argument(node: ast.expr, parameters: Collection[str]) -> bool:
@@ -925,7 +942,7 @@ class _Callers:
         """Those that are used where the words of a condition ask for a version."""
         self._users: dict[str, set[str]] = {}
         self._parsed: dict[str, int] = {}
-        self._modules = _open_modules(code)
+        self._modules = _open_modules(code, _DECIDING)
         # Level by level: who uses the functions, who uses those, and so on. A file is parsed once, for the first name
         # that it has.
         names = {name for mention in mentions for name in _sought(mention)}
@@ -955,9 +972,23 @@ class _Callers:
                         self._guarded.update([word] if guarded else ())
                         self._asked.update([word] if asked and is_for_users(file) else ())
 
+    @functools.cached_property
+    def _callable(self) -> frozenset[str]:
+        """The sources whose functions may be called unless an ``if`` decides about them."""
+        return _open_modules(self._code, _BRANCHES)[0]
+
+    def _open_to(self, mention: _Mention) -> frozenset[str]:
+        # Whoever catches a failed import has no function to call; and a call that is rejected fails no import.
+        if mention.use.error and mention.public:
+            return self._callable
+        return self._modules[not mention.public]
+
     def guard(self, mention: _Mention) -> bool:
         """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
-        if self._is_too_much or mention.use.file not in self._modules[not mention.public]:
+        # Whatever decides, what has been saved as a whole is refused: only the load itself could say otherwise.
+        if mention.use.how == "default":
+            return False
+        if self._is_too_much or mention.use.file not in self._open_to(mention):
             return True
         # By bare names, as far back as the users were noted: one use of the function under a condition, of whatever has
         # the name, is enough. For its class, and for users of its users, the condition has to ask for a version.
@@ -983,11 +1014,13 @@ def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.A
         yield part, (statement.name,) if name.startswith("__") or name in _COMMON else (name,)
 
 
-def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
+def _open_modules(code: PythonCode, deciding: frozenset[bytes]) -> tuple[frozenset[str], frozenset[str]]:
     """Return the sources that no condition decides about: what the package imports anyway, and what nothing else
     imports.
 
     The second set leaves out those, too, that only functions import.
+
+    :param deciding: the keywords of what decides
     """
     # ``plain`` has what a module imports whenever it is imported itself. The two lists have what is imported only under
     # a condition, and what stands inside of any block.
@@ -1001,7 +1034,7 @@ def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
         for line in (*outline.imports, *outline.imports_in_functions):
             targets = _files_run_by(code, code.resolved(line, package).targets)
             blocks = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
-            if any(keyword in _DECIDING for keyword, _ in blocks):
+            if any(keyword in deciding for keyword, _ in blocks):
                 conditional += targets
             (in_functions if line.nested else plain[file]).extend(targets)
     always_there = _reached(_files_run_by(code, code.modules), plain)
@@ -1082,7 +1115,10 @@ def _asks(node: ast.AST, local: Collection[str]) -> bool:
         return True
     if isinstance(node, (ast.Try, TryStar)):
         caught = {name for handler in node.handlers for name in _caught_by(handler)}
-        return not caught.isdisjoint({"AttributeError", *_CATCHING_IMPORTS, *_CATCHING_CALLS})
+        # What is imported there, and not called, was imported wherever it is called.
+        only_imports = not any(isinstance(part, ast.Call) for statement in node.body for part in walk(statement))
+        catching = {"AttributeError", *(() if only_imports else _CATCHING_IMPORTS), *_CATCHING_CALLS}
+        return not caught.isdisjoint(catching)
     return isinstance(node, ast.Expr)
 
 

@@ -84,7 +84,7 @@ class _Evaluator:
             return self._condition(node, names)
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
             return self._converted(node, names)
-        if isinstance(node, ast.Call) and not node.keywords:
+        if isinstance(node, ast.Call):
             return self._call(node, names)
         raise _UnclearError
 
@@ -136,6 +136,9 @@ class _Evaluator:
 
     def _call(self, node: ast.Call, names: Mapping[str, object]) -> object:
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        is_split = isinstance(node.func, ast.Attribute) and called in {"split", "rsplit"}
+        if any(keyword.arg != "maxsplit" or not is_split for keyword in node.keywords):
+            raise _UnclearError
         if called == "map" and len(node.args) == 2 and getattr(node.args[0], "id", "") == "int":
             items = self.value(node.args[1], names)
             if isinstance(items, tuple):
@@ -149,7 +152,8 @@ class _Evaluator:
             text = self._text(node.func.value, names)
             if not isinstance(text, str):
                 raise _UnclearError
-            answer = getattr(text, called)(*values)
+            most = [self.value(keyword.value, names) for keyword in node.keywords]
+            answer = getattr(text, called)(*values, *most)
             return tuple(answer) if isinstance(answer, list) else answer
         if len(values) != 1:
             raise _UnclearError

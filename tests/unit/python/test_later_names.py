@@ -182,6 +182,15 @@ def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_
     assert [use.file for use in uses(files | {"pack/__init__.py": ""})] == ["pack/oldest.py"]
 
 
+def test_a_call_in_a_module_whose_import_may_be_caught() -> None:
+    checks = "if k not in {1}: raise ValueError"
+    call = f"import torch\nclass A:\n  def __init__(self, o, k):\n    {checks}\n    {VERBOSE}(o, verbose=1)"
+    package = "try:\n  from .a import A\n  every = (A,)\nexcept ImportError: every = ()"
+
+    assert [use.error for use in uses({"pack/__init__.py": package, "pack/a.py": call}, "2.7.0")] == [UNEXPECTED]
+    assert not uses({"pack/__init__.py": package.replace("try:", "if x:").partition("\nexc")[0], "pack/a.py": call})
+
+
 def test_a_module_that_only_its_users_import_counts_and_tests_do_not() -> None:
     source = "import torch._six\n"
 
@@ -249,6 +258,10 @@ def test_a_call_that_another_torch_takes(body: str, release: str, error: str | N
     assert [use.error for use in uses({"pack/__init__.py": body}, release)] == ([error] if error else [])
 
 
+SAVED = "  def s(self, p): torch.save(self.m.module, p)"
+EITHER = "def f(p):\n  m = torch.load(p)\n  if isinstance(m, dict): m = A(**m)\n  else: m.check()"
+
+
 @pytest.mark.parametrize(
     ("body", "release", "told"),
     [
@@ -259,6 +272,22 @@ def test_a_call_that_another_torch_takes(body: str, release: str, error: str | N
         # Another method uses it as a module (LienM/recpack#12).
         ("class A:\n  def f(self, p): self.m = torch.load(p)\n  def g(self): self.m.eval()", "2.6.0", True),
         ("class A:\n  def f(self, p): self.m = torch.load(p)\n  def g(self): self.n.eval()", "2.6.0", False),
+        (
+            "class A:\n  def f(self, p): self.m = torch.load(p)\n  def g(self): self.m.eval()\nif old: A().f(0)",
+            "2.6.0",
+            True,
+        ),
+        # What the code saves whole, it loads whole; nothing about the class of it decides.
+        (
+            f"class A:\n{SAVED}\n  def f(self, p): return A(torch.load(f=p))\n  def g(self): self.m.eval()",
+            "2.6.0",
+            True,
+        ),
+        (f"class A:\n{SAVED}\n  def f(self, p): return A(torch.load(f=p))", "2.6.0", False),
+        ("class A:\n  def s(self, p): torch.save(self, p)\n  def f(p): return torch.load(p)", "2.6.0", True),
+        (f"class A:\n  def s(self, p): torch.save(self.d, p)\n{EITHER}", "2.6.0", False),
+        (f"class A:\n  def s(self, p): torch.save(self, p)\n{EITHER}", "2.6.0", True),
+        (f"class A:\n  def s(self, p):\n    c = copy.deepcopy(self)\n    torch.save(c, p)\n{EITHER}", "2.6.0", True),
         ("def f(p): return torch.load(p)", "2.13.0", False),
         ("def f(p): return torch.load(p).to('cpu')", "2.13.0", False),
         ("def f(p): return torch.load(p, weights_only=False).eval()", "2.13.0", False),
@@ -406,6 +435,8 @@ PAIR = tuple(map(int, torch.__version__.split(".")[:2]))
         ("TORCH.release >= (1, 9)", True),
         ("[int(part) for part in torch.__version__.split('.')[:2]] >= [1, 9]", True),
         ("int(torch.__version__.split('.')[0]) >= 2 and NEW", True),
+        ("str(torch.__version__).split('+', maxsplit=1)[0] >= '1.9'", True),
+        ("str(torch.__version__).split(sep='+')[0] >= '1.9'", False),
         ("x and NEW", False),
         ("other.at_least('1.9')", False),
     ],
