@@ -53,12 +53,20 @@ def _suspected_sources(library: PythonCode, names: TorchNames) -> list[str]:
         if is_for_users(file)
         and (
             library.uses_any_at_import(file, gone)
+            or _imports_absent(library, file, names)
             or library.loads_saved(file)
             or library.outline(file).infers_schemas
             or (operators and _looks_up_operator(library, file))
             or any(names.refuses(function, keywords) for function, keywords in library.torch_calls(file))
         )
     ]
+
+
+def _imports_absent(library: PythonCode, file: str, names: TorchNames) -> bool:
+    """Whether a source imports a module that this torch does not have; it may have a function of that name."""
+    plain, nested = library.imports(file, package_of(file))
+    targets = {target for line in (*plain, *nested) for target in line.targets if target.startswith("torch.")}
+    return any(names.has_module(target) is False for target in targets if target.split(".")[1] not in DEVICE_MODULES)
 
 
 def _looks_up_operator(library: PythonCode, file: str) -> bool:

@@ -737,6 +737,15 @@ def test_submodules_that_users_import_next(
     assert abiscan.check(wheel, "1.8.1").packages[0].verdict.value == "works"
 
 
+def test_a_submodule_that_imports_a_function_as_a_module(wheels: Path) -> None:
+    """As torchsynth 1.0.0, whose report is torchsynth/torchsynth#368: ``torch.tensor`` was a module up to 1.8.1."""
+    code = {"pkg/__init__.py": "import torch\n", "pkg/module.py": "import torch.tensor as tensor\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=code, tag="py3-none-any")
+    found = {torch: abiscan.check(wheel, torch).packages[0] for torch in ("1.8.1", "1.9.0")}
+    assert {torch: package.lost_modules for torch, package in found.items()} == {"1.8.1": (), "1.9.0": ("pkg.module",)}
+    assert "No module named 'torch.tensor'" in found["1.9.0"].summary
+
+
 @pytest.mark.parametrize(("torch", "verdict"), [("2.0.0", "unknown"), ("1.8.1", "works")])
 def test_a_submodule_that_is_not_followed_to_its_end(
     torch: str, verdict: str, wheels: Path, monkeypatch: pytest.MonkeyPatch
