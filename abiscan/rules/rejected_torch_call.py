@@ -67,7 +67,7 @@ def list_findings(
             for call in calls
         ),
         fix=f"{taking}, or {other}" if history.there else OWN_FIX,
-        says=calls[0].error if calls[0].how == "call" else None,
+        says=calls[0].error,
     )
 
 
