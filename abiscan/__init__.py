@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from abiscan.results.versions import VersionRow, VersionTable
     from abiscan.rules import RULES
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "RULES",
     "AbiscanError",
