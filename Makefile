@@ -17,7 +17,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE 
 UNIT := tests/unit tests/property tests/golden tests/test_cases.py tests/test_architecture.py
 INSTALL = $(BIN)/python -m pip install --quiet
 
-.PHONY: first-run setup check quick lint unit test fuzz fuzz-day hostile native-fuzz pythons docs truth bench gen new-rule release
+.PHONY: first-run setup check quick lint unit icicle test fuzz fuzz-day hostile native-fuzz pythons docs truth bench gen new-rule release
 
 first-run: $(BIN)/abiscan  ## check a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
@@ -46,6 +46,10 @@ lint:  ## style, types, imports, generated files
 
 unit:  ## the unit tests that are not slow; PYTEST=options
 	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadgroup -m "not slow" $(PYTEST) $(UNIT)
+
+icicle:  ## where there is no compiler, icicle executes everything
+	ABISCAN_NATIVE=0 $(BIN)/python -m pytest --quiet tests/unit/emulation/test_emulator.py \
+		tests/unit/emulation/test_samples.py tests/oracle/test_processor.py
 
 test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads; PYTEST=options
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup $(PYTEST)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
+import os
 import re
 import subprocess
 import sys
+import venv
 from collections.abc import Mapping
 from pathlib import Path
 
 from abiscan.inputs import interpreter
+from tests.fakes import install, site_of
 from tests.warm_python import WarmPython
 
 
@@ -51,3 +55,35 @@ def run(
 @functools.cache
 def _python() -> WarmPython:
     return WarmPython(sys.executable, "import torch")
+
+
+def linked_environment(folder: Path) -> Path:
+    """Make an environment with this torch and typing_extensions, of links that may be changed; its site-packages."""
+    venv.create(folder, with_pip=False)
+    site = site_of(folder)
+    package = interpreter.installed_torch()
+    typing = importlib.util.find_spec("typing_extensions")
+    assert package
+    assert typing
+    assert typing.origin
+    (site / "torch" / "lib").mkdir(parents=True)
+    for path in package.iterdir():
+        if path.name != "lib":
+            _link(path, site / "torch" / path.name) if path.is_file() else (site / "torch" / path.name).symlink_to(path)
+    for path in (package / "lib").iterdir():
+        _link(path, site / "torch" / "lib" / path.name) if path.is_file() else None
+    # What torch's own modules import later.
+    for name in ("torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"):
+        (site / name).symlink_to(package.parent / name)
+    _link(Path(typing.origin), site / "typing_extensions.py")
+    install(site, "typing-extensions", {}, version="4.15.0", requires="")
+    install(site, "torch", {}, version=str(build()), requires="typing-extensions>=4.10.0")
+    return site
+
+
+def _link(source: Path, target: Path) -> None:
+    """A hard link, as an installer may make one; to another disk, a symbolic one."""
+    try:
+        os.link(source, target)
+    except OSError:
+        target.symlink_to(source)

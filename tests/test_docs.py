@@ -181,6 +181,8 @@ def test_commands_print_what_the_page_says(page: Path, request: pytest.FixtureRe
 
 
 SHELL_LINES: Final = [(page, line) for page in PAGES for body in parts(page, "sh") for line in body.splitlines()]
+ONCE: Final = {line.partition(" #")[0].rstrip(): (page, line) for page, line in reversed(SHELL_LINES)}
+"""Each line that some pages have, on the first of them."""
 
 
 @pytest.mark.slow
@@ -188,7 +190,7 @@ SHELL_LINES: Final = [(page, line) for page in PAGES for body in parts(page, "sh
     ("page", "line"),
     [
         pytest.param(page, line, id=f"{name_of(page)}: {line}")
-        for page, line in SHELL_LINES
+        for page, line in ONCE.values()
         if not keys_of(page, line, NOT_RUN)
     ],
 )

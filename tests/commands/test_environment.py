@@ -58,7 +58,7 @@ def first_line(folder: Path, tmp_path: Path, *words: str, env: dict[str, str | N
     [
         (None, "own", "where abiscan is installed"),
         ("VIRTUAL_ENV", "active", "VIRTUAL_ENV"),
-        ("CONDA_PREFIX", "active", "CONDA_PREFIX"),
+        pytest.param("CONDA_PREFIX", "active", "CONDA_PREFIX", marks=pytest.mark.long),
         ("--python", "active", "--python"),
     ],
 )
@@ -77,7 +77,7 @@ def test_pip_installs_into_the_environment_that_abiscan_is_in(folder: Path, tmp_
     assert [name for name in ("own", "on_path") if (site_of(folder / name) / "pkg").exists()] == ["own"]
 
 
-@pytest.mark.parametrize("marker", ["pipx_metadata.json", "uv-receipt.toml"])
+@pytest.mark.parametrize("marker", ["pipx_metadata.json", pytest.param("uv-receipt.toml", marks=pytest.mark.long)])
 def test_the_environment_of_a_tool_is_not_meant(marker: str, folder: Path, tmp_path: Path) -> None:
     (folder / "own" / marker).touch()
     try:

@@ -78,7 +78,10 @@ def test_what_works_is_installed(environment: Path, index: Path) -> None:
     "words",
     [
         ["-qq", "--log", "log.txt", "install", "--force-rein", "bad==1.0"],
-        ["--no-cache-dir", "install", "-qqqU", "--report=r.json", "--", "needs_bad", "bad<2"],
+        pytest.param(
+            ["--no-cache-dir", "install", "-qqqU", "--report=r.json", "--", "needs_bad", "bad<2"],
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_options_before_install_and_in_short(
@@ -167,8 +170,7 @@ def test_on_a_terminal_it_asks(environment: Path) -> None:
     assert not is_there(environment, "newer")
 
 
-IN_PIPES = (
-    "install -r <(echo bad==2.0)",
+MORE_PIPES = (
     "install --requirement=<(echo bad) -c <(echo bad==2.0)",
     "install -qr/dev/stdin < <(echo bad==2.0)",
     "install -r /dev/fd/7 7<<< bad==2.0",
@@ -179,7 +181,14 @@ IN_PIPES = (
 @pytest.mark.slow
 @pytest.mark.usefixtures("index")
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize("words", [*IN_PIPES, "PIP_CONSTRAINT"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "install -r <(echo bad==2.0)",
+        "PIP_CONSTRAINT",
+        *(pytest.param(words, marks=pytest.mark.long) for words in MORE_PIPES),
+    ],
+)
 def test_requirements_in_a_pipe(environment: Path, tmp_path: Path, words: str) -> None:
     """The index has a version that does not work, too: the content counts in the check and in the install."""
     os.mkfifo(tmp_path / "fifo")
@@ -192,6 +201,7 @@ def test_requirements_in_a_pipe(environment: Path, tmp_path: Path, words: str) -
     assert (done.code, (site_of(environment) / "bad-2.0.dist-info").is_dir()) == (0, True), done.err
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("index")
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_what_does_not_work_in_a_pipe_is_not_installed(environment: Path) -> None:
@@ -308,12 +318,12 @@ def test_uv(environment: Path, index: Path, words: Sequence[str], tmp_path: Path
 @pytest.mark.parametrize(
     "words",
     [
-        "-r <(echo bad==2.0)",
         "-r - < <(echo bad==2.0)",
-        "-r - <<< bad==2.0",
         "-r <(echo bad) -c <(echo bad==2.0)",
-        "bad -c - < <(echo bad==2.0)",
-        "-r - --overrides <(echo bad==2.0) <<< bad==1.0",
+        pytest.param("-r <(echo bad==2.0)", marks=pytest.mark.long),
+        pytest.param("-r - <<< bad==2.0", marks=pytest.mark.long),
+        pytest.param("bad -c - < <(echo bad==2.0)", marks=pytest.mark.long),
+        pytest.param("-r - --overrides <(echo bad==2.0) <<< bad==1.0", marks=pytest.mark.long),
     ],
 )
 def test_uv_with_requirements_in_a_pipe(environment: Path, index: Path, words: str, tmp_path: Path) -> None:

@@ -72,7 +72,9 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words", [COMMANDS[0], pytest.param(COMMANDS[1], marks=pytest.mark.long)], ids=lambda words: words[0]
+)
 def test_the_output_is_the_same_bytes(targets: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     names = sorted(path.name for path in targets.iterdir())
     every = [*words, *names, "absent.so", "--format", "json"]

@@ -2,56 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import subprocess
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from abiscan.inputs import interpreter
 from tests import live_torch
 from tests.commands.processes import run
 from tests.elf_builder import Elf
-from tests.fakes import install, site_of
+from tests.fakes import install
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(live_torch.build() is None, reason="needs torch")]
 
 
-def link(source: Path, target: Path) -> None:
-    """A hard link, as an installer may make one; to another disk, a symbolic one."""
-    try:
-        os.link(source, target)
-    except OSError:
-        target.symlink_to(source)
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """An environment with the running torch and typing_extensions: a folder of links, which may be changed."""
-    venv.create(tmp_path / "environment", with_pip=False)
-    site = site_of(tmp_path / "environment")
-    package = interpreter.installed_torch()
-    typing = importlib.util.find_spec("typing_extensions")
-    assert package
-    assert typing
-    assert typing.origin
-    (site / "torch" / "lib").mkdir(parents=True)
-    for path in package.iterdir():
-        if path.name != "lib":
-            link(path, site / "torch" / path.name) if path.is_file() else (site / "torch" / path.name).symlink_to(path)
-    for path in (package / "lib").iterdir():
-        link(path, site / "torch" / "lib" / path.name) if path.is_file() else None
-    # What torch's own modules import later.
-    for name in ("torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"):
-        (site / name).symlink_to(package.parent / name)
-    link(Path(typing.origin), site / "typing_extensions.py")
-    install(site, "typing-extensions", {}, version="4.15.0", requires="")
-    install(site, "torch", {}, version=str(live_torch.build()), requires="typing-extensions>=4.10.0")
-    return site
+    return live_torch.linked_environment(tmp_path / "environment")
 
 
 def remove_library(site: Path) -> None:
@@ -108,10 +76,8 @@ def test_imports_are_tried_only_if_somebody_asks(site: Path, tmp_path: Path) -> 
         install(site, name, {}, requires="torch", files={f"{name}/__init__.py": code})
     words = ("doctor", "--no-index", "--python", str(python))
     assert (run(*words).code, mark.exists()) == (1, False)
-    done = run(*words, "--import", "--format", "json")
-    trials = {item["name"]: item["modules"][0]["imported"] for item in json.loads(done.out)["distributions"]}
-    assert (done.code, mark.exists()) == (1, True), trials
-    assert trials["good"] == {"works": True, "error": None}
-    assert trials["bad"] == {"works": False, "error": "AttributeError: module 'torch' has no attribute 'nope'"}
-    assert trials["ends"] == {"works": False, "error": "the process died of SIGKILL"}
-    assert "  good: works\n" in run(*words, "--import").out
+    done = run(*words, "--import")
+    assert (done.code, mark.exists()) == (1, True)
+    assert "  good: works\n" in done.out
+    assert "  bad: fails: AttributeError: module 'torch' has no attribute 'nope'\n" in done.out
+    assert "  ends: fails: the process died of SIGKILL\n" in done.out

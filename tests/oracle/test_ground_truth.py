@@ -40,6 +40,9 @@ from tools import ground_truth
 RECORDED: Final = f"{TORCH}+cpu"
 SMALL_WHEELS: Final = Path(__file__).parents[1] / "data" / "wheels"
 SMALL: Final = ("tensordict-0.6.2", "torch-c-dlpack-ext-0.1.5", "torchaudio-2.9.1-aarch64")
+LARGE: Final = ("intel-extension-for-pytorch-2.6.0", "intel-extension-for-pytorch-2.7.0")
+"""Of the three releases whose libraries take half of the time of all wheels, those that are left to the long tests."""
+either_size = pytest.mark.parametrize("is_large", [False, pytest.param(True, marks=pytest.mark.long)])
 
 
 def test_every_recorded_load_of_a_small_wheel_is_predicted_without_downloads(tmp_path: Path) -> None:
@@ -51,10 +54,11 @@ def test_every_recorded_load_of_a_small_wheel_is_predicted_without_downloads(tmp
 
 
 @needs_corpus
+@either_size
 @pytest.mark.skipif(live_torch.build() != RECORDED, reason=f"needs torch {RECORDED}; here is {live_torch.build()}")
-def test_every_recorded_load_is_predicted() -> None:
-    pairs = [pair for pair in ground_truth.recorded() if pair.torch == TORCH]
-    assert len(pairs) > 50
+def test_every_recorded_load_is_predicted(is_large: bool) -> None:
+    pairs = [pair for pair in recorded_of(is_large) if pair.torch == TORCH]
+    assert len(pairs) > (5 if is_large else 50)
     wrong = {
         f"{pair.corpus} {pair.path}": found
         for pair, predicted in corpus.predictions(pairs)
@@ -63,10 +67,14 @@ def test_every_recorded_load_is_predicted() -> None:
     assert wrong == {}
 
 
+def recorded_of(is_large: bool) -> list[ground_truth.Pair]:
+    return [pair for pair in ground_truth.recorded() if (pair.corpus in LARGE) is is_large]
+
+
 @needs_corpus
-def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> None:
-    pairs = ground_truth.recorded()
-    assert len(pairs) == 325 + 240 + 120
+@either_size
+def test_every_recorded_load_is_predicted_from_the_release_number_alone(is_large: bool) -> None:
+    pairs = recorded_of(is_large)
     shipped = shipped_by(pairs)
     wrong = {
         f"{pair.corpus} {pair.path} on torch {pair.torch}": found
@@ -106,8 +114,9 @@ def in_matrix(pairs: Sequence[ground_truth.Pair], folder: Path, torches: Sequenc
 
 
 @needs_corpus
-def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None:
-    pairs = ground_truth.recorded()
+@either_size
+def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error(is_large: bool) -> None:
+    pairs = recorded_of(is_large)
     assert in_matrix(pairs, corpus.folder(), sorted({pair.torch for pair in pairs})) == {}
 
 
@@ -136,7 +145,9 @@ BUILT_FOR: Final = {
 
 @needs_corpus
 @pytest.mark.parametrize("metadata", [True, False], ids=["with metadata", "without"])
-@pytest.mark.parametrize("name", BUILT_FOR)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in LARGE else name for name in BUILT_FOR]
+)
 def test_the_release_that_a_wheel_was_built_for(name: str, metadata: bool) -> None:
     target = read_target(corpus.wheel(name), Files(), SITE, f"{SITE}/torch")
     assert target.metadata is not None
@@ -155,6 +166,7 @@ def test_the_release_that_a_wheel_was_built_for(name: str, metadata: bool) -> No
 
 def test_the_record_has_both_verdicts_and_all_releases() -> None:
     pairs = ground_truth.recorded()
+    assert len(pairs) == 325 + 240 + 120
     assert {pair.torch for pair in pairs} == {"2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.13.0", "2.14.1"}
     assert {pair.verdict for pair in pairs} >= {"loads", "fails"}
     assert all((pair.verdict == "fails") == bool(pair.message or pair.signal) for pair in pairs)

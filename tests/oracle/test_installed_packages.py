@@ -21,6 +21,7 @@ import abiscan
 from abiscan.inputs import interpreter
 from abiscan.words import first_line
 from tests import live_torch
+from tests.commands.processes import run
 from tests.elf_builder import Elf
 from tests.fakes import SAMPLES, conda_package, extension, install
 from tests.oracle.test_samples import TORCH
@@ -266,11 +267,13 @@ def test_packages_that_import_each_other_end(tmp_path: Path) -> None:
 
 
 def test_doctor_blames_the_package_that_does_not_load(tmp_path: Path) -> None:
+    site = live_torch.linked_environment(tmp_path / "environment")
     other = {"other/__init__.py": BUILT_FOR_ANOTHER}
-    install(tmp_path, "other", {"other/abiscan_user.so": extension()}, requires="torch", files=other)
-    shutil.copy(BUILT_FOR_OLDER, tmp_path / "other/abiscan_user.so")
-    install(tmp_path, "pkg", {}, requires="torch", files={"pkg/__init__.py": "import torch\nimport other\n"})
-    document = check(tmp_path, "doctor", "--no-index")
+    install(site, "other", {"other/abiscan_user.so": extension()}, requires="torch", files=other)
+    shutil.copy(BUILT_FOR_OLDER, site / "other/abiscan_user.so")
+    install(site, "pkg", {}, requires="torch", files={"pkg/__init__.py": "import torch\nimport other\n"})
+    words = ("doctor", "--no-index", "--python", str(tmp_path / "environment"), "--format", "json")
+    document = json.loads(run(*words).out)
     causes = {
         item["name"]: item.get("cause") for item in document["distributions"] if item["verdict"] == "import-fails"
     }

@@ -220,6 +220,7 @@ def forms() -> Iterator[tuple[int, int, bool]]:
                 yield opcode_map, opcode, True
 
 
+@pytest.mark.long
 def test_what_icicle_does() -> None:
     """It knows whatever the core knows, counts as the core counts, and does the same."""
     random, icicle, known = Random(1), IcicleProcessor("x86_64", 100), 0

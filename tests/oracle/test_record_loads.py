@@ -40,7 +40,9 @@ def unpacked(name: str, folder: Path) -> record_loads.Unpacked:
 
 
 @needs_recorded_torch
-@pytest.mark.parametrize("path", [DLPACK.format("24-cpu"), DLPACK.format("29-cuda")])
+@pytest.mark.parametrize(
+    "path", [DLPACK.format("24-cpu"), pytest.param(DLPACK.format("29-cuda"), marks=pytest.mark.long)]
+)
 def test_a_load_that_fails_is_recorded_as_it_was_before(path: str, tmp_path: Path) -> None:
     row, registrations = record_loads.record(
         unpacked("torch_c_dlpack_ext", tmp_path), tmp_path / path, record_loads._installed()
@@ -93,6 +95,7 @@ def test_a_process_that_dies_is_recorded_with_its_signal(tmp_path: Path) -> None
 
 
 @needs_recorded_torch
+@pytest.mark.long
 def test_libraries_of_wheels_beside_it_are_on_the_search_path(tmp_path: Path) -> None:
     sibling = SAMPLES / "sibling_rpath"
     members = {"pkg-1.0.dist-info/METADATA": b"Name: pkg\n"}

@@ -203,7 +203,7 @@ def recovered(tmp_path_factory: pytest.TempPathFactory) -> Compile:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize("level", [pytest.param("-O0", marks=pytest.mark.long), "-O2"])
 @pytest.mark.parametrize(("body", "names"), BODIES.values(), ids=BODIES)
 def test_the_names_are_those_of_a_real_process(recovered: Compile, body: str, names: list[str], level: str) -> None:
     found = recovered(body, level)

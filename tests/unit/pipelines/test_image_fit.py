@@ -64,7 +64,7 @@ def fitting(server: LocalIndex, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("platform", SYSTEMS)
-@pytest.mark.parametrize("torch", [(), ("--torch", "2.13.0")])
+@pytest.mark.parametrize("torch", [(), pytest.param(("--torch", "2.13.0"), marks=pytest.mark.long)])
 def test_the_newest_that_loads(server: LocalIndex, platform: str, torch: tuple[str, ...]) -> None:
     found = fitting(server, "--platform", platform, *torch)
     (chosen,) = found["packages"]
