@@ -1,13 +1,15 @@
-"""Compiles ``abiscan/emulation/native`` when the package is built: with the system's compiler, or with one from PyPI.
+"""What hatchling does beyond building: it compiles the native processor, and makes links of the README absolute.
 
-Where neither compiles it, the package works without, and ``abiscan --version`` says so. In the environment,
-``ABISCAN_NATIVE=0`` leaves it out, and ``ABISCAN_NATIVE=1`` makes the build fail if it cannot be compiled.
+``abiscan/emulation/native`` is compiled with the system's compiler, or with one from PyPI. Where neither compiles it,
+the package works without, and ``abiscan --version`` says so. In the environment, ``ABISCAN_NATIVE=0`` leaves it out,
+and ``ABISCAN_NATIVE=1`` makes the build fail if it cannot be compiled.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SOURCES = Path("abiscan/emulation/native")
 MODULE = "_core.abi3.so"
@@ -55,6 +58,22 @@ class CompileHook(BuildHookInterface[Any]):
         build_data["tag"] = f"cp3{OLDEST}-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
         if not is_editable:
             build_data["force_include"][str(module)] = str(SOURCES / MODULE)
+
+
+class ReadmeHook(MetadataHookInterface):
+    """Hatchling's interface: the README as an index shows it, next to which no other file lies."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the README, with links into the repository if ``[project.urls]`` has the address of its files."""
+        text = Path(self.root, "README.md").read_text("utf-8")
+        files = metadata.get("urls", {}).get("Source")
+        text = with_absolute_links(text, files) if files else text
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+
+def with_absolute_links(text: str, files: str) -> str:
+    """Return a page of Markdown whose links to files beside it lead to an address instead."""
+    return re.sub(r"\]\((?!https?:|#)", f"]({files.rstrip('/')}/", text)
 
 
 def is_wanted() -> bool:

@@ -75,6 +75,19 @@ def run(folder: Path, program: str, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def test_links_of_the_readme_lead_to_the_repository_where_its_address_is_known() -> None:
+    hook = build_module().ReadmeHook(str(ROOT), {})
+    written = (ROOT / "README.md").read_text("utf-8")
+    known: dict[str, Any] = {"urls": {"Source": "https://example.org/abiscan/blob/main/"}}
+    unknown: dict[str, Any] = {}
+    for metadata in (known, unknown):
+        hook.update(metadata)
+    assert unknown["readme"]["text"] == written
+    assert "](https://example.org/abiscan/blob/main/docs/tutorial.md)" in known["readme"]["text"]
+    assert "](docs/" not in known["readme"]["text"]
+    assert "](#from-a-checkout)" in known["readme"]["text"]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("compiler")
 def test_with_a_compiler_the_wheel_has_the_extension(package: Path) -> None:
@@ -97,12 +110,23 @@ def test_an_editable_installation_has_it_among_the_sources(package: Path) -> Non
 
 
 @pytest.mark.usefixtures("no_compiler")
-def test_without_a_compiler_the_package_says_so(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("manager", "compiler"), [("apk", "apk add gcc musl-dev python3-dev"), (None, "install a C compiler")]
+)
+def test_without_a_compiler_the_package_says_so(
+    package: Path, capsys: pytest.CaptureFixture[str], manager: str | None, compiler: str
+) -> None:
+    """Also what to type: with musl, as in Alpine, no wheel has it."""
+    if manager:
+        program = package / "bin" / manager
+        program.parent.mkdir()
+        program.touch(mode=0o755)
     assert built(package, "standard") == {"force_include": {}}
     assert "abiscan is built without its native processor" in capsys.readouterr().err
-    version, missing = run(package, PROGRAM, "--version")
+    version, missing, remedy = run(package, PROGRAM, "--version")
     assert version.startswith("abiscan, version ")
     assert missing.startswith("without its native processor, which needs a C compiler when abiscan is installed")
+    assert remedy == f"to have it: {compiler}, then pip install --force-reinstall --no-deps --no-binary abiscan abiscan"
 
 
 @pytest.mark.usefixtures("no_compiler")
