@@ -71,6 +71,7 @@ NOT_RUN: Final = {
     "docs/commands/survey.md: abiscan survey wheels/": "several machines; tests/unit/pipelines/test_survey.py has one",
     "docs/commands/survey.md: jq": OUTSIDE,
     "docs/gpu.md: abiscan check vllm --gpu native": "needs a GPU",
+    "docs/install.md: apk add": OUTSIDE,
     "docs/install.md: pip install": INSTALLS,
     "docs/install.md: pipx install": INSTALLS,
     "docs/install.md: ABISCAN_NATIVE=0 pip install": INSTALLS,

@@ -116,6 +116,7 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
         click.echo(
             "without its native processor, which needs a C compiler when abiscan is installed: first runs take longer"
         )
+        click.echo(f"to have it: {native.how_to_compile()}")
     elif not native.is_available():
         click.echo("without its native processor, as ABISCAN_NATIVE=0 says: first runs take longer")
     ctx.exit()

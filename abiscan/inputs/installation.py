@@ -40,11 +40,29 @@ def describe_damage(error: Exception) -> str | None:
 
     :param error: what went wrong
     """
+    if isinstance(error, ImportError) and (absent := tuple(_absent_requirements())):
+        return f"abiscan requires what is not installed: {', '.join(absent)} (pip install {' '.join(absent)})"
     # Only after an unexplained error: hashing the data files takes a second that no good run should pay.
     damaged = list(dict.fromkeys((*_find_missing(error), *_changed_files(_PACKAGE))))
     if not damaged:
         return None
     return f"the installation of abiscan is damaged: {', '.join(damaged)} ({_FIX})"
+
+
+def _absent_requirements() -> Iterator[str]:
+    """Yield the distributions that abiscan requires and that are not there, as with ``pip install --no-deps``."""
+    from packaging.requirements import Requirement
+
+    try:
+        required = [Requirement(text) for text in distribution("abiscan").requires or ()]
+    except PackageNotFoundError:
+        return
+    for requirement in required:
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            try:
+                distribution(requirement.name)
+            except PackageNotFoundError:
+                yield requirement.name
 
 
 def _find_missing(error: Exception) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
 
@@ -74,6 +75,21 @@ def test_a_file_with_other_bytes_than_the_installer_recorded(tmp_path: Path, mon
     assert said is not None
     assert "abiscan/torn.bin is not what was installed, abiscan/gone.bin: No such file or directory" in said
     assert "whole.bin" not in said
+
+
+def test_a_requirement_that_was_left_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """icicle-emu has no wheel for musl; who cannot compile it may install everything else."""
+
+    def find(name: str) -> Distribution:
+        if name == "icicle-emu":
+            raise PackageNotFoundError(name)
+        return distribution(name)
+
+    monkeypatch.setattr(installation, "distribution", find)
+    error = ModuleNotFoundError("No module named 'icicle'", name="icicle")
+    said = "abiscan requires what is not installed: icicle-emu (pip install icicle-emu)"
+    assert installation.describe_fault(error) == said
+    assert installation.describe_damage(ValueError("any")) is None
 
 
 def test_any_other_error_is_a_bug() -> None:

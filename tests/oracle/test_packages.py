@@ -41,7 +41,9 @@ def predicted(error: ImportFailure | None = None, **changes: Any) -> PackageResu
 
 
 @needs_corpus
-@pytest.mark.parametrize("of_a_kind", [True, pytest.param(False, marks=pytest.mark.long)], ids=["one of each", "others"])
+@pytest.mark.parametrize(
+    "of_a_kind", [True, pytest.param(False, marks=pytest.mark.long)], ids=["one of each", "others"]
+)
 def test_every_recorded_import_is_predicted(of_a_kind: bool) -> None:
     """One torch on which a release of a package ends so, and in the long tests all others."""
     imports = package_truth.recorded()

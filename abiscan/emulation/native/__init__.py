@@ -9,16 +9,29 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import shutil
 from typing import Final
 
 ARCHITECTURE: Final = "x86_64"
 _SWITCH: Final = "ABISCAN_NATIVE"
+_COMPILERS: Final = {
+    "apk": "apk add gcc musl-dev python3-dev",
+    "apt-get": "apt-get install gcc libc6-dev python3-dev",
+    "dnf": "dnf install gcc python3-devel",
+}
+"""What installs a C compiler and the headers of Python, by the program that installs packages of a system."""
 
 
 @functools.cache
 def is_compiled() -> bool:
     """Whether the package has it."""
     return importlib.util.find_spec("abiscan.emulation.native._core") is not None
+
+
+def how_to_compile() -> str:
+    """Return what to type for abiscan to be installed with it: there are wheels with it for glibc alone."""
+    compiler = next((words for name, words in _COMPILERS.items() if shutil.which(name)), "install a C compiler")
+    return f"{compiler}, then pip install --force-reinstall --no-deps --no-binary abiscan abiscan"
 
 
 def is_available() -> bool:
