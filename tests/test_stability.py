@@ -84,6 +84,11 @@ def test_the_page_for_adoption_lists_the_dependencies() -> None:
     assert re.findall(r"^\| ([a-z0-9.-]+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)[1:] == required
 
 
+def test_the_changelog_has_this_version_below_what_is_unreleased() -> None:
+    headings = re.findall(r"^## (\S+)(?: - \d{4}-\d\d-\d\d)?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[:2] == ["Unreleased", abiscan.__version__]
+
+
 def test_nothing_that_scripts_rely_on_is_gone(request: pytest.FixtureRequest) -> None:
     now = set(surface())
     recorded = set(SURFACE.read_text().splitlines()) if SURFACE.exists() else set()
