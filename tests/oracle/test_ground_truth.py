@@ -114,9 +114,9 @@ def in_matrix(pairs: Sequence[ground_truth.Pair], folder: Path, torches: Sequenc
 
 
 @needs_corpus
-@either_size
-def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error(is_large: bool) -> None:
-    pairs = recorded_of(is_large)
+@pytest.mark.long
+def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None:
+    pairs = ground_truth.recorded()
     assert in_matrix(pairs, corpus.folder(), sorted({pair.torch for pair in pairs})) == {}
 
 
