@@ -182,8 +182,16 @@ def test_commands_print_what_the_page_says(page: Path, request: pytest.FixtureRe
 
 
 SHELL_LINES: Final = [(page, line) for page in PAGES for body in parts(page, "sh") for line in body.splitlines()]
-ONCE: Final = {line.partition(" #")[0].rstrip(): (page, line) for page, line in reversed(SHELL_LINES)}
-"""Each line that some pages have, on the first of them."""
+
+
+def each_once(lines: Iterable[tuple[Path, str]]) -> Iterator[tuple[Path, str]]:
+    """Each command on the first of the pages that have it."""
+    seen: set[str] = set()
+    for page, line in lines:
+        command = line.partition(" #")[0].rstrip()
+        if command not in seen:
+            seen.add(command)
+            yield page, line
 
 
 @pytest.mark.slow
@@ -191,7 +199,7 @@ ONCE: Final = {line.partition(" #")[0].rstrip(): (page, line) for page, line in 
     ("page", "line"),
     [
         pytest.param(page, line, id=f"{name_of(page)}: {line}")
-        for page, line in ONCE.values()
+        for page, line in each_once(SHELL_LINES)
         if not keys_of(page, line, NOT_RUN)
     ],
 )
