@@ -3,6 +3,7 @@
     python -m tools.mutate                            # 200 mutants, seed 0
     python -m tools.mutate --count 20 --seed 3 --time-limit 600
     python -m tools.mutate --only 17 --tests tests/unit/dispatch
+    python -m tools.mutate --each 10                  # 10 mutants of each room, and a table
 
 A mutant is determined by the seed and its number: in one function, a comparison, operator, number, condition or jump is
 another one. What no test can see is not changed: assertions, ``zip(strict=…)`` and the arguments of decorators.
@@ -13,6 +14,9 @@ the line is run while modules are imported, a new process imports the changed mo
 test fails, or takes ten times its processor time, and ten seconds: how busy the machine is does not count.
 Otherwise it survived, and either a test is missing or the change makes no difference. Exits with 1 if fewer than 95 %
 are killed.
+
+With ``--each``, the unit tests that are not slow are what is to notice it, those of its room first, and of them as many
+as take half a minute: a sample of all rooms is to take less than half an hour. Then 85 % are enough.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import difflib
 import functools
 import gc
 import hashlib
+import itertools
 import json
 import os
 import resource
@@ -32,7 +37,7 @@ import subprocess
 import sys
 import time
 import types
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
@@ -44,14 +49,18 @@ import coverage
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-ROOMS: Final = ("linkage", "dispatch", "emulation", "rules", "torches")
+ROOMS: Final = tuple(sorted(path.parent.name for path in (ROOT / "abiscan").glob("*/__init__.py")))
+CORE: Final = ("linkage", "dispatch", "emulation", "rules", "torches")
 ENOUGH: Final = 0.95
+ENOUGH_OF_EACH: Final = 0.85
+_SECONDS_OF_EACH: Final = 30
 _TESTS: Final = (
-    *(f"tests/unit/{room}" for room in ROOMS),
+    *(f"tests/unit/{room}" for room in CORE),
     "tests/unit/extension",
     "tests/property",
     "tests/test_cases.py",
 )
+_TESTS_OF_EACH: Final = ("tests/unit", "tests/property", "tests/golden", "tests/test_cases.py")
 _SLOWER: Final = 10
 _LEAST_SECONDS: Final = 10  # of processor time: a test alone has to read what another one has read before, otherwise
 _MEMORY: Final = 6 << 30
@@ -195,7 +204,8 @@ class _Killers:
         self._chosen, self._imports = chosen, imports
         self._failed: str | None = None
         self._functions: dict[str, list[types.FunctionType]] = defaultdict(list)  # by file
-        self.killed = self.done = 0
+        self.killed: Counter[str] = Counter()  # by room
+        self.done: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -213,18 +223,21 @@ class _Killers:
             "mutate", hypothesis.settings.default, phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate]
         )
         hypothesis.settings.load_profile("mutate")
+        gc.unfreeze()  # tests/conftest.py freezes what is collected, which is then not among the objects
         for found in gc.get_objects():
             if isinstance(found, types.FunctionType):
                 self._functions[found.__code__.co_filename].append(found)
         record = self._recorded(session.items)
         gc.freeze()  # or else a fork that collects garbage would copy all of it
         begin = time.monotonic()
-        for number in _numbers(self._chosen):
+        for rooms, number in _cases(self._chosen):
             if time.monotonic() - begin > self._chosen.time_limit:
                 break
-            one = mutant(self._chosen.seed, number, self._chosen.room or ROOMS)
-            by = self._killer(one, number, session.items, record)
-            self.done, self.killed = self.done + 1, self.killed + (by is not None)
+            one = mutant(self._chosen.seed, number, rooms)
+            by = self._killer(one, rooms, number, session.items, record)
+            room = one.path.split("/")[1]
+            self.done[room] += 1
+            self.killed[room] += by is not None
             print(f"{number} {'killed' if by else 'SURVIVED'} {one}{f' by {by}' if by else ''}", flush=True)
             if by is None:
                 print(one.diff(), flush=True)
@@ -264,7 +277,9 @@ class _Killers:
                 return {"failed": self._failed}
         return result
 
-    def _killer(self, one: Mutant, number: int, items: Sequence[pytest.Item], record: Record) -> str | None:
+    def _killer(
+        self, one: Mutant, rooms: Sequence[str], number: int, items: Sequence[pytest.Item], record: Record
+    ) -> str | None:
         """The first test that notices a mutant; None if it survives."""
         covering = record.of(one)
         room = f"tests/unit/{one.path.split('/')[1]}/"
@@ -273,12 +288,19 @@ class _Killers:
         # Of the others in the same files, some may see what the first one has kept.
         kept = {item.path for item in near}
         others = [item for item in items if item.path in kept and item.nodeid not in covering]
-        if tests := [*near, *others]:
+        tests = [*near, *others]
+        if self._chosen.each:
+            sums = itertools.accumulate(record.seconds[item.nodeid] for item in tests)
+            tests = [item for item, seconds in zip(tests, sums, strict=True) if seconds < _SECONDS_OF_EACH]
+        if tests:
             answer = _forked(lambda: self._run_mutant(one, tests, record.seconds))
             if answer is None or answer["by"]:
                 return "takes too long" if answer is None else str(answer["by"])
         if _bits(one.lines) & record.imported.get(one.path, 0):
-            command = [sys.executable, "-m", "tools.mutate", "--early", *_same(self._chosen), "--only", str(number)]
+            chosen = [word for name in rooms for word in ("--room", name)]
+            where = [room] if self._chosen.each and (ROOT / room).is_dir() else self._chosen.tests
+            command = [sys.executable, "-m", "tools.mutate", "--early", "--seed", str(self._chosen.seed), *chosen]
+            command += ["--tests", *where, "--only", str(number)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             if done.returncode:
                 return next(
@@ -390,13 +412,12 @@ def _import_changed(one: Mutant) -> None:
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
 
 
-def _numbers(chosen: argparse.Namespace) -> Sequence[int]:
-    return chosen.only or range(chosen.start, chosen.start + chosen.count)
-
-
-def _same(chosen: argparse.Namespace) -> list[str]:
-    rooms = [word for room in chosen.room or () for word in ("--room", room)]
-    return ["--seed", str(chosen.seed), *rooms, "--tests", *chosen.tests]
+def _cases(chosen: argparse.Namespace) -> Iterator[tuple[Sequence[str], int]]:
+    """The mutants to make: of which rooms, and their numbers."""
+    numbers = chosen.only or range(chosen.start, chosen.start + (chosen.each or chosen.count))
+    rooms = chosen.room or (ROOMS if chosen.each else CORE)
+    for some in [[room] for room in rooms] if chosen.each else [rooms]:
+        yield from ((some, number) for number in numbers)
 
 
 def main() -> int:
@@ -407,30 +428,35 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, metavar="NUMBER", help="the first mutant")
     parser.add_argument("--room", choices=ROOMS, action="append", help="only mutants of this room (repeatable)")
     parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="only these mutants")
-    parser.add_argument("--tests", nargs="+", default=_TESTS, metavar="PATH", help="what is to notice it")
+    parser.add_argument("--each", type=int, metavar="COUNT", help="so many mutants of each room, and a table")
+    parser.add_argument("--tests", nargs="+", metavar="PATH", help="what is to notice it")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep there which test runs which line")
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="begin none after it")
     parser.add_argument("--list", action="store_true", help="show the mutants, and test none")
     parser.add_argument("--early", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    chosen.tests = chosen.tests or (_TESTS_OF_EACH if chosen.each else _TESTS)
     if chosen.list:
-        for number in _numbers(chosen):
-            print(number, mutant(chosen.seed, number, chosen.room or ROOMS))
+        for rooms, number in _cases(chosen):
+            print(number, mutant(chosen.seed, number, rooms))
         return 0
     os.chdir(ROOT)
     options = ["-q", "--no-header", "-p", "no:cacheprovider", *chosen.tests]
+    if chosen.each:
+        options += ["-m", "not slow and not long and not hostile"]
     if chosen.early:
-        _import_changed(mutant(chosen.seed, chosen.only[0], chosen.room or ROOMS))
+        _import_changed(mutant(chosen.seed, chosen.only[0], chosen.room or CORE))
         return int(pytest.main(["-x", *options]))
     begin, imports = time.monotonic(), _coverage()
     imports.start()
     killers = _Killers(chosen, imports)
     if (status := pytest.main(options, plugins=[killers])) or not killers.done:
         return int(status)
-    share = killers.killed / killers.done
-    took = time.monotonic() - begin
-    print(f"seed {chosen.seed}: {killers.killed} of {killers.done} killed ({share:.1%}) in {took:.0f} s")
-    return 0 if share >= ENOUGH else 1
+    for room, done in sorted(killers.done.items()) if chosen.each else ():
+        print(f"| {room} | {done} | {killers.killed[room] / done:.0%} |")
+    killed, done, took = killers.killed.total(), killers.done.total(), time.monotonic() - begin
+    print(f"seed {chosen.seed}: {killed} of {done} killed ({killed / done:.1%}) in {took:.0f} s")
+    return 0 if killed / done >= (ENOUGH_OF_EACH if chosen.each else ENOUGH) else 1
 
 
 if __name__ == "__main__":
