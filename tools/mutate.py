@@ -296,9 +296,10 @@ class _Killers:
             answer = _forked(lambda: self._run_mutant(one, tests, record.seconds))
             if answer is None or answer["by"]:
                 return "takes too long" if answer is None else str(answer["by"])
-        if _bits(one.lines) & record.imported.get(one.path, 0):
+        is_near = not self._chosen.each or (ROOT / room).is_dir()  # all tests in a new process would take minutes
+        if is_near and _bits(one.lines) & record.imported.get(one.path, 0):
             chosen = [word for name in rooms for word in ("--room", name)]
-            where = [room] if self._chosen.each and (ROOT / room).is_dir() else self._chosen.tests
+            where = [room] if self._chosen.each else self._chosen.tests
             command = [sys.executable, "-m", "tools.mutate", "--early", "--seed", str(self._chosen.seed), *chosen]
             command += ["--tests", *where, "--only", str(number)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
