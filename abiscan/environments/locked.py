@@ -23,6 +23,7 @@ from abiscan.environments.examination import ExaminedDistribution, examine, list
 from abiscan.environments.lock_store import LockedSource, LockStore
 from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.environments.package_check import CheckedPackage, Fitness, check_package, may_fail
+from abiscan.environments.torch_gpus import examine_gpus
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gpu.devices import Hardware
@@ -39,9 +40,7 @@ from abiscan.regex import regex
 from abiscan.results.doctor import DistributionState, Origin, TorchHealth
 from abiscan.results.lock import LockedState, LockReport, count_verdicts
 from abiscan.results.package import PackageVerdict
-from abiscan.rules import no_kernel_image
 from abiscan.torches import embedded
-from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.platforms import platform_of
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict.hardware import cpu_question
@@ -482,10 +481,7 @@ def _examine_hardware(
     files = session.files()
     torch = ReleaseNumber(environment.build).open(files, session).for_linux()
     release = torch.release_for(environment.system.machine, allow_similar_build=True)
-    targets = architectures(release, files) or ()
-    of_cuda = [gpu for gpu in hardware.gpus if gpu.gfx is None and targets]
-    lacking = [gpu for gpu in of_cuda if not has_code_for(gpu, targets, release.build)]
-    of_torch = [no_kernel_image.of_torch(release, gpu) for gpu in lacking]
+    of_torch = list(examine_gpus(release, hardware, files))
     yield from of_torch
     for row in rows:
         results = row.checked_package.results if row.checked_package else ()

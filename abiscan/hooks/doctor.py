@@ -32,15 +32,17 @@ from abiscan.environments.package_check import (
     worst_finding,
 )
 from abiscan.environments.process import examine_process
+from abiscan.environments.torch_gpus import examine_gpus
 from abiscan.environments.torch_itself import examine_torch, needed_by_torch
 from abiscan.errors import InputError, NoTorchError, UnreachableError
 from abiscan.extension.examined import examine as examine_target
-from abiscan.findings import Effect
+from abiscan.findings import Effect, Finding
 from abiscan.gpu.devices import Hardware
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
 from abiscan.inputs import observed_fs, result_codec, system
 from abiscan.inputs.environment import PythonEnvironment
+from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.kinds import is_wheel_name
@@ -58,7 +60,7 @@ from abiscan.results.doctor import (
     Remedy,
 )
 from abiscan.results.package import PackageVerdict
-from abiscan.torches.torch import TorchChoice
+from abiscan.torches.torch import InstalledTorch, Torch, TorchChoice
 from abiscan.verdict.hardware import hardware_of
 from abiscan.words import first_line
 
@@ -189,12 +191,16 @@ def examine_environment(
             ),
             torch=state,
             distributions=tuple(map(_state_of, rows)),
-            process=tuple(examine_process(environment, torch, files)),
+            process=(*examine_process(environment, torch, files), *_of_gpus(torch, hardware, files)),
             ailments=tuple(ailments),
         ),
         broken=tuple(broken),
         without_gpu=tuple(without_gpu),
     )
+
+
+def _of_gpus(torch: Torch, hardware: Hardware, files: Files) -> Iterator[Finding]:
+    return examine_gpus(torch.release, hardware, files) if isinstance(torch, InstalledTorch) else iter(())
 
 
 def _state_of(row: ExaminedDistribution) -> DistributionState:

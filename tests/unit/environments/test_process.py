@@ -11,11 +11,13 @@ import pytest
 
 from abiscan.environments.model import WholeEnvironment
 from abiscan.environments.process import examine_process
+from abiscan.environments.torch_gpus import examine_gpus
 from abiscan.findings import Finding
 from abiscan.inputs import packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.torches.torch import TorchAt
+from abiscan.torches.torch import InstalledTorch, TorchAt
+from abiscan.verdict.hardware import hardware_of
 from tests.elf_builder import Elf
 from tests.fakes import install, torch_libraries, torch_package
 from tests.unit.environments.test_examination import OF_1
@@ -141,3 +143,25 @@ def test_a_torch_that_was_compiled_for_numpy_1(tmp_path: Path, version: str, cou
     findings = list(examine_process(environment, torch, files))
     assert [finding.rule for finding in findings] == ["numpy-abi"] * count
     assert all("compiled using NumPy 1.x cannot be run in NumPy 2.4.6" in str(finding.says) for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("build", "cuda", "gpu", "driver", "rules"),
+    [
+        # Users' reports: a driver with CUDA 12.8 or 12.9 and a torch for CUDA 13 ("found version 12080").
+        ("2.13.0+cu130", "'13.0'", "9.0", "570.133.20", ["driver-too-old"]),
+        ("2.13.0+cu130", "'13.0'", "9.0", "580.65.06", []),
+        ("2.13.0+cu126", "'12.6'", "9.0", "525.60.13", []),
+        ("2.13.0+cu130", "'13.0'", "V100", "580.65.06", ["no-kernel-image"]),
+        ("2.13.0+cpu", "None", "V100", "418.39", []),
+    ],
+)
+def test_torch_itself_on_a_gpu(tmp_path: Path, build: str, cuda: str, gpu: str, driver: str, rules: list[str]) -> None:
+    package = torch_package(tmp_path, build=build)
+    with (package / "version.py").open("a", encoding="utf-8") as stream:
+        stream.write(f"cuda: Optional[str] = {cuda}\n")
+    files = Files()
+    torch = TorchAt(package).open(files, Session(folder=tmp_path / "cache"))
+    assert isinstance(torch, InstalledTorch)
+    findings = list(examine_gpus(torch.release, hardware_of([gpu], driver), files))
+    assert [finding.rule for finding in findings] == rules
