@@ -295,7 +295,7 @@ def test_a_statement_outside_of_what_it_ends(tmp_path: Path, code: str) -> None:
     result = run("check", str(path), "--torch", "2.13.0", "--format", "json")
     package = json.loads(result.stdout)["packages"][0]
     assert "internal error" not in result.stderr  # Python says: SyntaxError
-    assert "outside of what it ends" in str(package["gaps"])
+    assert "outside a function or loop" in str(package["gaps"])
 
 
 @pytest.mark.parametrize(

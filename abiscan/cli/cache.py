@@ -35,8 +35,8 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older 
 def cache(*, clear: bool, limit: int | None) -> None:
     """Show, clear or limit the cache.
 
-    It has results, pages of package indexes, and operators of torches. What was not used for the longest time is
-    deleted first.
+    It holds results, pages of package indexes, and the operators of torches. What was used least recently is deleted
+    first.
 
     \b
     Examples:

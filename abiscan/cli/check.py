@@ -68,9 +68,9 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="A JSON report from an earlier run: findings in it do not fail.",
+    help="A JSON report from an earlier run, whose findings are accepted.",
 )
-@click.option("--no-config", is_flag=True, help="Read no pyproject.toml: neither its settings nor what it accepts.")
+@click.option("--no-config", is_flag=True, help="Ignore pyproject.toml, both its settings and its suppressions.")
 @gpu_options
 @cpu_option
 @system_option
@@ -78,7 +78,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 @click.option(
     "--skip-unsupported",
     is_flag=True,
-    help="With --torch declared: pass over wheels for Windows and macOS that require a torch which is not inside.",
+    help="With --torch declared: skip wheels for Windows and macOS that require a torch which is not embedded.",
 )
 @lock_options
 @base_option
@@ -119,7 +119,7 @@ def check(
     pdm.lock, pixi.lock, an explicit file of conda, or a file of pinned requirements. Every extension of torch in it is
     checked. The verdict on a package is the outcome of importing it: its Python code is read, never run, to find out
     which extensions it loads, and what it does without them. The verdict on a model is that of loading it, with the
-    other targets imported before. A lock is an environment for each Python: its torch, and all in it that uses torch.
+    other targets imported before. A lock is one environment for each Python: its torch, and all that uses it.
 
     \b
     Examples:
@@ -307,7 +307,7 @@ def _format_effort(record: Record, seconds: float) -> str:
     sizes = {Path(name).resolve(): size for name, size in record.sizes.items()}
     # Sorted by name within a size, so the line is the same each time.
     largest = sorted(sizes, key=lambda path: (-sizes[path], path))[:_FILES_NAMED]
-    names = f", above all {', '.join(map(str, largest))}" if sizes else ""
+    names = f", mainly {', '.join(map(str, largest))}" if sizes else ""
     return f"{seconds:.1f} s; looked at {plural(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB{names}"
 
 

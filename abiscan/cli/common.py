@@ -381,7 +381,7 @@ def install_checked(
                     command = check()
     # Rather refuse than let an installation through unchecked because an option is newer than this version of abiscan.
     elif line.doubt is not None and "install" in line.arguments and FORCE not in own:
-        problem = f"abiscan does not know the option {line.doubt}, and cannot tell which command this is"
+        problem = f"abiscan does not know the option {line.doubt}, so it does not know which command this is"
         print_notice(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)")
         sys.exit(2)
     sys.stdout.flush()

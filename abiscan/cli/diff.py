@@ -43,8 +43,8 @@ def diff(
     Compares symbols, operators, dispatch keys, kernels, class layouts and Python names. SPEC is a release number, a
     torch folder or a wheel.
 
-    Of two locks of a project, such as uv.lock, it shows what becomes better and worse: which packages that work with
-    torch by the old one no longer do by the new one. --format markdown is the text for a pull request.
+    For two locks of a project, such as uv.lock, it shows what becomes better and worse: which packages that work with
+    torch under the old lock no longer do under the new one. --format markdown writes text for a pull request.
 
     \b
     Examples:

@@ -31,8 +31,8 @@ _Result = TypeVar("_Result")
 @click.option(
     "--root",
     metavar="DIR",
-    help="Examine the environment inside the root folder of an unpacked image: its Python, libraries and system are "
-    "read, and nothing of it is started. With --python, the Python as it is called inside.",
+    help="Check the environment inside an unpacked container image, whose root folder this is. Its files are read, and "
+    "nothing in it is run. --python is then a path inside the image.",
 )
 @cpu_option
 @index_options

@@ -58,7 +58,7 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Also the packages in this requirements file (repeatable).",
+    help="Also find versions of the packages in this requirements file (repeatable).",
 )
 @torch_option(
     "The torch that the packages have to work with: a release number, latest, a torch folder or a wheel; of a version "
@@ -77,10 +77,10 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
 @cpu_option
 @system_option
 @index_options
-@click.option("--offline", is_flag=True, help="Use only what was read before.")
+@click.option("--offline", is_flag=True, help="Use only pages and wheels that are in the cache.")
 @report_options("text", "json", "requirements")
 @part_options
-@verbose_option("Show a table of the newer versions, and why each does not fit.")
+@verbose_option("Show the newer versions in a table, with the reason why each does not work.")
 def fit(
     *,
     requirements: tuple[str, ...],
@@ -106,8 +106,8 @@ def fit(
     wheels are read in place, as far as needed, until one works. The first package's newest version counts most, then
     that of the second, and so on.
 
-    Of a lock, such as uv.lock, it is the smallest change after which everything in it that uses torch works: other
-    versions of what does not, or another torch. The command to type is one of the tool that writes such locks.
+    For a lock, such as uv.lock, it finds the smallest change after which everything in it that uses torch works: other
+    versions of what does not work, or another torch. It prints the command of the tool that writes the lock.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ from abiscan.inputs.session import Session
 @click.option(
     "--versions",
     metavar="SPEC",
-    help="TARGET is the name of a package: show these of its versions on the index ('>=0.20', all) by releases.",
+    help="TARGET is the name of a package: check these of its versions ('>=0.20', all) on each release.",
 )
 @report_options("text", "json", "html", "markdown")
 @fail_options("Exit with 1 if any finding has this effect or a worse one.")

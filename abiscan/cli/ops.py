@@ -41,10 +41,10 @@ from abiscan.results.selection import Selection
     "operators",
     multiple=True,
     metavar="PATTERN",
-    help="Only operators of that name, in which * and ? stand for others (repeatable): nms, 'aten::add*'.",
+    help="Only operators with this name, in which * and ? are wildcards (repeatable): nms, 'aten::add*'.",
 )
 @click.option(
-    "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only operators in that namespace (repeatable)."
+    "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only operators in this namespace (repeatable)."
 )
 @jobs_option("The number of processes that emulate the extensions.")
 @index_options

@@ -175,7 +175,7 @@ def index_options(command: _Command) -> _Command:
         click.option(
             "-f", "--find-links", multiple=True, metavar="PLACE", help="A folder or page of wheels (repeatable)."
         ),
-        click.option("--no-index", is_flag=True, help="Ask no index, only --find-links."),
+        click.option("--no-index", is_flag=True, help="Use no index, only --find-links."),
     )
     # A decorator that is applied last stands first in the help.
     for option in reversed(options):
@@ -230,9 +230,9 @@ def _not_empty(ctx: click.Context, param: click.Parameter, value: _Value) -> _Va
 
 def each_file_option(command: _Command) -> _Command:
     """Return ``--each-file``."""
-    return click.option(
-        "--each-file", is_flag=True, help="Check each file alone, whatever the package that it belongs to does with it."
-    )(command)
+    return click.option("--each-file", is_flag=True, help="Check each file by itself, however its package uses it.")(
+        command
+    )
 
 
 def machine_option(command: _Command) -> _Command:
@@ -242,7 +242,7 @@ def machine_option(command: _Command) -> _Command:
         type=click.Choice([machine.value for machine in Machine]),
         default=Machine.X86_64.value,
         show_default=True,
-        help="The machine for which to take a release number.",
+        help="The machine of a torch that is named by its release number.",
     )(command)
 
 

@@ -15,12 +15,12 @@ from abiscan.cli.project import run_checked
 def pixi(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     """Run pixi, unless it would break an extension of torch.
 
-    Of pixi install, add, remove, update, lock, run and shell, pixi locks a copy of the project, and what becomes worse
-    by that lock is found out as by abiscan diff. If nothing does, pixi runs as usual. Otherwise the project stays as it
-    is, byte for byte, and the smallest change that works is printed, if it is one of packages of an index.
+    Before pixi install, add, remove, update, lock, run and shell, pixi locks a copy of the project, and the new lock is
+    compared with the old one, as by abiscan diff. If nothing becomes worse, pixi runs as usual. Otherwise the project
+    stays unchanged, byte for byte, and the smallest change that works is printed, if packages of an index are enough.
 
-    Commands that install nothing in a project run unchecked. What is not understood is refused. --force before the
-    command runs pixi all the same.
+    Commands that install nothing in a project run unchecked. Commands that are not understood are refused. --force
+    before the command runs it anyway.
 
     \b
     Examples:
@@ -31,9 +31,9 @@ def pixi(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     \b
     Exit codes:
       those of pixi, and
-      1  something does not work with torch: the project is as before
-      2  usage error, or something that cannot be read: the project is as before
-      3  it is unclear what pixi would do: the project is as before
+      1  something does not work with torch: the project is unchanged
+      2  usage error, or something that cannot be read: the project is unchanged
+      3  it is unclear what pixi would do: the project is unchanged
     """
     from abiscan.hooks.project_tools import PIXI
 

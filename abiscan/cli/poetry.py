@@ -15,13 +15,13 @@ from abiscan.cli.project import run_checked
 def poetry(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     """Run poetry, unless it would break an extension of torch.
 
-    Of poetry add, remove, update and lock, poetry locks a copy of the project, and what becomes worse by that lock is
-    found out as by abiscan diff; of poetry install and sync, what is in the lock already. If nothing becomes worse,
-    poetry runs as usual. Otherwise the project stays as it is, byte for byte, and the smallest change that works is
-    printed.
+    Before poetry add, remove, update and lock, poetry locks a copy of the project, and the new lock is compared with
+    the old one, as by abiscan diff; before poetry install and sync, the lock is checked as it is. If nothing becomes
+    worse, poetry runs as usual. Otherwise the project stays unchanged, byte for byte, and the smallest change that
+    works is printed.
 
-    Commands that install nothing in a project run unchecked. What is not understood is refused. --force before the
-    command runs poetry all the same.
+    Commands that install nothing in a project run unchecked. Commands that are not understood are refused. --force
+    before the command runs it anyway.
 
     \b
     Examples:
@@ -32,9 +32,9 @@ def poetry(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     \b
     Exit codes:
       those of poetry, and
-      1  something does not work with torch: the project is as before
-      2  usage error, or something that cannot be read: the project is as before
-      3  it is unclear what poetry would do: the project is as before
+      1  something does not work with torch: the project is unchanged
+      2  usage error, or something that cannot be read: the project is unchanged
+      3  it is unclear what poetry would do: the project is unchanged
     """
     from abiscan.hooks.project_tools import POETRY
 

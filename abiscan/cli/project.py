@@ -51,7 +51,7 @@ def gate_project(tool: ProjectTool, words: Sequence[str], cpus: tuple[str, ...])
             passed = True
         if not passed and not own:
             print_notice(
-                f"abiscan: the project is as before, and nothing was installed; write {FORCE} before the command to go"
+                f"abiscan: the project is unchanged, and nothing was installed; write {FORCE} before the command to go"
                 " on anyway"
             )
             sys.exit(1)

@@ -21,8 +21,8 @@ def releases(*, update: bool) -> None:
     Each line has a release number and the full versions of its builds; --torch takes both. If a machine has two builds
     of a release, the number alone means the CPU build.
 
-    Releases that came out after this abiscan are in the package abiscan-data, which --update installs beside abiscan.
-    Nothing else installs it.
+    Releases that came out after this abiscan are in the package abiscan-data. --update installs it, and nothing else
+    does.
 
     \b
     Examples:

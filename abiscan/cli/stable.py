@@ -21,7 +21,11 @@ from abiscan.inputs.version import TorchVersion
 @click.command(cls=ReportingCommand)
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @click.option("--env", is_flag=True, help="Check every package of the environment that uses torch.")
-@click.option("--against", metavar="RELEASE", help="Exit with 1 unless everything is stable and works from there on.")
+@click.option(
+    "--against",
+    metavar="RELEASE",
+    help="Exit with 1 unless everything is stable and works on this release.",
+)
 @python_option("The Python of the environment, and for installed packages.")
 @index_options
 @report_options("text", "json")
@@ -39,9 +43,9 @@ def stable(
 ) -> None:
     """Show what ties extensions to releases of torch.
 
-    An extension is stable if it takes nothing of torch but C functions of its stable ABI: then one build works with all
-    releases from a first one on. Any symbol of C++ ties it to a few releases; for each kind, the report names what the
-    stable ABI has instead, and the first release that a port would run on.
+    An extension is stable if it uses nothing of torch but the C functions of its stable ABI: then one build works with
+    every release from a first one on. Any symbol of C++ ties it to a few releases; for each kind, the report names what
+    the stable ABI has instead, and the first release that a port would run on.
 
     \b
     Examples:

@@ -44,7 +44,7 @@ _FORMATS: Final = ("html", "markdown", "parquet")
     type=ReportFile(),
     required=True,
     metavar="FILE",
-    help="Add the answers to FILE; those that it already has are not looked for again.",
+    help="Append the answers to FILE; skip those that it already has.",
 )
 @more_reports_option(*_FORMATS)
 @click.option(

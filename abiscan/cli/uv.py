@@ -23,13 +23,14 @@ _UNCHECKED = frozenset({("pip", "sync"), ("tool",)})
 def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     """Run uv, unless it would break an extension of torch.
 
-    Of uv pip install, it is like abiscan pip. pip downloads the wheels for the check, since uv has no command for that.
+    uv pip install is checked like pip install by abiscan pip. pip downloads the wheels for that, since uv has no
+    command for it.
 
-    Of uv sync, add, remove, lock and run, uv locks a copy of the project, and what becomes worse by that lock is found
-    out as by abiscan diff. If nothing does, uv runs as usual. Otherwise the project stays as it is, byte for byte, and
-    the smallest change that works is printed. Of uv tool install, what it would install is examined.
+    Before uv sync, add, remove, lock and run, uv locks a copy of the project, and the new lock is compared with the old
+    one, as by abiscan diff. If nothing becomes worse, uv runs as usual. Otherwise the project stays unchanged, byte for
+    byte, and the smallest change that works is printed. Before uv tool install, what it would install is checked.
 
-    uv pip sync and other commands of uv tool are not checked, and a line says so. --force runs uv all the same.
+    uv pip sync and other commands of uv tool run unchecked, and a line says so. --force runs uv anyway.
 
     \b
     Examples:

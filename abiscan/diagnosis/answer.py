@@ -195,7 +195,7 @@ def _state_torch(reading: PastedText, knowns: Sequence[KnownName]) -> Iterator[s
         return
     release = str(version.of_release)
     if version.of_release not in embedded.versions():
-        yield f"  the text names torch {reading.torch}, which is not inside abiscan"
+        yield f"  the text names torch {reading.torch}, which abiscan does not know"
         return
     for known in knowns:
         if known.there is not None:

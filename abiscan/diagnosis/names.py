@@ -91,7 +91,7 @@ def of_symbol(
             "  a function of the C++ runtime: the libstdc++.so.6 that is loaded is older than the one it was built with"
         )
         return KnownName(lines=(*first, line), cause="symbol-version-not-found")
-    line = "  in no torch inside abiscan: a library is not linked, or not loaded"
+    line = "  in no torch that abiscan knows: a library is not linked, or not loaded"
     return KnownName(lines=(*first, line), is_foreign=True)
 
 

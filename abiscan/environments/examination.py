@@ -387,7 +387,7 @@ def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
             yield row
             continue
         name, broken = lazy[taken]
-        problem = f"it takes names from {name}, which imports {broken} for some of them, and that fails"
+        problem = f"it imports names from {name}, some of which need {broken}, whose import fails"
         yield msgspec.structs.replace(row, checked_package=None, problem=problem)
 
 

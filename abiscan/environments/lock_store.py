@@ -88,7 +88,7 @@ class LockStore:
         named = {package: package.choose_file(system) for package in wanted}
         asked = [item for item in wanted if named[item] is None and _is_on_index(item)]
         if asked:
-            self._session.progress(f"asking an index for {len(asked)} packages")
+            self._session.progress(f"asking the index for {len(asked)} packages")
         found = dict(zip(asked, self._each(asked, lambda item: self._ask_index(item, system)), strict=True))
         self._located |= {(item, system): found.get(item, named[item]) for item in wanted}
         located = {item: self._located[item, system] for item in packages}
@@ -165,7 +165,7 @@ class LockStore:
         :raises AbiscanError: one is not, or cannot be had
         """
         wanted = list(dict.fromkeys(files))
-        self._session.progress(f"fetching {len(wanted)} packages that use torch")
+        self._session.progress(f"downloading {len(wanted)} packages that use torch")
         errors = [error for error in self._each(wanted, self._fetch) if error is not None]
         raise_together(errors)
         return {file: self._source_of(file) for file in wanted}

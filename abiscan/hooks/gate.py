@@ -88,7 +88,7 @@ def _pin_files(
         return installer.pin_files(words, arguments, Pins(plan, inspection.files, session))
     except OSError as error:
         problem = f"{error.filename}: {error.strerror or error}"
-        notes.append(f"the index could answer otherwise now, since what was checked cannot be written down: {problem}")
+        notes.append(f"the index may answer differently now, since what was checked cannot be saved: {problem}")
         return words
 
 
@@ -135,7 +135,7 @@ def _explain_refusal(
         return
     if solution.newest is not None:
         yield solution.newest
-    without = " without your files, which ask for other versions" if solution.without_files else ""
+    without = " without your files, which require other versions" if solution.without_files else ""
     yield f"this works{without}: {installer.format_command(['install', *solution.words])}"
     yield from change_lines(solution.changes)
     if solution.torch is not None and arguments_of.ignores_dependencies(solution.words):

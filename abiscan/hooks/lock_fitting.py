@@ -138,7 +138,7 @@ def list_proposals(
     then both.
 
     :param names: what does not work, and not for another package
-    :param options: where packages come from, as pip spells it, beside what the lock says
+    :param options: where packages come from, as pip spells it, besides what the lock says
     :param before: the lock whose torch is the first to try
     :param asked: the only release of torch that may be
     :raises UnreachableError: an index cannot be read

@@ -190,7 +190,7 @@ def read_command(tool: ProjectTool, words: Sequence[str]) -> ProjectCommand | No
     kind = tool.commands[name]
     for variable in tool.leading:
         if os.environ.get(variable):
-            raise UnclearPlanError(tool.program, f"{variable} leads it to another project: what it would do is unclear")
+            raise UnclearPlanError(tool.program, f"{variable} selects another project: what it would do is unclear")
     if kind.names:
         # Read once, a pipe is empty when the tool itself reads it.
         files = [value for option, _, value in line.pairs if option in ("-r", "--requirements")]

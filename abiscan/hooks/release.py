@@ -88,7 +88,7 @@ def _check_wheel(source: Source, torch_set: TorchSet, session: Session) -> Relea
     target = examined.target
     match = _TAGS.search(target.metadata.wheel) if target.metadata else None
     if target.metadata is None or match is None:
-        raise InputError(target.name, "is no wheel", "pass the wheels of a release, or the folder that they are in")
+        raise InputError(target.name, "is not a wheel", "pass the wheels of a release, or the folder that they are in")
     checked_target = check_on_all(torch_set, source, with_suggestions=False, jobs=session.jobs)
     python = target.metadata.python
     builds = {release: build for release, build in checked_target.builds.items() if runs_in(release, python)}
@@ -218,7 +218,7 @@ def _differences_among(wheels: Sequence[ReleaseWheel]) -> Iterator[ReleaseProble
         pythons = dict.fromkeys(wheel.python for wheel in wheels)
         if missing := [python for python in pythons if (python, machine) not in places]:
             message = f"for {machine} there is no wheel for {listed(missing)}"
-            yield _note(message, "build it, or say which are there in the notes of the release")
+            yield _note(message, "build it, or list the others in the release notes")
     numbers = {wheel.version for wheel in wheels}
     if len(numbers) > 1:
         yield _note(f"the wheels are of {plural(len(numbers), 'version')}", "release one version at a time")
@@ -250,7 +250,7 @@ def _compared(wheel: ReleaseWheel, earlier: Iterable[ReleaseWheel]) -> ReleaseWh
         (
             "the operators",
             [name for name in before.operators if name not in wheel.operators],
-            "keep them, or say so in the notes of the release: saved models may call them",
+            "keep them, or say so in the release notes: saved models may call them",
         ),
     )
     for what, names, fix in lost:

@@ -83,7 +83,7 @@ def _guard_folders(path: Path) -> tuple[str, ...]:
     places = [posixpath.dirname(name) for name in wheel.list_members() if posixpath.basename(name) == GUARD]
     if not places:
         fix = f"first run abiscan guard --write PACKAGE/{GUARD}, and call its check() in PACKAGE/__init__.py"
-        raise InputError(str(path), "has no guard that would read a stamp", fix)
+        raise InputError(str(path), "has no guard to read a stamp", fix)
     return tuple(posixpath.join(place, guard.STAMP) for place in places)
 
 

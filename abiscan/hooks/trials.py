@@ -52,7 +52,7 @@ def _try_import(module: ModuleState, python: str) -> ImportTrial:
             errors="replace",
         )
     except subprocess.TimeoutExpired:
-        return ImportTrial(works=None, error=f"was not done after {SECONDS} s")
+        return ImportTrial(works=None, error=f"did not finish within {SECONDS} s")
     except OSError as error:
         return ImportTrial(works=None, error=f"cannot be started: {error.strerror}")
     if not done.returncode:

@@ -163,7 +163,7 @@ class Web:
         if self.offline:
             raise _offline_error(url)
         if not url.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)):
-            raise UnreachableError(_without_credentials(url), "is not an address of the web", _SETTINGS)
+            raise UnreachableError(_without_credentials(url), "is neither an http nor an https address", _SETTINGS)
         with contextlib.ExitStack() as stack:
             # Each attempt has a watch and a connection of its own, which the stack closes before the next one.
             for left in reversed(range(_TRIES)):
@@ -282,7 +282,7 @@ class _Watch:
             # A thread of its own, since the client waits inside a system call, however little arrives.
             now = time.monotonic()
             if not self.given_up and now >= self._end:
-                self.given_up = "the servers took too long in all, and were given up"
+                self.given_up = "the servers took too long altogether, so abiscan stopped waiting"
             elif not self.given_up and now >= self._since + self._patience:
                 sent = self._bytes - self._bytes_before
                 self.given_up = f"the server sent {sent} bytes in {now - self._since:.0f} s, and was given up"
@@ -302,7 +302,7 @@ def _stay_on_the_web(response: httpx2.Response) -> None:
         except httpx2.InvalidURL:
             return  # which the client reports
         if scheme not in _SCHEMES:
-            raise httpx2.UnsupportedProtocol("the server redirects to what is not on the web")
+            raise httpx2.UnsupportedProtocol("the server redirects to an address that is neither http nor https")
 
 
 def _trust_certificates(certificates: str) -> ssl.SSLContext:
@@ -354,9 +354,7 @@ def page_of(status: int, url: str, kind: str, content: bytes) -> httpx2.Response
 
 def _offline_error(url: str) -> UnreachableError:
     """Make the error for a page that was never read."""
-    return UnreachableError(
-        _without_credentials(url), "has not been read before, and may not be read now", "run it without --offline"
-    )
+    return UnreachableError(_without_credentials(url), "is not in the cache", "run it without --offline")
 
 
 def _without_credentials(url: str) -> str:

@@ -19,7 +19,7 @@ def read_committed(path: Path, commit: str) -> bytes | None:
     folder = path.absolute().parent
     known = _run_git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
     if known.returncode:
-        problem = f"is no commit of the repository that {path} is in"
+        problem = f"is not a commit in the repository of {path}"
         raise InputError(commit, problem, "fetch it: git fetch origin, or fetch-depth: 0 in actions/checkout")
     shown = _run_git(folder, "show", f"{known.stdout.strip()}:./{path.name}")
     return shown.stdout.encode("utf-8", "surrogateescape") if not shown.returncode else None

@@ -41,7 +41,7 @@ _COUNTS_AT: Final = 0x3A
 _SECTION: Final = struct.Struct("<II16xQQ")
 _LONGEST_NAME: Final = 16
 _LARGE_DATA_SECTIONS: Final = (b".lrodata", b".ldata")
-_DAMAGED: Final = "save the model again, or copy it again: it is damaged, or made to harm"
+_DAMAGED: Final = "save the model again, or copy it again: it is damaged or malicious"
 
 PICKLE_MAGIC: Final = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """How a file of ``torch.save`` begins that is no archive, as torch before 1.6 writes it."""
@@ -245,7 +245,7 @@ def _check_members(path: Path, infos: list[zipfile.ZipInfo], size: int) -> dict[
             raise InputError(subject, "is encrypted, which torch does not read", "save the model without a password")
         # torch and zipfile need not choose the same of the two, so what was read would not be what runs.
         if name in members:
-            raise InputError(subject, "is there twice, so readers may disagree about its content", _DAMAGED)
+            raise InputError(subject, "occurs twice, so readers may disagree about its content", _DAMAGED)
         if info.header_offset + _LOCAL_HEADER + info.compress_size > size:
             raise InputError(subject, "is outside the file, which is truncated", _DAMAGED)
         if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:

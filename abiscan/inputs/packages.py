@@ -316,7 +316,7 @@ def fetch_wheels(
         command = [*pip_command(python), *words, "--retries", _RETRIES, *options, *requirements]
         process = programs.run_program(command, capture_output=True, timeout=_FETCH_SECONDS)
     except subprocess.TimeoutExpired as error:
-        problem = f"could not download a wheel: pip was not done after {_FETCH_SECONDS} s, and was stopped"
+        problem = f"could not download a wheel: pip did not finish within {_FETCH_SECONDS} s, and was stopped"
         raise InputError(subject, problem, "check the network and the index settings") from error
     fetched = sorted(path for path in folder.iterdir() if path not in before and is_wheel_name(path.name))
     if process.returncode < 0:

@@ -70,7 +70,7 @@ def list_installed(infos: Iterable[zipfile.ZipInfo], path: Path) -> list[str]:
         place = installed_path(info.filename, "")
         before = places.get(place)
         if before and _is_data(before.filename) == is_data and not _is_same(before, info):
-            problem = f"is installed at the place of {before.filename}, by some installers, and by others not"
+            problem = f"overwrites {before.filename} with some installers, and not with others"
             raise InputError(f"{path}!{info.filename}", problem, _FIX)
         places[place] = info
     kept = {info.filename for info in places.values()}
@@ -89,7 +89,7 @@ def _require_agreement(name: str, project: str | None, subject: str) -> None:
     """Refuse a member of a ``*.data`` folder that only some installers put in its place, or none."""
     data = _DATA.fullmatch(posixpath.normpath(name))
     if data is None or data["scheme"] not in _SCHEMES or data["path"] is None:
-        problem = f"cannot be installed: a folder of data has {', '.join(_SCHEMES)}, and nothing else"
+        problem = f"cannot be installed: a .data folder may only contain {', '.join(_SCHEMES)}"
         raise InputError(subject, problem, "build the wheel again")
     if project is not None and data["project"] != project and data["scheme"] in _IMPORTED:
         problem = f"is installed elsewhere by pip than by uv, since the package is {project}"

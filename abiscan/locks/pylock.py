@@ -21,7 +21,7 @@ def read_pylock(path: Path) -> ListedLock:
     try:
         from packaging import pylock
     except ImportError as error:  # packaging 25 and older
-        problem = "cannot be read with this packaging, which knows no pylock.toml"
+        problem = "cannot be read: the installed version of packaging does not support pylock.toml"
         raise InputError(str(path), problem, "pip install --upgrade packaging") from error
     contents = read_toml(path)
     require_few(tables(contents.get("packages"), str(path), "packages"), str(path))

@@ -30,7 +30,7 @@ def read_text(path: Path) -> str:
         problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise InputError(str(path), problem) from error
     if len(content) > LARGEST:
-        raise InputError(str(path), f"is larger than {LARGEST >> 20} MiB, which no lock is", AGAIN)
+        raise InputError(str(path), f"is larger than {LARGEST >> 20} MiB, which is too large for a lock", AGAIN)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -50,7 +50,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_project(lock: Path) -> dict[str, Any]:
-    """Return what the ``pyproject.toml`` beside a lock has, which says what locks leave out; nothing without one."""
+    """Return what the ``pyproject.toml`` next to a lock has, which says what locks leave out; nothing without one."""
     path = lock.parent / "pyproject.toml"
     return read_toml(path) if observed_fs.is_file(path) else {}
 

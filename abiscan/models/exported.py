@@ -22,7 +22,7 @@ _TARGET: Final = regex(
     r"torch\.ops\.(?P<namespace>\w+)\.(?P<name>\w+)(?:\.(?P<overload>\w+))?",
 )
 _HIGHER_ORDER: Final = "higher_order"
-_FIX: Final = "save the model again: it is damaged, or made to harm"
+_FIX: Final = "save the model again: it is damaged or malicious"
 _CLASS: Final = regex(r"__torch__\.torch\.classes\.(\w+)\.(\w+)")
 
 

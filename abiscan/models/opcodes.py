@@ -17,7 +17,7 @@ from abiscan.errors import InputError
 
 _MAX_OPCODES: Final = 5_000_000
 _MAX_DEPTH: Final = 100_000
-_FIX: Final = "save the model again: it is damaged, or made to harm"
+_FIX: Final = "save the model again: it is damaged or malicious"
 _MARK: Final = object()
 _CONSTANTS: Final = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _WITH_VALUE: Final = frozenset(

@@ -286,7 +286,7 @@ class Calls(ClassMaking):
             return NotKnown(f"{function.name}()")
         if len(frames) >= self.limits.depth:
             self._perhaps_endless(function)
-            self.gap(f"{function.name} is called too deep to be followed")
+            self.gap(f"{function.name} is called too deeply to be followed")
             return NotKnown(f"{function.name}()")
         self.trace.called.add(node)
         frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function, scope=scope))
@@ -296,7 +296,7 @@ class Calls(ClassMaking):
             error.failure.at = error.failure.at or self.place()
             raise
         except RecursionError:
-            self.gap(f"{function.name} is nested too deep to be followed")
+            self.gap(f"{function.name} is nested too deeply to be followed")
             return NotKnown(f"{function.name}()")
         finally:
             frames.pop()

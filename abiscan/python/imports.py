@@ -230,7 +230,7 @@ class PythonInterpreter(Calls):
             error.failure.at = error.failure.at or self.place()
             raise
         except RecursionError as error:
-            self._refuse_file("is nested too deep to be followed", error)
+            self._refuse_file("is nested too deeply to be followed", error)
         finally:
             self.frames.pop()
         module.stage = Stage.DONE

@@ -143,7 +143,7 @@ class GeneratorObject(Lazy):
         if self._is_running:
             raise thrown(ValueError, "generator already executing")
         if len(machine.frames) >= machine.limits.depth:
-            machine.gap(f"{self.name} is called too deep to be followed")
+            machine.gap(f"{self.name} is called too deeply to be followed")
             raise thrown(StopIteration)
         # While the generator is suspended, the stacks of the machine hold nothing of it. What its body has pushed comes
         # back on top of them before it goes on, and is taken off again when it stops, however it does.

@@ -212,7 +212,7 @@ class PythonCode(Struct, dict=True):
                 return parser(source)
         except FAILURES as error:
             is_deep = isinstance(error, (RecursionError, MemoryError))
-            self.problems[path] = "is nested too deep to be parsed" if is_deep else "cannot be parsed: SyntaxError"
+            self.problems[path] = "is nested too deeply to be parsed" if is_deep else "cannot be parsed: SyntaxError"
             self.failures[path] = error
             return None
 

@@ -17,7 +17,7 @@ OPERATORS: Final = "torch.ops."
 ATEN: Final = "aten::"
 """The namespace of which all operators of a torch are known: no Python code defines any there."""
 NO_OVERLOADS: Final = frozenset({"overloads", "redispatch", "op", "op_overloads", "name", "tags", "namespace"})
-"""What operators in Python have beside overloads, other than names with an underscore."""
+"""What operators in Python have besides overloads, other than names with an underscore."""
 FAKES: Final = ("torch.library.register_fake", "torch.library.impl_abstract")
 """The functions that look up the operator which their first argument names, to register a fake kernel for it."""
 _NO_NAMESPACES: Final = frozenset({"load_library", "loaded_libraries", "import_module"})
@@ -70,7 +70,7 @@ class KnownOperators(Struct, frozen=True):
     def lacking(self, use: str) -> str | None:
         """Return a dotted name up to the operator or the overload that is certainly missing; None if there is none.
 
-        Only what is there in another release counts, or beside another overload of the same operator.
+        An operator counts only if another release has it; an overload also if the operator has others.
         """
         name = operator_named(use)
         if name is None:

@@ -209,7 +209,7 @@ def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot,
         machine.gap(f"{UNFINISHED} to its end: {end}")
         raised = Answer.UNKNOWN
     except RecursionError:
-        machine.gap("is nested too deep to be followed")
+        machine.gap("is nested too deeply to be followed")
         raised = Answer.UNKNOWN
     if machine.trace.is_doubtful or (raised is None and machine.trace.may_end_earlier):
         raised = Answer.UNKNOWN

@@ -69,7 +69,7 @@ class Statements(Handling):
 
     def misplaced(self) -> Unreadable:
         """Note that the code is none that Python accepts; return what ends the run."""
-        problem = "is not Python: a return, break or continue stands outside of what it ends"
+        problem = "is not valid Python: return, break or continue outside a function or loop"
         self.gap(problem)
         return Unreadable(problem)
 

@@ -103,7 +103,7 @@ def unreached_uses(
 
 
 def _skipped_aloud(library: PythonCode, here: _Imports, paths: Sequence[str]) -> Iterator[tuple[str, LibraryUse]]:
-    """Yield how those are used that a condition skips beside any torch, if its other branch says so: where a version of
+    """Yield how those are used that a condition skips on every torch, if its other branch says so: where a version of
     the package itself decides, no torch leads to the load.
     """
     for notice in here.said if paths else ():

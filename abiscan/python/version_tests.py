@@ -165,7 +165,7 @@ class _Evaluator:
         return converter(values[0])
 
     def _result(self, function: ast.FunctionDef, values: list[object]) -> object:
-        """Return what a function of the module returns that has a single statement beside its text and
+        """Return what a function of the module returns that has a single statement besides its docstring and
         imports.
         """
         body = [

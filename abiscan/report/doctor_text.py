@@ -73,8 +73,8 @@ def _trial_lines(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"{module.name}: {came}{error}"
             if module.differs:
                 predicted = module.error or module.verdict.value
-                yield f"  was predicted otherwise ({predicted}): please report what this writes, which has no names but"
-                yield f"  those of packages and their files: abiscan --trace FILE check {state.name}"
+                yield f"  the prediction was different ({predicted}): please report it, with the file that this writes"
+                yield f"  (names of packages and their files, nothing else): abiscan --trace FILE check {state.name}"
 
 
 def _render_lines(title: str, lines: Iterable[str], console: Console) -> None:
@@ -123,7 +123,7 @@ def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
         console.print(Text(f"did not look for versions that work, {clean(why)}"), soft_wrap=True)
     elif unsolved:
         console.print()
-        nothing = "found nothing on the index that works together"
+        nothing = "found no versions on the index that work together"
         console.print(Text(f"{nothing}: looked for other versions of {names}"), soft_wrap=True)
 
 

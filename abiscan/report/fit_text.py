@@ -19,7 +19,7 @@ def render_fit(fit: FitReport, console: Console, *, verbose: bool) -> None:
         console.print(Text(clean(first_line(fit.obstacle)), style="red"), soft_wrap=True)
     if fit.torch_instead is not None:
         number = fit.torch_instead.partition("+")[0]
-        console.print(Text(f"torch {fit.torch_instead} would do: use --torch {number}"), soft_wrap=True)
+        console.print(Text(f"torch {fit.torch_instead} would work: use --torch {number}"), soft_wrap=True)
     for place in fit.elsewhere:
         where = f"builds of {place.name} are published at {place.page}; to look there, type:"
         console.print(Text(clean(where)), soft_wrap=True)
@@ -51,7 +51,7 @@ def _format_comment(package: Fitting) -> str:
 
 def _make_table(fit: FitReport) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
-    for title in ("\nnewer version", "\nwhy it does not fit"):
+    for title in ("\nnewer version", "\nwhy it does not work"):
         table.add_column(title, overflow="fold")
     for package in fit.packages:
         for rejected in package.rejected:

@@ -42,7 +42,7 @@ def _wheel_lines(wheel: ReleaseWheel, fail_on: Effect) -> Iterator[StyledLine]:
     yield StyledLine(f"  torch: works on {_format_releases(wheel.works_on)}; {clean(declared)}")
     if wheel.unknown_on:
         yield StyledLine(f"  torch: unknown on {_format_releases(wheel.unknown_on)}", style="yellow")
-    needs = f"needs glibc {wheel.glibc}" if wheel.glibc else "needs nothing of glibc that is known"
+    needs = f"needs glibc {wheel.glibc}" if wheel.glibc else "needs no particular glibc"
     yield StyledLine(f"  system: {needs}; tagged {clean(wheel.platform)}")
     if wheel.stable_abi:
         yield StyledLine(f"  stable ABI: {clean(wheel.stable_abi)}")

@@ -72,8 +72,8 @@ def _facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
             yield f"compiled with the headers of torch {row.compiled_with}; target version: {least}{most}"
         if result.rebuilt and result.rebuilt < result.minimum:
             yield (
-                f"the target version decides that: compiled with {_flag_for(result.rebuilt)}, the headers would take "
-                f"nothing newer than torch {short_name(result.rebuilt)}"
+                f"the target version decides this: compiled with {_flag_for(result.rebuilt)}, it would use nothing "
+                f"newer than torch {short_name(result.rebuilt)}"
             )
     if result.looked_up:
         yield f"looks up at run time, and works without: {listed(result.looked_up)}"
@@ -130,9 +130,9 @@ def _in_all(rows: Sequence[StableRow]) -> Iterator[str]:
 _KINDS_OF_WORK: Final = (
     ("of classes that a port does not use", (Means.VANISHES,)),
     ("with a counterpart", (Means.HEADER_ONLY, Means.WRAPPER, Means.SHIM, Means.OPERATOR)),
-    ("left to code of the extension's own", (Means.OWN_CODE,)),
+    ("to be written in the extension itself", (Means.OWN_CODE,)),
     ("without a counterpart", (Means.NOTHING,)),
-    ("not sorted", (None,)),
+    ("not classified", (None,)),
 )
 
 

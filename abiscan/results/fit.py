@@ -12,7 +12,7 @@ from abiscan.results.fields import Count
 
 
 class Rejected(Struct, frozen=True, kw_only=True):
-    """A newer version, and why it does not fit."""
+    """A newer version, and why it does not work."""
 
     version: str
     reason: str

@@ -394,10 +394,10 @@ class PackageResult(Struct, frozen=True, kw_only=True):
             return f"{listed(unread)} cannot be read"
         doubtful = [library.path for library in self.libraries if library.how is HowLoaded.UNKNOWN]
         if doubtful and not self.gaps:
-            return f"nothing says how it loads {listed(doubtful)}"
+            return f"how it loads {listed(doubtful)} is not known"
         if self.most_likely:
             return str(self.most_likely)
-        conditions = (f"nothing says whether {condition}" for condition in self.undecided)
+        conditions = (f"it depends on whether {condition}" for condition in self.undecided)
         return next(iter((*self.gaps, *conditions)), "its Python code could not be followed")
 
     @property

@@ -41,7 +41,7 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
         second = f"install another version of the extension{found_by}"
         return f"{second}, or report this to its authors: this happens on the torch that it was built for"
     # pip has installed the pair without complaint: the reader should know that the metadata are to blame.
-    admitted = f" (its metadata admits {torch} too: {required})" if required else ""
+    admitted = f" (its metadata allows {torch} too: {required})" if required else ""
     built_for = "the torch it was built for"
     if other_releases:
         which = built_for if len(other_releases) == 1 else "a torch that it may have been built for"

@@ -1,12 +1,12 @@
 """The wheel's requirement on torch does not match the releases it works with.
 
 **What it finds.** The torch requirement in a wheel's metadata (`Requires-Dist`), compared with all embedded releases:
-releases that it admits although the wheel does not load on them or corrupts memory, and releases that it excludes
+releases that it allows although the wheel does not load on them or corrupts memory, and releases that it excludes
 although the whole wheel loads on them. Only `abiscan check --torch declared` checks this.
 
-**Why it fails.** pip trusts the metadata. If a requirement admits too much, pip may install the wheel next to a torch
+**Why it fails.** pip trusts the metadata. If a requirement allows too much, pip may install the wheel next to a torch
 on which importing it raises: today if that release is out, otherwise on the day it is. `torch` without a version, or
-no requirement at all, admits everything. The effect is `load-fails`. A release that is excluded needlessly is a
+no requirement at all, allows everything. The effect is `load-fails`. A release that is excluded needlessly is a
 `note`: the wheel loads on it, but nobody may have tested that.
 
 **Fix.** Declare the requirement that the finding suggests.
@@ -16,7 +16,7 @@ no requirement at all, admits everything. The effect is `load-fails`. A release 
 Releases newer than the newest embedded one are unknown, so an upper bound is suggested only where a known release
 fails.
 
-**Example.** `torch>=2.5 in the metadata admits torch 2.6.0-2.9.1, on which _C.so fails`.
+**Example.** `torch>=2.5 in the metadata allows torch 2.6.0-2.9.1, on which _C.so fails`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def list_findings(declaration: Declaration, name: str) -> Iterator[Finding]:
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{_what(declaration)} admits {_spans_of(declaration, broken)}, on which {name} fails",
+            message=f"{_what(declaration)} allows {_spans_of(declaration, broken)}, on which {name} fails",
             evidence=tuple(
                 Evidence(subject=f"torch {outcome.release}", object=name, instead=outcome.error) for outcome in broken
             ),
@@ -72,7 +72,7 @@ def _what(declaration: Declaration) -> str:
 def _format_fix(declaration: Declaration) -> str:
     if declaration.suggestion is None:
         return "build the wheel for a released torch: it works on no known release"
-    return f"declare {declaration.suggestion}: it admits exactly the known releases on which the whole wheel works"
+    return f"declare {declaration.suggestion}: it allows exactly the known releases on which the whole wheel works"
 
 
 def _spans_of(declaration: Declaration, chosen: Sequence[ReleaseOutcome]) -> str:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from abiscan.torches.name_history import NameHistory
 
 
-OWN_FIX = "use a version of the package whose Python code fits its libraries: these define the operator otherwise"
+OWN_FIX = "use a version of the package whose Python code matches its libraries: they define the operator differently"
 
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code

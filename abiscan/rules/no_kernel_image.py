@@ -54,7 +54,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 effect=Effect.NOTE,
                 message=(
                     f"{plural(len(partial), 'operator')} of {linkage.load.name} can launch kernels without code for "
-                    f"{outcome.gpu}, besides others that have it: {listed(partial)}"
+                    f"{outcome.gpu}, and others with it: {listed(partial)}"
                 ),
                 evidence=tuple(
                     Evidence(
@@ -64,7 +64,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                     )
                     for name, count in partial.items()
                 ),
-                fix="no action needed if the operator chooses by the GPU at hand",
+                fix="no action needed if the operator chooses its kernels by the GPU",
                 confidence=Confidence.POSSIBLE,
             )
 

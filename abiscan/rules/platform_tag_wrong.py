@@ -3,13 +3,13 @@
 **What it finds.** Symbol versions (`GLIBC_2.32`, `GLIBCXX_3.4.29`) that an extension needs from libraries of the
 system, compared with those that every system with the wheel's manylinux tag has (`manylinux_2_28`: glibc 2.28).
 
-**Why it fails.** pip installs the wheel on every system that its tag admits. On the older ones of them `ld.so` says
+**Why it fails.** pip installs the wheel on every system that its tag allows. On the older ones of them `ld.so` says
 ``version `GLIBC_2.32' not found``.
 
 **Fix.** Build the wheel in the container of its tag, or let auditwheel choose the tag.
 
 **Limits.** Of several manylinux tags, the oldest counts. Libraries that do not use torch are looked into where the
-Python code of the wheel may load them. The list of libraries that the tag admits is not: auditwheel checks it.
+Python code of the wheel may load them. The list of libraries that the tag allows is not: auditwheel checks it.
 
 **Example.** `_C.so needs GLIBC_2.32, but its wheel is tagged for glibc 2.28`.
 """

@@ -51,7 +51,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             effect=Effect.ABORTS if error.aborts else Effect.LOAD_FAILS,
             message=f"{place}: {error.message}",
             evidence=(Evidence(subject=error.object or load.name, object=error.object or load.name),),
-            fix=_FIXES.get(error.message, "it is damaged, or made for another system: install or link it again"),
+            fix=_FIXES.get(error.message, "it is damaged, or built for another system: install or link it again"),
             symptom=describe_symptom(load),
         )
 

@@ -167,7 +167,7 @@ def _of_gpus(load: ExtensionLoad, promise: GpuPromise) -> Iterator[Finding]:
     if promise.unstated:
         yield _make_finding(
             Effect.NOTE,
-            f"{load.name} has code for {listed(promise.unstated, _SHOWN)}, whose GPUs no property admits",
+            f"{load.name} has code for {listed(promise.unstated, _SHOWN)}, whose GPUs no property allows",
             [Evidence(subject=target, object=load.name) for target in promise.unstated],
             "state nvidia :: sm_arch for them, too",
         )
@@ -176,8 +176,8 @@ def _of_gpus(load: ExtensionLoad, promise: GpuPromise) -> Iterator[Finding]:
 def _format_reason(outcome: GpuOutcome) -> str:
     fits = {choice.fit for choice in lacking(outcome).values()} or {outcome.file.fit}
     if CodeFit.NONE in fits:
-        return "no code for a GPU that its wheel states"
-    return "code for a GPU that its wheel states which the oldest driver that it states does not know"
+        return "no code for a GPU that its wheel names"
+    return "code that the oldest driver named by its wheel cannot run"
 
 
 def _of_outcome(name: str, stated: StatedGpu, outcome: GpuOutcome) -> Evidence:
@@ -225,7 +225,7 @@ def _of_torch(load: ExtensionLoad, promise: Promise) -> Iterator[Finding]:
     if version is not None and promise.variant.admits_torch(version) and error is not None:
         yield _make_finding(
             Effect.LOAD_FAILS,
-            f"{listed(map(str, stated), _SHOWN)} in the wheel admits {release}, on which {load.name} fails",
+            f"{listed(map(str, stated), _SHOWN)} in the wheel allows {release}, on which {load.name} fails",
             [Evidence(subject=str(release), object=load.name, instead=error.message)],
             _suggest_releases(load),
         )

@@ -85,7 +85,7 @@ def _cpu_gaps(hardware: HardwareFit) -> Iterator[Gap]:
         [name for name, reach in (hardware.cpu.operators or {}).items() if not reach.is_whole] if hardware.cpu else []
     )
     if unread and any(not cpu.is_complete for cpu in hardware.cpus):
-        reason = f"not all code was read that {listed(unread)} can reach: it may need more of the processor"
+        reason = f"not all code that {listed(unread)} can reach could be read: it may need more processor features"
         yield Gap(stage="cpu", reason=reason)
 
 

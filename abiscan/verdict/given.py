@@ -101,7 +101,7 @@ class GivenNeighbours:
 
         :param error: returns what imports raise on the torch that is asked about
         """
-        # One for all torches: what is read beside the same packages is read once.
+        # One for all torches: what is read with the same packages is read once.
         self._error = error
         if surroundings not in self._around:
             versions = (

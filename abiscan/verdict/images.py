@@ -68,7 +68,7 @@ def _make_result(target: Target, file: ImageFile, torch: TorchImages, results: I
     if results.undecided:
         names = ", ".join(imported.name for imported in results.undecided[:5])
         count = plural(len(results.undecided), "import")
-        reason = f"whether {torch} meets {count} is unknown ({names}): an ordinal, or a name that a library passes on"
+        reason = f"whether {torch} provides {count} is unknown ({names}): by ordinal, or forwarded by another library"
         gaps.append(Gap(stage="imports", reason=reason, rules=("undefined-symbol",)))
     for library in results.libraries:
         _log.debug("does not find %s, needed by %s", library.name, library.needed_by)

@@ -226,7 +226,8 @@ class _ModelCheck:
         return Finding(
             rule="model-lacks-function",
             effect=Effect.NOTE,
-            message=f"{self._read_name} looks for functions that the model does not have, and goes on: {listed(names)}",
+            message=f"{self._read_name} looks for functions that the model does not have, but can do without: "
+            f"{listed(names)}",
             evidence=tuple(Evidence(subject=name) for name in names),
             fix="no action needed, unless you update the model's constants; else compile it again",
             says=warnings[0],
@@ -376,10 +377,10 @@ class _ModelCheck:
         if passed := [brought.package for brought in self._brought if brought.package in packages]:
             return f"install a version of {listed(passed)} that has it, or save the model with this one"
         if packages:
-            return f"import {listed(packages)} before, and pass it as another target to check both"
+            return f"import {listed(packages)} first, and pass it as another target to check both"
         if all(operator.name.startswith("aten::") for operator in missing):
             return "use a torch that has it, or save the model with the torch that will load it"
-        return "import the package that defines it before, and pass it as another target to check both"
+        return "import the package that defines it first, and pass it as another target to check both"
 
     def _missing_message(self, operator: ModelOperator) -> tuple[str, str, bool]:
         """Return what torch raises for a missing operator: the exception, its text, and whether that is complete."""
@@ -414,7 +415,7 @@ class _ModelCheck:
                 exception="RuntimeError",
                 message=f"\nUnknown type name '__torch__.torch.classes.{missing[0]}':\n?",
                 why=f"it needs the custom classes {listed(missing)}, which {self._read_name} does not have",
-                fix=f"import {listed(packages) or 'the package that registers them'} before",
+                fix=f"import {listed(packages) or 'the package that registers them'} first",
                 exact=False,
                 evidence=tuple(missing),
             )

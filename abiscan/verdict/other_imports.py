@@ -26,7 +26,7 @@ class OtherImports:
     :param read: returns the code of the package that a top-level module is, next to a package with these surroundings
         and in a world like that one's; None if there is none to read
     :param known: what imports are known to raise, by their top-level modules
-    :param beside: the packages that are to be installed there
+    :param neighbours: the packages that are to be installed there
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class OtherImports:
         subject: Sequence[object],
         read: Callable[[str, Surroundings, World], OtherCode | None],
         known: Mapping[str, Raised],
-        beside: GivenNeighbours | None = None,
+        neighbours: GivenNeighbours | None = None,
     ) -> None:
         self._session, self._subject, self._read, self._known = session, subject, read, known
-        self._beside = beside
+        self._neighbours = neighbours
         self._codes: dict[str, OtherCode | None] = {}
         self._answers: dict[str, AnswersAboutOne[Raised | None]] = {}
         self._importing: list[str] = []
@@ -60,9 +60,9 @@ class OtherImports:
 
     def around(self, surroundings: Surroundings) -> Surroundings:
         """Return the surroundings of a package, with what imports of others raise there."""
-        if self._beside is None:
+        if self._neighbours is None:
             return replace(surroundings, import_error=self.error)
-        return self._beside.around(surroundings, self.error)
+        return self._neighbours.around(surroundings, self.error)
 
     @contextmanager
     def importing(self, modules: Iterable[str], surroundings: Surroundings, world: World) -> Iterator[None]:

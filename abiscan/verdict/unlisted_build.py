@@ -48,8 +48,8 @@ def limited(result: Result, load: ExtensionLoad) -> Result:
     if (major := embedded.cuda_of(release.build)) is not None:
         shared_facts.append(f"CUDA {major}")
     reason = (
-        f"{release} is not embedded: it was taken to be like {release.judged_as}, "
-        f"known are {', '.join(shared_facts)}; where its libraries differ was not checked"
+        f"{release} is not embedded: it was treated like {release.judged_as}, with which it shares "
+        f"{', '.join(shared_facts)}; other differences of its libraries were not checked"
     )
     # What counts against the extension stays only if it holds for every build that this one may be.
     certain = result.verdict is not Verdict.LOADS and _holds_for_every_build(load)

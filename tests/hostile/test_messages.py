@@ -105,7 +105,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 def test_a_pip_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "_FETCH_SECONDS", 1)
     monkeypatch.setattr(packages, "pip_command", lambda _python: [sys.executable, "-c", "import time; time.sleep(99)"])
-    with pytest.raises(InputError, match="pip was not done after 1 s, and was stopped") as caught:
+    with pytest.raises(InputError, match="pip did not finish within 1 s, and was stopped") as caught:
         packages.fetch_wheel("x==1.0", tmp_path, None)
     assert isinstance(caught.value.__cause__, subprocess.TimeoutExpired)
 

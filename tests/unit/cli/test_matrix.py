@@ -273,7 +273,7 @@ def test_a_wheel_that_declares_too_much(tmp_path: Path) -> None:
     path = package(tmp_path, "torch>=2.5", extension(undefined=uses(OLD_STRING)))
     result = run("check", path, "--torch", "declared")
     assert result.exit_code == 1
-    assert "torch>=2.5 in the metadata admits torch 2.7.0-2.15.0, on which _0.so fails" in result.stdout
+    assert "torch>=2.5 in the metadata allows torch 2.7.0-2.15.0, on which _0.so fails" in result.stdout
     assert "declare torch>=2.4,<2.7" in result.stdout  # c10::Error, which the sample makes, was another up to 2.3
 
 
@@ -286,8 +286,8 @@ def test_releases_without_a_wheel_for_its_python_do_not_count(tmp_path: Path) ->
 
 def test_no_requirement_admits_all(tmp_path: Path) -> None:
     for requires, words in (
-        (None, "metadata without a torch requirement admits"),
-        ("torch", "torch in the metadata admits"),
+        (None, "metadata without a torch requirement allows"),
+        ("torch", "torch in the metadata allows"),
     ):
         result = run("check", package(tmp_path, requires, extension(undefined=uses(OLD_STRING))), "--torch", "declared")
         assert result.exit_code == 1

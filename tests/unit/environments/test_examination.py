@@ -127,7 +127,7 @@ def test_modules_and_origins(site: Path) -> None:
 
 
 def test_names_of_a_package_that_imports_what_fails_are_in_doubt(site: Path) -> None:
-    """As peft takes names from transformers, which imports torchvision for some of them."""
+    """As peft imports names from transformers, which imports torchvision for some of them."""
     vision = {"vision/__init__.py": "from . import _C"}
     install(site, "vision", {"vision/_C.so": extension(undefined=GONE)}, files=vision)
     lazy = {
@@ -144,4 +144,4 @@ def test_names_of_a_package_that_imports_what_fails_are_in_doubt(site: Path) -> 
         "takes": Fitness.UNKNOWN,
         "has": Fitness.WORKS,
     }
-    assert rows["takes"].problem == "it takes names from lazy, which imports vision for some of them, and that fails"
+    assert rows["takes"].problem == "it imports names from lazy, some of which need vision, whose import fails"

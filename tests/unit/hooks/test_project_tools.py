@@ -69,7 +69,7 @@ def test_what_installs_nothing_in_a_project(line: str) -> None:
 
 def test_variables_that_lead_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PDM_PROJECT", "/elsewhere")
-    with pytest.raises(UnclearPlanError, match="PDM_PROJECT leads it to another project"):
+    with pytest.raises(UnclearPlanError, match="PDM_PROJECT selects another project"):
         read_command(TOOLS["pdm"], ["install"])
 
 

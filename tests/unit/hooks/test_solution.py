@@ -230,7 +230,7 @@ def test_files_that_exclude_every_solution_are_left_out(python: str, index: Path
     constraints.write_text("pkg<2\n", encoding="utf-8")
     _, way = refusal(python, "pkg", "-c", str(constraints))
     works = f"abiscan pip --python {python} install pkg==2.0"
-    assert way == f"this works without your files, which ask for other versions: {works}"
+    assert way == f"this works without your files, which require other versions: {works}"
 
 
 def test_a_circle_of_refusals_ends(python: str, index: Path, environment: Path) -> None:

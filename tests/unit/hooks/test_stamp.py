@@ -109,7 +109,7 @@ def test_the_same_wheel_gives_the_same_bytes(tmp_path: Path, torch: Path) -> Non
 @pytest.mark.parametrize(
     ("objects", "files", "problem"),
     [
-        ({"pkg/_C.so": extension()}, {}, "has no guard that would read a stamp (first run abiscan guard --write"),
+        ({"pkg/_C.so": extension()}, {}, "has no guard to read a stamp (first run abiscan guard --write"),
         ({}, GUARDED, "has no extension of torch"),
         ({"pkg/_C.so": extension(undefined=uses("_ZN2at4goneEv"))}, GUARDED, "does not load on torch 9.9.0+cpu: _C.so"),
         ({"pkg/_C.so": extension()}, {**GUARDED, "pkg-1.0.dist-info/RECORD.jws": ""}, "is signed"),

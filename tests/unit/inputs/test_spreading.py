@@ -79,10 +79,10 @@ def test_a_name_twice(tmp_path: Path) -> None:
     [
         (
             (f"{DATA}/purelib/pkg/f", f"{DATA}/platlib/pkg/f"),
-            f"at the place of {DATA}/purelib/pkg/f, by some",
+            f"overwrites {DATA}/purelib/pkg/f with some",
         ),
-        ((f"{DATA}/platlib/pkg/f", f"{DATA}/data/{SITE}/pkg/f"), f"at the place of {DATA}/platlib/pkg/f, by some"),
-        (("pkg/./f", "pkg/f"), "at the place of pkg/./f, by some installers"),
+        ((f"{DATA}/platlib/pkg/f", f"{DATA}/data/{SITE}/pkg/f"), f"overwrites {DATA}/platlib/pkg/f with some"),
+        (("pkg/./f", "pkg/f"), "overwrites pkg/./f with some installers"),
         (("pkg/f", "other.data/platlib/pkg/f"), "elsewhere by pip than by uv, since the package is pkg-1.0"),
         (("pkg/f", "Pkg-1.0.data/platlib/pkg/f"), "elsewhere by pip than by uv, since the package is pkg-1.0"),
         (("pkg/f", f"{DATA}/PLATLIB/pkg/f"), "cannot be installed"),

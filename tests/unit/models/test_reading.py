@@ -182,7 +182,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "outside": (lambda path: write(path, {"../../etc/passwd": "a"}), "leads out of the archive"),
     "absolute": (lambda path: write(path, {"etc/passwd": "a"}, root="/"), "leads out of the archive"),
     "encrypted": (_encrypted, "is encrypted"),
-    "twice": (_twice, "is there twice"),
+    "twice": (_twice, "occurs twice"),
     "link": (_link, "is a symbolic link"),
     "100 GB": (_huge, "claims|is outside"),
     "no version": (lambda path: script(path, version="three"), "is not a version: 'three'"),

@@ -132,13 +132,13 @@ def test_what_an_undecided_part_of_a_condition_guards_is_undecided() -> None:
 @pytest.mark.parametrize(
     ("code", "gap"),
     [
-        ("def f(n):\n    f(n + 1)\nf(0)\n", "f is called too deep to be followed"),
+        ("def f(n):\n    f(n + 1)\nf(0)\n", "f is called too deeply to be followed"),
         (
             "class C:\n    def __getattr__(self, n):\n        return getattr(self, n)\nC().x\n",
             "__getattr__ is called too deep",
         ),
         ("def g():\n    while True:\n        yield 1\nlist(g())\n", "gives more than 10000 items"),
-        ("def g():\n    yield from g()\nlist(g())\n", "g() is called too deep to be followed"),
+        ("def g():\n    yield from g()\nlist(g())\n", "g() is called too deeply to be followed"),
         ("import itertools\nlist(itertools.count())\n", "gives more than 10000 items"),
         ("for n in range(3):\n    while True:\n        pass\n", "after 4,000,000 steps, the limit of an import"),
         (f"x = '{'x' * 10_000_000}'\n", "bytes, too many to parse"),

@@ -82,4 +82,4 @@ def test_a_text_that_is_not_known() -> None:
 
 def test_a_condition_is_not_shown_bare() -> None:
     unknown = replace(package(None), verdict=PackageVerdict.UNKNOWN, undecided=("not os.path.exists(path) (p.py:5)",))
-    assert unknown.summary == "unknown - nothing says whether not os.path.exists(path) (p.py:5)"
+    assert unknown.summary == "unknown - it depends on whether not os.path.exists(path) (p.py:5)"

@@ -36,7 +36,7 @@ def fix(tmp_path: Path, requirement: str, **elf: object) -> str:
         ("torch==2.5.1", "the torch that its metadata requires: torch==2.5.1"),
         (
             "torch>=2.3",
-            "a torch that it may have been built for: 2.3.0-2.15.0 (its metadata admits torch 9.9.0 too: torch>=2.3)",
+            "a torch that it may have been built for: 2.3.0-2.15.0 (its metadata allows torch 9.9.0 too: torch>=2.3)",
         ),
     ],
 )
