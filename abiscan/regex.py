@@ -7,7 +7,7 @@ from typing import AnyStr, Final, cast
 
 
 class _Regex:
-    """Stand for a regular expression until one of its methods or attributes is asked for."""
+    """Stands for a regular expression until one of its methods or attributes is asked for."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
         self._source = source

@@ -98,7 +98,7 @@ def _read_machine(first_bytes: bytes) -> Machine | None:
 
 
 def _read_names(first_bytes: bytes, machine: Machine) -> DynamicNames | None:
-    """Return the names, if the symbols and all of their names are in ``data``."""
+    """Return the names, if the symbols and all of their names are in ``first_bytes``."""
     start = first_bytes.find(_NO_SYMBOL, _HEADER)
     while start >= 0:
         # The table is aligned, and begins with an entry of zeros; but so does much else, and only what fits is

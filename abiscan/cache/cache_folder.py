@@ -1,4 +1,4 @@
-"""Manage the folder of what is kept between runs: each file is written whole, and together they stay within a limit.
+"""The folder of what is kept between runs: each file is written whole, and together they stay within a limit.
 
 What was not used for the longest time goes first; the time of the last use is the modification time of the file. If the
 folder cannot be written (full disk, read-only home), runs take longer, but results are the same. Each file begins with

@@ -69,7 +69,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 def answer(text: str) -> Explanation:
-    """Explanation a pasted error, a symbol, an operator, or a C++ name."""
+    """Explain a pasted error, a symbol, an operator, or a C++ name."""
     stripped = text.strip()
     known = _of_name(stripped) if "\n" not in stripped else None
     if known is not None:

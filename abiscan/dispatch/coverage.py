@@ -189,7 +189,7 @@ def base_of(key: str) -> str:
 
 
 def key_in(keys: Iterable[str], requested: str) -> str | None:
-    """Find the key of a release that another release, or the user, calls ``wanted``; return None if it has none."""
+    """Find the key of a release that another release, or the user, calls ``requested``; return None if it has none."""
     names = {base_of(key).lower(): key for key in keys}
     same = next((group for group in _RENAMED if base_of(requested) in group), {base_of(requested)})
     return next((names[name.lower()] for name in sorted(same) if name.lower() in names), None)

@@ -101,7 +101,7 @@ def replay_events(state: State, events: Iterable[Registration], keys: DispatchKe
 
 
 class _Run:
-    """Run a dispatcher: the initial state and the changes since then."""
+    """A run of the dispatcher: the initial state and the changes since then."""
 
     def __init__(self, state: State, keys: DispatchKeys) -> None:
         self._name_key = keys.registered_name

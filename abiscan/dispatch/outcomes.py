@@ -79,7 +79,7 @@ class Replay(Struct, frozen=True, kw_only=True):
 
 
 class RefusalError(Exception):
-    """Say that torch throws or ends the process, and everything about that except the event."""
+    """Torch throws, or ends the process: everything about that except the event."""
 
     def __init__(
         self,

@@ -83,7 +83,7 @@ _WIDEST_UNION: Final = 50  # members, which are compared pairwise
 
 
 class _ByKey:
-    """Compare by a key that is made of the fields."""
+    """Compares by a key that is made of the fields."""
 
     __slots__ = ()
 
@@ -498,7 +498,7 @@ _DICT_KEYS: Final = (
 
 
 class _Parser(DefaultReader):
-    """Read one schema; the methods are named after those of torch's parsers."""
+    """Reads one schema; the methods are named after those of torch's parsers."""
 
     __slots__ = ("_allow_typevars", "_classes", "_fresh", "_nesting", "_words")
 

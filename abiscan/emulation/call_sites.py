@@ -1,8 +1,8 @@
 """Finds, without executing anything, where the code of an object calls given imported functions.
 
 This is the yardstick of completeness: a call of the registration API that was not executed is a registration that may
-have been missed.
-The bounds of functions come from the table in ``.eh_frame_hdr`` (LSB 5.0, 10.6.2), which stripping leaves alone.
+have been missed. The bounds of functions come from the table in ``.eh_frame_hdr`` (LSB 5.0, 10.6.2), which stripping
+leaves alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What an operator without arguments returns: its kernel is run in the emulator, after the initialisers of its object.
 
 Packages define such operators for their Python code to ask what they were built with: ``torchvision::_cuda_version``.
-Functions of a module made with pybind11 are called in the same way, if the object exports the C++ function.
-A result is only given if nothing but the code of the package decides it: a kernel that asks the machine, torch or CUDA
-has none here.
+Functions of a module made with pybind11 are called in the same way, if the object exports the C++ function. A result
+is only given if nothing but the code of the package decides it: a kernel that asks the machine, torch or CUDA has none
+here.
 """
 
 from __future__ import annotations

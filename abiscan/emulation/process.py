@@ -1,10 +1,9 @@
 """The emulated process: the object, its heap, its thread, and what its imports are bound to.
 
 An imported symbol gets a slot of ``IMPORT_SLOT`` bytes. To code that reads it, it is a datum (zeroes, or what
-``_DATA_IMAGES`` says: a ``std::type_info`` knows its name, a vtable leads to functions). Code that jumps there calls
+``_fill`` puts there: a ``std::type_info`` knows its name, a vtable leads to functions). Code that jumps there calls
 the *double* of that name: a Python function of this package that does what the real one does to the process, or
-records it. A function without a double returns zero, and ``taint`` follows what becomes of
-that.
+records it. A function without a double returns zero, and ``taint`` follows what becomes of that.
 """
 
 from __future__ import annotations

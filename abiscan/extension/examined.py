@@ -55,7 +55,7 @@ def is_own_code(target: Target, module: Module) -> bool:
 
 
 class ExaminedTarget:
-    """Hold a target, and what is known of its extensions.
+    """A target, and what is known of its extensions.
 
     :param target: as it was read next to one torch
     :param twin: the same target next to another torch: what is already known about it is reused

@@ -152,7 +152,7 @@ class _Kept(Struct, frozen=True, kw_only=True):
 
 
 class Replayer(Struct, kw_only=True):
-    """Replay what extensions register on one torch.
+    """Replays what extensions register on one torch.
 
     Each extension is loaded into a process of its own, after the extensions that were kept: ``keep`` keeps one for the
     extensions that follow. Other builds of the same package are not among them, unless ``together`` says that what is

@@ -134,7 +134,7 @@ def describe_stability(
 ) -> Stability:
     """Describe what ties an extension to releases of torch.
 
-    :param looked_up: see ``looked_up``
+    :param looked_up: see ``find_looked_up``
     """
     machine = facts.machine
     tied = find_ties(facts, siblings)

@@ -1,4 +1,4 @@
-"""The arguments of ``pip install`` and ``uv pip install``, in the form that ``command_line.read`` gives them: which are
+"""The arguments of ``pip install`` and ``uv pip install``, in the form that ``read_command_line`` gives them: which are
 options, and which name packages."""
 
 from __future__ import annotations

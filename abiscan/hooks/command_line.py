@@ -1,8 +1,7 @@
 """The command line of pip or uv: which command it is, and with which options, however they are written.
 
 Options may stand before the command, be abbreviated (pip), or share a dash. ``read_command_line`` brings them into
-one form, so that
-nobody else has to know these ways.
+one form, so that nobody else has to know these ways.
 """
 
 from __future__ import annotations

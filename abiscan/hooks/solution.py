@@ -50,7 +50,7 @@ class Solution(Struct, frozen=True, kw_only=True):
 
     ``without_files`` says that the user's files of requirements or constraints, which exclude it, are left out.
     ``torch`` is the version of the torch that it changes to, None if it does not change it. ``newest`` says that the
-    versions in it are the newest that work, as far as that is known. ``list_changes`` are those that it makes.
+    versions in it are the newest that work, as far as that is known. ``changes`` are those that it makes.
     """
 
     words: tuple[str, ...]
@@ -65,8 +65,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
     ``words`` are the arguments of ``install`` that the user gave; ``plan`` is what they would do, and ``broken`` the
     packages that would not work; ``torch`` is the full version of the torch that would be there. ``stays`` are the
-    canonical names of those that no index is to replace. ``same_torch`` says whether the
-    torch stays; None for either.
+    canonical names of those that no index is to replace. ``same_torch`` says whether the torch stays; None for either.
     """
 
     words: Sequence[str]

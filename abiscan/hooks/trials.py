@@ -1,4 +1,4 @@
-"""The proof, for who asks for it: each module is imported for real, and compared with what was predicted.
+"""The proof, for those who ask for it: each module is imported for real, and compared with what was predicted.
 
 This executes code of the environment, with all rights of the user. Nothing else does.
 """

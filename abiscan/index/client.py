@@ -542,7 +542,7 @@ class Index:
 
 
 class _Finder(PackageFinder):
-    """Find also what unearth does not know: wheels of variants, and the files that describe them.
+    """Finds also what unearth does not know: wheels of variants, and the files that describe them.
 
     :ivar variants: those of the package that was asked for last
     """
@@ -556,7 +556,7 @@ class _Finder(PackageFinder):
 
 
 class _Variants:
-    """Decide whether a link is a file of a package, and keep those that are about variants.
+    """Decides whether a link is a file of a package, and keeps those that are about variants.
 
     :ivar wheels: the wheels of variants
     :ivar descriptions: the files that describe all variants of a version, by name

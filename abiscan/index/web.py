@@ -52,7 +52,7 @@ _AGAIN: Final = "run it again: it resumes where it stopped"
 
 
 class Web:
-    """Access package indexes.
+    """Access to package indexes.
 
     :ivar bytes_read: what was received, as it was sent
     :param folder: where pages are kept
@@ -248,7 +248,7 @@ class Web:
 
 
 class _Watch:
-    """End the connections if a request does not get on: reading a header takes as long as the server likes.
+    """Ends the connections if a request does not get on: reading a header takes as long as the server likes.
 
     :param sockets: of the client, of which one is in use
     :param patience: the seconds in which some progress must be made

@@ -50,12 +50,10 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
     ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
     of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several, and
-    ``pythons`` those that it requires (``>=3.9``), as the metadata have it.
-    ``brings_cuda`` has the libraries of CUDA that the packages which it requires bring;
-    ``brings_device`` says whether one of these brings torch a device, and so the kernels of its backend.
-    ``version`` is that of the package, empty if unknown;
-    ``wheel`` is the file name of the wheel without its variant label, empty if unknown; ``variant`` what it says of its
-    variant, None if it is of none.
+    ``pythons`` those that it requires (``>=3.9``), as the metadata have it. ``brings_cuda`` has the libraries of CUDA
+    that the packages which it requires bring; ``brings_device`` says whether one of these brings torch a device, and so
+    the kernels of its backend. ``version`` is that of the package, empty if unknown; ``wheel`` is the file name of the
+    wheel without its variant label, empty if unknown; ``variant`` what it says of its variant, None if it is of none.
     """
 
     requires_torch: TorchRequirement | None

@@ -120,7 +120,7 @@ def _constructor_parameters(cls: Any) -> tuple[str, ...]:
 
 
 def _make_builder(module: str, name: str = "", *names: str) -> _Builder:
-    """Return what makes a value of the parts that ``_parts`` returns.
+    """Return what makes a value of the parts that ``_kind_and_parts`` returns.
 
     :raises ValueError: there is no such class in this package, or it has other fields
     """

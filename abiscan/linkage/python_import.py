@@ -13,10 +13,7 @@ from abiscan.linkage.model import LoadError
 
 
 def expected_tag(name: str, facts: SharedObject) -> PythonTag | None:
-    """Read from its file name which Python a module is for; return None if it is for any, or is not a module.
-
-    Return None if it is for any, or the file is not a module.
-    """
+    """Read from its file name which Python a module is for; return None if it is for any, or is not a module."""
     return PythonTag.of_file(name) if facts.python_modules else None
 
 

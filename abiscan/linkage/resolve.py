@@ -369,7 +369,7 @@ class Resolver:
 def _outside(groups: _Groups, masks: tuple[int, ...]) -> list[Reference]:
     """Return the references, in order, that none of some columns defines.
 
-    Such tables have no versions: their definitions satisfy a reference to any version (see ``binds``).
+    Such tables have no versions: their definitions satisfy a reference to any version (see ``binds_to``).
     """
     left = (
         numbered

@@ -74,7 +74,7 @@ class SearchPath(Struct, frozen=True, kw_only=True):
 
 
 class Loader:
-    """Map objects into a process, searching for them as ``ld.so`` does.
+    """Maps objects into a process, searching for them as ``ld.so`` does.
 
     :param machine: the machine of the process; files for another one are skipped
     """

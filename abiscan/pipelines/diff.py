@@ -29,8 +29,7 @@ class Side(Struct, frozen=True, kw_only=True):
     """One of the two torches.
 
     ``exports`` has the names that each library exports; ``release`` is the number of the release that has its class
-    layouts on ``machine``, None if they are unknown. ``version``
-    is the number of the torch itself.
+    layouts on ``machine``, None if they are unknown. ``version`` is the number of the torch itself.
     """
 
     name: str

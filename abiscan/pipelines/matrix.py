@@ -32,7 +32,7 @@ _WORTH_SHARING: Final = 2.0
 
 
 class CheckedTarget(Struct, frozen=True, kw_only=True):
-    """A target on all torches of a bench: every extension, unreadable ones included, and the package that it is."""
+    """A target on all torches of a set: every extension, unreadable ones included, and the package that it is."""
 
     rows: tuple[Row, ...]
     package: PackageRow | None
@@ -178,7 +178,7 @@ def _require_torch(target: Target) -> None:
 def check_on_all(
     torch_set: TorchSet, source: Source, *, with_suggestions: bool, with_findings: bool = False, jobs: int = 1
 ) -> CheckedTarget:
-    """Return a target on all torches of a bench.
+    """Return a target on all torches of a set.
 
     :param with_findings: whether rules on the package as a whole are asked, too
     :param jobs: the number of processes that share the torches

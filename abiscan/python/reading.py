@@ -209,7 +209,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     # Public submodules with a library of their own are imports that users do, too, with what is really there again.
     apart = [explore_import(runs, name) for name in _with_own_libraries(main, after)]
     return Reading(
-        imports=tuple(_compare_with_willing(explored.outcome, runs) for explored in (*main, *apart)), uses=uses
+        imports=tuple(_compare_with_all_loading(explored.outcome, runs) for explored in (*main, *apart)), uses=uses
     )
 
 
@@ -227,7 +227,7 @@ def _read_others(runs: Runs, modules: Sequence[str], reading: Reading) -> Iterat
         yield outcome
 
 
-def _compare_with_willing(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
+def _compare_with_all_loading(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
     """Return an outcome that says, where loads have failed, if the import raises the same when they succeed."""
     raised = outcome.raised
     failed = any(isinstance(load.raised, Raised) for load in outcome.loads)

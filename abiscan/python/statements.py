@@ -121,7 +121,7 @@ class Statements(Handling):
         return Perhaps("what may be yielded") if self.is_speculative else value
 
     def _run_delegated(self, value: object) -> Body:
-        """Return ``yield from``: what is sent and thrown goes to the inner generator."""
+        """Execute ``yield from``: what is sent and thrown goes to the inner generator."""
         # PEP 380: a plain iterator gets nothing sent; an inner generator gets all that is sent and thrown, and its
         # result is that of the expression.
         if not isinstance(value, GeneratorObject):

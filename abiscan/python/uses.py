@@ -97,7 +97,7 @@ class RefusingWorld(AllLoadWorld):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
-ALL_LOAD: Final = WorldKind(key="willing", world=AllLoadWorld, goes_on=True)
+ALL_LOAD: Final = WorldKind(key="all load", world=AllLoadWorld, goes_on=True)
 
 
 def with_other_torch(torch: OtherTorch) -> WorldKind:

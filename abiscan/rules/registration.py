@@ -179,7 +179,7 @@ def _in_words(difference: Difference, object_name: str, second: str) -> str:
 
 
 def mark_differences(schema: FunctionSchema, second: FunctionSchema, release: MinorVersion) -> str:
-    """Return a schema as a release prints it, with « » around arguments and returns that ``other`` does not have
+    """Return a schema as a release prints it, with « » around arguments and returns that ``second`` does not have
     there.
     """
     import difflib

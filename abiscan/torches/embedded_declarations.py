@@ -1,7 +1,7 @@
 """The hashes of the declarations of torch's classes, release by release.
 
-``data/declarations`` is made by ``tools/release.py`` from the headers of the releases. A torch whose
-headers give the same hash for a class lays it out as these releases do: see ``declarations``.
+``data/declarations`` is made by ``tools/release.py`` from the headers of the releases. A torch whose headers give the
+same hash for a class lays it out as these releases do: see ``declarations``.
 """
 
 from __future__ import annotations

@@ -444,7 +444,7 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
     """Yield the names that a package is imported by, the main one first; of a namespace shared with others, its part
     of it.
 
-    Beside the module that goes by the name of the package, only those count that hold libraries: a wheel may bring
+    Besides the module that goes by the name of the package, only those count that hold libraries: a wheel may bring
     along its benchmarks and tests, which nobody imports. If none goes by that name, those that hold libraries are
     the package; all are if the libraries are in none.
 

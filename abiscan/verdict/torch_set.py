@@ -113,14 +113,14 @@ class TorchSet:
         layers = [self._files.add_layer() for _ in choices]
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
-        judges = [
+        checkers = [
             Checker(
                 torch, layer, resolver, OtherPackages(sources, self._files, torch), session.progress, request.hardware
             )
             for torch, layer in zip(torches, layers, strict=True)
         ]
         # By name, and not by torch: two of them may be the same build, in different folders.
-        self._checkers = dict(zip(_distinct_names(torches), judges, strict=True))
+        self._checkers = dict(zip(_distinct_names(torches), checkers, strict=True))
         self._choices = dict(zip(self._checkers, choices, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
         self._laid_over: Files | None = None

@@ -30,4 +30,4 @@ class Memory(Protocol):
         """Return ``size`` bytes at ``address``."""
 
     def write(self, address: int, content: bytes) -> None:
-        """Store ``data`` at ``address``."""
+        """Store ``content`` at ``address``."""

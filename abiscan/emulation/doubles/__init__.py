@@ -23,7 +23,7 @@ class Finder(Protocol):
     """The doubles of one library."""
 
     def find(self, name: str) -> Double | None:
-        """Do nothing: the double for a mangled name."""
+        """Return the double for a mangled name; None if there is none."""
 
 
 class _ByName(Generic[_D]):

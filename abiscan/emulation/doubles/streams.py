@@ -670,8 +670,8 @@ def _stringstream_set_str(call: Call) -> None:
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE7_M_syncEPcmm")
 def _stringbuf_m_sync(call: Call) -> None:
-    """Set the read and write areas of a string buffer. Takes (this, characters, read position, write position); sets
-    the areas as the mode says (bits/sstream.tcc).
+    """Set the areas of a string buffer as its mode says (bits/sstream.tcc). Takes (this, characters, read position,
+    write position).
     """
     _set_areas(call, *map(call.argument, range(4)))
 
