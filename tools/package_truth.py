@@ -118,10 +118,10 @@ def predict(imports: Iterable[Import], folder: Path) -> Iterator[tuple[Import, P
         key = one.package, one.version, one.torch
         if key not in found:
             others = (other.rpartition("-") for other in one.others)
-            beside = [wheel(name, version, folder) for name, _, version in others]
+            neighbours = [wheel(name, version, folder) for name, _, version in others]
             target = wheel(one.package, one.version, folder)
             request = CheckRequest(
-                targets=(target,), torches=(ReleaseNumber(one.torch),), rules=tuple(RULES), neighbours=tuple(beside)
+                targets=(target,), torches=(ReleaseNumber(one.torch),), rules=tuple(RULES), neighbours=tuple(neighbours)
             )
             report = check_targets(request, session)
             found[key] = next(iter(report.packages), None)

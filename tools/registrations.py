@@ -113,8 +113,8 @@ def _mapped(load: Load, inventories: Sequence[Inventory]) -> list[Inventory]:
     found = [inventory for inventory in inventories if inventory.path == load.path]
     for name in load.libraries - {PurePosixPath(load.path).name}:
         named = [inventory for inventory in inventories if PurePosixPath(inventory.path).name == name]
-        beside = [inventory for inventory in named if PurePosixPath(inventory.path).parent == folder]
-        found += (beside or named)[:1]
+        in_folder = [inventory for inventory in named if PurePosixPath(inventory.path).parent == folder]
+        found += (in_folder or named)[:1]
     return found
 
 

@@ -57,7 +57,7 @@ class CpuReach(Struct, frozen=True, kw_only=True):
 
 
 class CpuGap(Struct, frozen=True, kw_only=True):
-    """Where code stopped, and the features that what comes after may use; None if that is not known."""
+    """Where code stopped, and the features that the rest of it may use; None if those are not known."""
 
     place: str
     features: tuple[str, ...] | None = None

@@ -47,7 +47,7 @@ class StaticBlock:
         return block
 
     def make_room(self, module: Module) -> bool:
-        """Place the variables of a module, unless they are; return whether there was room."""
+        """Place the variables of a module, unless they are placed already; return whether there was room."""
         if module in self._placed or module.facts is None:
             return True
         block = module.facts.thread_variables or _NOTHING
@@ -65,7 +65,7 @@ def _variables(module: Module) -> ThreadVariables | None:
 
 
 def _startup_modules(process: Process) -> Iterator[Module]:
-    """Yield what was loaded when the interpreter started: what it needs."""
+    """Yield what was loaded when the interpreter started: the interpreter, and what it needs, directly or not."""
     started = dict.fromkeys(process.modules[:1])
     queue = list(started)
     for module in queue:

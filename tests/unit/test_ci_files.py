@@ -147,7 +147,7 @@ def test_the_action_compares_locks_with_the_base_branch(abiscan: Path, tmp_path:
     assert "| torch | 2.9.1 | 2.13.0 |" in summary.read_text("utf-8")
     absent = action(abiscan, tmp_path, LOCK="requirements.txt", BASE="absent", **settings)
     assert absent.returncode == 2
-    assert "absent: is no commit of the repository" in absent.stderr
+    assert "absent: is not a commit in the repository" in absent.stderr
 
 
 def test_the_hook_takes_locks() -> None:
