@@ -227,7 +227,7 @@ def _unconnected_operators(inventory: Inventory | None, reached: Collection[Regi
         if (kernel.dispatch_key in for_gpus or kernel.dispatch_key in _KEYS) and kernel.operator not in connected
     )
     if left:
-        yield f"no kernel was found that {listed(left)} launch: it is unknown whether they have code for a GPU"
+        yield f"no GPU kernel was found for {listed(left)}: it is unknown whether there is code for a GPU"
 
 
 def _code_gaps(code: GpuCode, facts: SharedObject, registrations: Registrations | None) -> Iterable[str]:
