@@ -212,7 +212,7 @@ def test_a_page_that_is_damaged_is_none(server: Server, tmp_path: Path, damage: 
     (path,) = tmp_path.glob("*.page")
     assert Web(tmp_path, offline=True).get(f"{server.url}/x.whl").content == DATA
     path.write_bytes(damage)
-    with pytest.raises(InputError, match="has not been read before"):
+    with pytest.raises(InputError, match="is not in the cache"):
         Web(tmp_path, offline=True).get(f"{server.url}/x.whl")
     assert Web(tmp_path).get(f"{server.url}/x.whl").content == DATA
     assert Web(tmp_path, offline=True).get(f"{server.url}/x.whl").content == DATA
