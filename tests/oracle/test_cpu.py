@@ -110,9 +110,9 @@ def test_operators_that_are_not_read_to_the_end_are_a_gap(operators: Path, monke
     monkeypatch.setattr("abiscan.emulation.cpu_reach._MOST_STEPS", 3)
     result = result_on(operators, "sandybridge")
     assert result.verdict is Verdict.LOADS
-    assert [gap.decides for gap in result.gaps if gap.stage == "cpu" and "not all code was read" in gap.reason] == [
-        False
-    ]
+    assert [
+        gap.decides for gap in result.gaps if gap.stage == "cpu" and gap.reason.startswith("not all code that")
+    ] == [False]
     assert "cpu" not in {gap.stage for gap in result_on(operators, "x86-64-v4").gaps}
 
 

@@ -245,8 +245,8 @@ def test_nothing_fits(server: LocalIndex) -> None:
     assert printed.exit_code == 1
     assert printed.stdout.startswith("no version of eye works with torch 2.7.1+cu126")
     # The only one that exports what eye 3.0 needs.
-    assert "torch 2.13.0+cu130 would do: use --torch 2.13.0\n" in printed.stdout
-    assert "would do" not in run(server, "eye>=3", "nose<2", "--torch", "2.7.1").stdout
+    assert "torch 2.13.0+cu130 would work: use --torch 2.13.0\n" in printed.stdout
+    assert "would work: use" not in run(server, "eye>=3", "nose<2", "--torch", "2.7.1").stdout
     printed = run(server, "eye>=3", "--torch", "2.7.1", "--format", "json")
     document = json.loads(printed.stdout)
     assert document["torch_instead"] == "2.13.0+cu130"

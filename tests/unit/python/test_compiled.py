@@ -100,7 +100,7 @@ def test_what_stands_outside_of_what_it_ends_is_no_python() -> None:
     for code in ("class A:\n    return 1\n", "def f():\n    break\nf()\n"):
         (outcome,) = reading_of({"p/__init__.py": "import torch\n" + code}).imports
         assert outcome.raised is Answer.UNKNOWN
-        assert "is not Python" in outcome.gaps[0]
+        assert "is not valid Python" in outcome.gaps[0]
 
 
 def test_the_version_of_what_is_required_is_a_text() -> None:
