@@ -1033,14 +1033,29 @@ def _open_modules(code: PythonCode, deciding: frozenset[bytes]) -> tuple[frozens
         plain[file] = []
         for line in (*outline.imports, *outline.imports_in_functions):
             targets = _files_run_by(code, code.resolved(line, package).targets)
-            blocks = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
-            if any(keyword in deciding for keyword, _ in blocks):
+            around = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
+            keywords = [keyword for keyword, _ in around]
+            if keywords[:1] == [b"if"] and b"TYPE_CHECKING" in code.source(file):
+                block = _block_with(code.tree(file), line.line)
+                if isinstance(block, ast.If) and _is_type_checking(block.test):
+                    continue
+            elif keywords[:1] == [b"try"]:
+                block = _block_with(code.tree(file), line.line)
+                if isinstance(block, ast.Try) and not _not_raised_again(block):
+                    del keywords[0]
+            if not deciding.isdisjoint(keywords):
                 conditional += targets
             (in_functions if line.nested else plain[file]).extend(targets)
     always_there = _reached(_files_run_by(code, code.modules), plain)
     maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
     sources = frozenset(code.sources)
     return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
+
+
+def _block_with(tree: ast.Module | None, line: int) -> ast.If | ast.Try | None:
+    """Return the ``if`` or ``try`` whose first part has a statement in a line."""
+    blocks = (node for node in walk(tree) if isinstance(node, (ast.If, ast.Try))) if tree else ()
+    return next((block for block in blocks if any(part.lineno == line for part in block.body)), None)
 
 
 def _files_run_by(code: PythonCode, modules: Iterable[str]) -> list[str]:
@@ -1114,7 +1129,7 @@ def _asks(node: ast.AST, local: Collection[str]) -> bool:
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return True
     if isinstance(node, (ast.Try, TryStar)):
-        caught = {name for handler in node.handlers for name in _caught_by(handler)}
+        caught = _not_raised_again(node)
         # What is imported there, and not called, was imported wherever it is called.
         only_imports = not any(isinstance(part, ast.Call) for statement in node.body for part in walk(statement))
         catching = {"AttributeError", *(() if only_imports else _CATCHING_IMPORTS), *_CATCHING_CALLS}
@@ -1149,9 +1164,19 @@ def _decides(node: ast.AST, parameters: Collection[str]) -> bool:
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return _are_guarding(node.items)
     if isinstance(node, (ast.Try, TryStar)):
-        caught = {name for handler in node.handlers for name in _caught_by(handler)}
+        caught = _not_raised_again(node)
         return not caught.isdisjoint(_CATCHING_ALL | _CATCHING_IMPORTS | _CATCHING_CALLS)
     return isinstance(node, ast.Match)
+
+
+def _not_raised_again(node: ast.Try) -> set[str]:
+    """Return the names of the exceptions that are caught, without those of imports that end in another one."""
+    return {
+        name
+        for handler in node.handlers
+        for name in _caught_by(handler)
+        if not (name in _CATCHING_IMPORTS and isinstance(handler.body[-1], ast.Raise))
+    }
 
 
 def _caught_by(handler: ast.ExceptHandler) -> Iterator[str]:

@@ -182,6 +182,21 @@ def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_
     assert [use.file for use in uses(files | {"pack/__init__.py": ""})] == ["pack/oldest.py"]
 
 
+@pytest.mark.parametrize(
+    ("package", "counts"),
+    [
+        ("if TYPE_CHECKING:\n  from .a import f\nelse: lazy(__name__)", True),
+        ("if not TYPE_CHECKING:\n  from .a import f", False),
+        ("try:\n  from .a import f\nexcept ImportError as e:\n  if x: raise\n  raise ImportError('more') from e", True),
+        ("try:\n  from .a import f\nexcept ImportError: f = None", False),
+    ],
+)
+def test_an_import_that_decides_nothing_about_a_module(package: str, *, counts: bool) -> None:
+    files = {"pack/__init__.py": package, "pack/a.py": f"import torch\ndef f(x):\n    return {GONE}(x)"}
+
+    assert [use.file for use in uses(files)] == (["pack/a.py"] if counts else [])
+
+
 def test_a_call_in_a_module_whose_import_may_be_caught() -> None:
     checks = "if k not in {1}: raise ValueError"
     call = f"import torch\nclass A:\n  def __init__(self, o, k):\n    {checks}\n    {VERBOSE}(o, verbose=1)"
