@@ -89,7 +89,7 @@ def unreached_uses(
             there = _Imports(runs=tuple(map(runs.of(with_other_torch(torch)).run, names)))
             # What is loaded with the other torch, and not with this one, even if all libraries load here.
             for path in left.keys() & there.attempts.keys() - here.attempts.keys() - uses_found.keys():
-                uses_found[path] = _use_there(path, here, there)
+                uses_found[path] = _use_there(library, path, here, there)
             if uses_found.keys() == left.keys():
                 break
         if not here.stop:
@@ -109,13 +109,33 @@ def _skipped_aloud(library: PythonCode, here: _Imports, paths: Sequence[str]) ->
     for notice in here.said if paths else ():
         tree = library.tree(notice.at.file) if notice.at.file else None
         for branch in _other_branches(tree, notice.at.line) if tree else ():
-            words = {word for statement in branch for part in walk(statement) for word in _words_of(part)}
+            words = _words_in(branch)
             at = PythonLine(file=notice.at.file, line=branch[0].lineno)
             for path in paths if words & _LOADERS else ():
-                name = posixpath.basename(path)
-                if any(fnmatch.fnmatchcase(name, word) or name.partition(".")[0] == word for word in words):
+                if _is_named(path, words):
                     use = LibraryUse(path=path, how=HowLoaded.IMPORT, at=at, skipped=Skipped.GUARD, said=notice)
                     yield path, use
+
+
+def _stands_for(library: PythonCode, notice: UserMessage, attempt: Attempt) -> bool:
+    """Whether users are told something in the other branch of the condition that the load of a library stands under."""
+    tree = library.tree(notice.at.file) if notice.at.file else None
+    for branch in _other_branches(tree, notice.at.line) if tree else ():
+        lines = range(branch[0].lineno, (branch[-1].end_lineno or 0) + 1)
+        if (attempt.at.file == notice.at.file and attempt.at.line in lines) or (
+            attempt.path is not None and _is_named(attempt.path, _words_in(branch))
+        ):
+            return True
+    return False
+
+
+def _is_named(path: str, words: Iterable[str]) -> bool:
+    name = posixpath.basename(path)
+    return any(fnmatch.fnmatchcase(name, word) or name.partition(".")[0] == word for word in words)
+
+
+def _words_in(statements: Sequence[ast.stmt]) -> set[str]:
+    return {word for statement in statements for part in walk(statement) for word in _words_of(part)}
 
 
 def _other_branches(tree: ast.Module, line: int) -> Iterator[Sequence[ast.stmt]]:
@@ -135,7 +155,7 @@ def _words_of(node: ast.AST) -> Iterator[str]:
         yield node.attr
 
 
-def _use_there(path: str, here: _Imports, there: _Imports) -> LibraryUse:
+def _use_there(library: PythonCode, path: str, here: _Imports, there: _Imports) -> LibraryUse:
     attempt = there.attempts[path]
     # At the same line, another library is loaded here in its place.
     places = {item.at for item in here.attempts.values() if item.path not in there.attempts}
@@ -144,7 +164,9 @@ def _use_there(path: str, here: _Imports, there: _Imports) -> LibraryUse:
     how = HowLoaded.GUARDED if attempt.guarded else HowLoaded.IMPORT
     if here.stop:
         return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.IMPORT_STOPS)
-    notice = loudest_of(_only_here(here, there))
+    # What the other branch of the condition says is the reason, however quietly it says it.
+    notices = list(_only_here(here, there))
+    notice = loudest_of([one for one in notices if _stands_for(library, one, attempt)] or notices)
     return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.GUARD, said=notice)
 
 

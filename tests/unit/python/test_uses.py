@@ -251,6 +251,11 @@ def test_what_a_condition_on_torch_leaves_out() -> None:
     assert (use.how, str(use.at), use.skipped) == (HowLoaded.IMPORT, "p/__init__.py:3", Skipped.GUARD)
     assert use.said is not None
     assert (use.said.how, use.said.text) == (Channel.LOG, "no a on 2.13.0+cpu")
+    # What else is said on this torch alone is not the reason, however loud.
+    loud = "if not torch.__version__.startswith('2.9'):\n    import warnings\n    warnings.warn('new torch')\n"
+    use = reading_of({"p/__init__.py": GUARDED + loud, "p/a.so": ""}, built_for=(OLD,)).uses["p/a.so"]
+    assert use.said is not None
+    assert use.said.text == "no a on 2.13.0+cpu"
     # Neither does the torch that it was built for load it.
     newer = OtherTorch(version="2.12.0", cuda=None)
     use = reading_of({"p/__init__.py": GUARDED, "p/a.so": ""}, built_for=(newer,)).uses["p/a.so"]
