@@ -22,6 +22,8 @@ _GLIBC: Final = "GLIBC"
 _VERSION: Final = regex(r"(?P<family>[A-Z]+)_(?P<number>[0-9]{1,5}(?:\.[0-9]{1,5}){0,5})")
 # Versions without a number, and since when they exist.
 _SINCE: Final = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36", "CXXABI_TM_1": "CXXABI_1.3.7", "CXXABI_FLOAT128": "CXXABI_1.3.9"}
+_MOST_NAMES: Final = 1024
+"""How many symbol versions are remembered: libraries need the same few, and each release of torch asks for them."""
 _OLDEST_PYTHON: Final = (3, 2)  # of the limited API
 
 
@@ -52,6 +54,7 @@ def manylinux_version(wheel: str) -> Version | None:
     return min(numbers, default=None)
 
 
+@functools.lru_cache(_MOST_NAMES)
 def lowest_manylinux(version: str, machine: str) -> Version | None:
     """Return the oldest glibc of a manylinux tag whose systems all have a symbol version, such as ``GLIBCXX_3.4.21``.
 
@@ -65,6 +68,7 @@ def lowest_manylinux(version: str, machine: str) -> Version | None:
     return _lowest_policies().get((machine, version))
 
 
+@functools.lru_cache(_MOST_NAMES)
 def family_and_number(version: str) -> tuple[str, str] | None:
     """Return what a symbol version belongs to, and its number: ``GLIBC``, ``2.34``; None if it has none."""
     match = _VERSION.fullmatch(_SINCE.get(version, version))
@@ -82,6 +86,7 @@ def newest_of_manylinux(glibc: Version) -> dict[str, str]:
     return newest
 
 
+@functools.lru_cache(_MOST_NAMES)
 def has_rules_for(version: str) -> bool:
     """Whether the manylinux tags say anything about the library of a symbol version."""
     match = _VERSION.fullmatch(version)
@@ -93,6 +98,7 @@ def limited_api() -> Mapping[str, Version]:
     return _limited_api()
 
 
+@functools.lru_cache(_MOST_NAMES)
 def version_of(text: str) -> Version:
     """Return ``(3, 10)`` for ``3.10``."""
     return tuple(int(number) for number in text.split(".") if number)

@@ -206,6 +206,7 @@ def _error_of_program(program: Module, error: LoadError) -> LoadError:
     return LoadError(object=None, message=message, aborts=True)
 
 
+@functools.lru_cache(8)  # each check of a load asks for it several times
 def relocation_order(closure: Closure) -> tuple[Module, ...]:
     """Return the new modules as ``ld.so`` relocates them: dependencies first.
 

@@ -180,6 +180,13 @@ class Loader:
         queue = deque([root])
         while queue:
             module = queue.popleft()
+            if module in already_loaded and (loaded := _loaded_for(module, names)) is not None:
+                needed[module] = loaded
+                new = [library for library in dict.fromkeys(loaded) if library not in modules]
+                modules.update(new)
+                order += new
+                queue += new
+                continue
             direct: list[Module] = []
             in_front: list[Module] = []
             for name, filtee in _needed_and_filtees(module):
@@ -465,6 +472,14 @@ def _needed_and_filtees(module: Module) -> list[tuple[str, Filtee | None]]:
     for filtee in reversed(facts.filtees) if facts else ():
         entries.insert(filtee.position, (filtee.name, filtee))
     return entries
+
+
+def _loaded_for(module: Module, names: Mapping[str, Module]) -> tuple[Module, ...] | None:
+    """Return what an object that is in the process needs, without a search; None if something has to be looked for."""
+    if module.facts is None:
+        return ()
+    libraries = tuple(names[name] for name in module.facts.needed if name in names)
+    return libraries if len(libraries) == len(module.facts.needed) and not module.facts.filtees else None
 
 
 def _is_assumed(module: Module) -> bool:

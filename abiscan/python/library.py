@@ -68,6 +68,20 @@ _LONGEST_ANNOTATION = 200
 _WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
+class _Words(Struct, frozen=True, kw_only=True):
+    """What is written in code.
+
+    :ivar names: the attributes, and the last parts of what is imported
+    :ivar called: the bare names of functions that it calls
+    :ivar imported: the packages that ``import`` statements name
+    """
+
+    names: set[str]
+    texts: set[str]
+    called: set[bytes]
+    imported: set[str]
+
+
 class PythonCode(Struct, dict=True):
     """A package's Python code, for one version of Python.
 
@@ -115,6 +129,7 @@ class PythonCode(Struct, dict=True):
     _users_of_name: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _used_at_import: dict[tuple[str, str], bool] = field(default_factory=dict)
     _using_any: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
+    _words_in: dict[ast.AST, _Words] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
     _texts_in: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -492,13 +507,19 @@ class PythonCode(Struct, dict=True):
         """
         if not names:
             return False
-        own, users = self.torch_uses(path).intersection(names), self._users_of_any(names)
-        if own:
-            imports = (inner for inner in walk(node) if isinstance(inner, ast.Import))
-            backends = {alias.name.partition(".")[0] for statement in imports for alias in statement.names}
-            own = frozenset(name for name in own if "_".join(name.split(".")[:2]) not in backends)
-        words = {name.rpartition(".")[2] for name in own}
-        return any(_uses_itself(inner, own, words, users) for inner in walk(node))
+        if node not in self._words_in:
+            self._words_in[node] = _words_in(node)
+        words = self._words_in[node]
+        own = frozenset(
+            name
+            for name in self.torch_uses(path).intersection(names)
+            if "_".join(name.split(".")[:2]) not in words.imported
+        )
+        return (
+            not words.names.isdisjoint(name.rpartition(".")[2] for name in own)
+            or not words.texts.isdisjoint(own)
+            or not words.called.isdisjoint(self._users_of_any(names))
+        )
 
     def _calls_user(self, path: str, names: tuple[str, ...]) -> bool:
         """Whether a source calls, outside of functions, a function that uses one of some names below ``torch``."""
@@ -688,21 +709,24 @@ class PythonCode(Struct, dict=True):
         )
 
 
-def _uses_itself(node: ast.AST, names: frozenset[str], words: set[str], users: frozenset[bytes]) -> bool:
-    """Whether a node by itself uses one of some names below ``torch``, or calls a function that does.
-
-    :param words: their last parts
-    :param users: the bare names of such functions
-    """
-    if isinstance(node, ast.Attribute):
-        return node.attr in words
-    if isinstance(node, ast.alias):
-        return node.name.rpartition(".")[2] in words
-    if isinstance(node, ast.Constant):  # ``importlib.import_module("torch.nope")``
-        return isinstance(node.value, str) and node.value in names
-    called = node.func if isinstance(node, ast.Call) else None
-    name = getattr(called, "id", None) or getattr(called, "attr", None)
-    return name is not None and name.encode() in users
+def _words_in(node: ast.AST) -> _Words:
+    """Return what is written in code."""
+    names, texts, called, imported = set[str](), set[str](), set[bytes](), set[str]()
+    for inner in walk(node):
+        if isinstance(inner, ast.Attribute):
+            names.add(inner.attr)
+        elif isinstance(inner, ast.alias):
+            names.add(inner.name.rpartition(".")[2])
+        elif isinstance(inner, ast.Constant):  # ``importlib.import_module("torch.nope")``
+            if isinstance(inner.value, str):
+                texts.add(inner.value)
+        elif isinstance(inner, ast.Call):
+            name = getattr(inner.func, "id", None) or getattr(inner.func, "attr", None)
+            if name is not None:
+                called.add(name.encode())
+        elif isinstance(inner, ast.Import):
+            imported.update(alias.name.partition(".")[0] for alias in inner.names)
+    return _Words(names=names, texts=texts, called=called, imported=imported)
 
 
 def annotations_of(node: ast.AST) -> Iterator[ast.expr]:

@@ -318,16 +318,13 @@ class Outline:
     def _in_signature(self, position: int) -> bool:
         """Whether a name stands between a ``def`` that runs at import and the colon that its body begins after."""
         start = self.data.rfind(b"def ", 0, position)
-        line = self._line_at(max(start, 0))[0]
-        first = _DEF.match(self.data, line, start + 4)
-        if first is None or not self.outside_functions(first.start(1)):
-            return False
         depth = 0
-        for match in _BRACKET_OR_COLON.finditer(self.data, start, position):
+        for match in _BRACKET_OR_COLON.finditer(self.data, max(start, 0), position):
             if match[0] == b":" and not depth:
                 return False
             depth += 1 if match[0] in b"([{" else -1 if match[0] in b")]}" else 0
-        return True
+        first = _DEF.match(self.data, self._line_at(max(start, 0))[0], start + 4)
+        return first is not None and self.outside_functions(first.start(1))
 
     def _is_import(self, position: int) -> bool:
         """Whether a name is only imported, listed or defined where it stands."""

@@ -48,6 +48,7 @@ class PackageFiles:
         self.system = system
         self.members = frozenset(posixpath.normpath(path) for path in sources.members())
         self._cache: dict[str, bytes] = {}
+        self._needed: dict[str, Sequence[str]] = {}
 
     @cached_property
     def folders(self) -> dict[str, set[str]]:
@@ -75,17 +76,28 @@ class PackageFiles:
 
     def with_needed(self, paths: Iterable[str]) -> list[str]:
         """Return libraries of the package, and all in it that they need, to the end of the chain."""
-        by_name: dict[str, list[str]] = {}
-        for path in self.libraries:
-            by_name.setdefault(self.system.file_name(path), []).append(path)
         needed = dict.fromkeys(paths)
         waiting = [path for path in needed if path in self.members]
         while waiting:
-            for name in self.sources.needed(waiting.pop()):
-                new = [path for path in by_name.get(self.system.file_name(name), ()) if path not in needed]
-                needed.update(dict.fromkeys(new))
-                waiting += new
+            new = [path for path in self._needed_by(waiting.pop()) if path not in needed]
+            needed.update(dict.fromkeys(new))
+            waiting += new
         return list(needed)
+
+    def _needed_by(self, library: str) -> Sequence[str]:
+        """Return the libraries of the package that one needs itself."""
+        if library not in self._needed:
+            names = map(self.system.file_name, self.sources.needed(library))
+            self._needed[library] = tuple(dict.fromkeys(path for name in names for path in self._by_name.get(name, ())))
+        return self._needed[library]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        """The paths of the libraries, by the names of their files."""
+        by_name: dict[str, list[str]] = {}
+        for path in self.libraries:
+            by_name.setdefault(self.system.file_name(path), []).append(path)
+        return by_name
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a member."""

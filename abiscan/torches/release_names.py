@@ -72,4 +72,4 @@ def _find_module(lines: tuple[str, ...]) -> ModuleNames | None:
     """Return what some lines of the table say of their module. Most releases that follow each other have the same
     ones.
     """
-    return of_marks(frozenset(mark for marks in lines for mark in marks.split(SEPARATOR)))
+    return of_marks(frozenset(SEPARATOR.join(lines).split(SEPARATOR) if lines else ()))
