@@ -20,6 +20,7 @@ from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.stable import uncrossable_of_call
 from abiscan.emulation.aten import operators_behind
 from abiscan.inputs.version import TorchVersion
+from abiscan.regex import regex
 from abiscan.torches import embedded, embedded_operators, shims
 
 _CALLS_BY_NAME: Final = TorchVersion("2.10.0")  # torch_call_dispatcher
@@ -176,7 +177,7 @@ def _read_patterns() -> tuple[_Pattern, ...]:
     lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return tuple(
         _Pattern(
-            names=re.compile(names),
+            names=regex(names),
             group=group,
             means=Means(means),
             what=subject or None,

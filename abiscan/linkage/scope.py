@@ -5,9 +5,10 @@ The model is glibc's ``dl-load.c`` and ``dl-deps.c``.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
@@ -83,6 +84,7 @@ class Loader:
         self._objects = objects
         self._search = search
         self._machine = machine
+        self._places: dict[tuple[tuple[str, ...], Module | None], Sequence[tuple[str, str]]] = {}
 
     def without_siblings(self) -> Loader:
         """Return a loader that does not look for the libraries of the same wheel.
@@ -339,12 +341,19 @@ class Loader:
 
     def _search_path(self, name: str, folders: tuple[str, ...], module: Module | None) -> Iterator[tuple[str, str]]:
         """Yield the paths that a list of folders leads to, which a module has."""
+        for place, written in self._places_on(folders, module):
+            yield place + name, written + name
+
+    def _places_on(self, folders: tuple[str, ...], module: Module | None) -> Sequence[tuple[str, str]]:
+        """Return the folders that a list leads to, as ``_search_folder`` does. Many names are searched for in each."""
         if folders == ("",):  # an entry without a text, which decompose_rpath ignores
-            return
-        for folder in folders:
-            expanded = self._expand(folder, module)
-            if expanded is not None:
-                yield from self._search_folder(name, expanded.rstrip("/") or expanded[:1])
+            return ()
+        key = folders, module
+        if key not in self._places:
+            texts = (self._expand(folder, module) for folder in folders)
+            expanded = [text.rstrip("/") or text[:1] for text in texts if text is not None]
+            self._places[key] = [place for folder in expanded for place in self._search_folder(folder)]
+        return self._places[key]
 
     def _search_system(self, name: str) -> Iterator[tuple[str, str]]:
         """Yield the path in ``ld.so.cache``, and those in the default folders."""
@@ -352,10 +361,13 @@ class Loader:
         if host and (cached := host.find_cached(name)):
             yield cached, cached
         for folder in host.default_folders if host else self._search.system:
-            yield from self._search_folder(name, folder)
+            yield from ((place + name, written + name) for place, written in self._search_folder(folder))
 
-    def _search_folder(self, name: str, folder: str) -> Iterator[tuple[str, str]]:
-        """Yield the paths in one folder: in those of its subfolders that are for this processor, then in itself."""
+    def _search_folder(self, folder: str) -> Iterator[tuple[str, str]]:
+        """Yield what stands before names in a folder: in the subfolders that are for this processor, then in itself.
+
+        Each comes with how ``ld.so`` writes it.
+        """
         host = self._search.host
         found = self._objects.find_folder(folder, host.subfolder_roots if host else ())
         if found is None:
@@ -365,8 +377,8 @@ class Loader:
         if host and roots:
             for subfolder in host.subfolders:
                 if subfolder.partition("/")[0] in roots:
-                    yield posixpath.join(place, subfolder, name), f"{prefix}{subfolder}/{name}"
-        yield posixpath.join(place, name), prefix + name
+                    yield posixpath.join(place, subfolder, ""), f"{prefix}{subfolder}/"
+        yield posixpath.join(place, ""), prefix
 
     def _expand(self, text: str, module: Module | None) -> str | None:
         """Expand the tokens in a path that a module has (``_dl_dst_substitute``); None if one stands for nothing."""
@@ -422,9 +434,7 @@ class Loader:
         library = gpu_library(name)
         if library is None or name in self._search.own_cuda or (not self._search.native and _has_own_cuda(needed_by)):
             return None
-        loaded = {path.rpartition("/")[2]: module for path, module in process.names.items()}
-        gpu_libraries = ((gpu_library(name), module) for name, module in loaded.items())
-        return next((module for other, module in gpu_libraries if other and other.stem == library.stem), None)
+        return _gpu_libraries(process).get(library.stem)
 
     @staticmethod
     def _register_names(names: dict[str, Module], module: Module, identity: str) -> None:
@@ -432,6 +442,17 @@ class Loader:
         names[module.path] = names[identity] = names[module.called] = module
         if module.facts and module.facts.soname:
             names.setdefault(module.facts.soname, module)
+
+
+@functools.lru_cache(8)
+def _gpu_libraries(process: Process) -> dict[str, Module]:
+    """Return the libraries of CUDA or ROCm in a process, by their names without versions."""
+    loaded = {path.rpartition("/")[2]: module for path, module in process.names.items()}
+    libraries: dict[str, Module] = {}
+    for name, module in loaded.items():
+        if library := gpu_library(name):
+            libraries.setdefault(library.stem, module)
+    return libraries
 
 
 def _has_own_cuda(module: Module) -> bool:

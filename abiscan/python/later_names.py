@@ -150,12 +150,13 @@ def _open_mentions(
     # The cheapest checks first: words in the sources, the tables of names, and only then the syntax trees of the few
     # files that mention a name which is missing.
     missing: dict[str, set[str]] = {}
+    lacking = names.lacking(code.all_torch_uses)
     for file in code.sources:
         uses = code.torch_uses(file) if is_for_users(file) else frozenset[str]()
         further = (
             (*_options_in(code.source(file), uses), *_attributes_in(code.source(file), uses, names)) if uses else ()
         )
-        for use in (*names.lacking(uses), *further) if uses else ():
+        for use in (*(use for use in lacking if use in uses), *further):
             name = _lacking_part(names, use)
             if name is not None and name.split(".")[1] not in DEVICE_MODULES:
                 missing.setdefault(name, set()).add(file)

@@ -45,6 +45,8 @@ class ReleaseSets:
         """Returns the releases that have a module."""
         self.with_compiled = functools.lru_cache(maxsize=4096)(self._find_compiled)
         """Returns the releases in which a text of the library, or a name in a stub, ends in a name."""
+        self._reached = functools.lru_cache(maxsize=4096)(self._find_reached)
+        """Returns the releases in which each part of a dotted name may be there, or follows one that is no module."""
         self._since = functools.lru_cache(maxsize=16)(self._releases_since)
         self._stars = functools.lru_cache(maxsize=1024)(self._star_imports)
 
@@ -60,8 +62,7 @@ class ReleaseSets:
         modules = self._table.marks_of(UNLOADED)
         return [(use, name, modules[name]) for use in sorted(uses) for name in list_prefixes(use) if name in modules]
 
-    def _reached(self, use: str) -> int:
-        """Return the releases in which each part of a dotted name may be there, or follows one that is no module."""
+    def _find_reached(self, use: str) -> int:
         owner, *parts = use.split(".")
         reached, ended = self._all, 0
         for part in parts:

@@ -485,9 +485,12 @@ def _unread_modules(linkage: Linkage) -> Iterator[Module]:
 def _apply_rules(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
     """Return what the rules find, in their order."""
     findings: list[Finding] = []
+    is_traced = _rules_log.isEnabledFor(logging.DEBUG)
     for rule in rules:
         own = list(rule.check(linkage))
         findings += own
+        if not is_traced:
+            continue
         _rules_log.debug("%s on %s: %s: %d findings", linkage.load.name, linkage.load.release, rule.name, len(own))
         for finding in own:
             _rules_log.debug("%s: %s: %s", rule.name, finding.effect.value, finding.message)
