@@ -11,10 +11,10 @@ def take(architecture: str, most_pages: int) -> Processor:
 
     :param most_pages: how many pages can ever be mapped
     """
-    if native.reads(architecture):
+    if native.runs(architecture):
         from abiscan.emulation.native.processor import NativeProcessor
 
-        return NativeProcessor(most_pages)
+        return NativeProcessor(architecture, most_pages)
     from abiscan.emulation.by_icicle import IcicleProcessor
 
     return IcicleProcessor(architecture, most_pages)

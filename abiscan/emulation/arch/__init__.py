@@ -113,6 +113,9 @@ class Arch(Protocol):
         suspects.
         """
 
+    def is_stepped_over(self, code: bytes) -> bool:
+        """Whether an instruction that the native processor does not know is for ``step_over``, and not for icicle."""
+
     def decode(self, address: int, code: bytes) -> DataFlow | None:
         """Return what the first instruction of ``code`` reads and writes, which is at ``address``; None if it
         is none.

@@ -178,6 +178,10 @@ class Aarch64:
             if top in _WRONG_TOPS and _is_wrong(*struct.unpack_from("<I", code, 4 * number))
         ]
 
+    def is_stepped_over(self, code: bytes) -> bool:
+        """Whether icicle does it wrongly."""
+        return self.suspects(code[:4]) == [0]
+
     def extensions(self, code: bytes) -> list[int]:
         """Return what is newer than ARMv8.0-A."""
         return [

@@ -182,6 +182,10 @@ class X8664:
         """Find the instructions of SSE3 and newer."""
         return extensions(code)
 
+    def is_stepped_over(self, code: bytes) -> bool:
+        """Whether it is one of VEX, EVEX or the x87, or ``cpuid``."""
+        return code.startswith((_CPUID, *_VECTOR_PREFIXES)) or is_x87(code)
+
     @staticmethod
     def signal_of(code: bytes) -> int | None:
         """Return the signal that an instruction raises which no program of a user may execute."""
@@ -215,6 +219,8 @@ _SIGNALLING: Final = regex(
 _SIGNALS: Final = {"invalid": 4, "trap": 5, "privileged": 11}
 _CPUID: Final = b"\x0f\xa2"
 _CPUID_CODE: Final = regex(_CPUID)
+# Instructions with these prefixes are executed by ``vector``, which icicle does not know or gets wrong.
+_VECTOR_PREFIXES: Final = (b"\xc4", b"\xc5", b"\x62")
 _CPUID_NAME: Final = "cpuid"
 _CPUID_RESULTS: Final = ("RAX", "RBX", "RCX", "RDX")
 

@@ -13,6 +13,9 @@ import shutil
 from typing import Final
 
 ARCHITECTURE: Final = "x86_64"
+"""Whose code the searches read."""
+
+_PROCESSORS: Final = frozenset((ARCHITECTURE, "aarch64"))
 _SWITCH: Final = "ABISCAN_NATIVE"
 _COMPILERS: Final = {
     "apk": "apk add gcc musl-dev python3-dev",
@@ -40,5 +43,10 @@ def is_available() -> bool:
 
 
 def reads(architecture: str) -> bool:
-    """Whether it is to be used for the code of an architecture."""
+    """Whether the searches are to be used for the code of an architecture."""
     return architecture == ARCHITECTURE and is_available()
+
+
+def runs(architecture: str) -> bool:
+    """Whether the processor is to be used for the code of an architecture."""
+    return architecture in _PROCESSORS and is_available()

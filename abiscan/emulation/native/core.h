@@ -1,7 +1,8 @@
-/* A processor that runs x86-64 code which is not trusted: its state, and what the other files do to it.
+/* A processor that runs code which is not trusted: its state, and what the other files do to it.
 
    Nothing of the code runs on the host's processor, and all of its accesses to memory go through the page table here.
-   "SDM" in comments is the Intel 64 and IA-32 Architectures Software Developer's Manual. */
+   It is one of x86-64, or of AArch64 (arm64.h). "SDM" in comments is the Intel 64 and IA-32 Architectures Software
+   Developer's Manual. */
 
 #ifndef ABISCAN_CORE_H
 #define ABISCAN_CORE_H
@@ -82,7 +83,7 @@ typedef union {
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8 };
 
 typedef struct {
-    uint64_t registers[16];
+    uint64_t registers[32]; /* x86-64 has 16 */
     uint64_t pc;
     uint64_t segments[2]; /* the bases of FS and GS */
     uint8_t cf, pf, af, zf, sf, of, df;
@@ -90,6 +91,7 @@ typedef struct {
 } Registers;
 
 typedef struct {
+    bool is_arm64;
     Registers r;
     Memory memory;
     uint64_t count;   /* instructions executed; one whose access faulted counts each time */
@@ -103,6 +105,8 @@ typedef struct {
     uint8_t filter[FILTER_BITS / 8]; /* which addresses may have a breakpoint */
     uint64_t *extensions; /* where instructions were executed that not every processor has: each place once */
     size_t extension_count, extension_room;
+    uint64_t monitor;   /* of AArch64: where an exclusive load was, */
+    unsigned monitored; /* and of how many bytes; 0 if a store there does not pass */
 } Core;
 
 /* An instruction, decoded as far as all of them are alike (SDM 2A, chapter 2). */
@@ -164,6 +168,10 @@ bool is_finite(const Vector *value, bool is_double, unsigned lane);
 bool execute_integer(Core *core, const Instruction *instruction);
 bool execute_vector(Core *core, const Instruction *instruction);
 bool execute_avx(Core *core, const Instruction *instruction);
+
+/* arm64_decode.c */
+bool arm64_execute(Core *core, uint32_t word);
+bool arm64_is_extension(uint32_t word);
 
 /* run.c */
 Stopped run(Core *core, uint64_t instructions, bool ignore_breakpoint);

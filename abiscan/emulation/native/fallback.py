@@ -7,14 +7,14 @@ again soon.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from abiscan.emulation.arch.vex import extensions, suspects
+from abiscan.emulation.arch import Arch
 from abiscan.emulation.by_icicle import IcicleProcessor
-from abiscan.emulation.native import ARCHITECTURE
 from abiscan.emulation.native._core import Core
-from abiscan.emulation.processor import ACCESSES, EXECUTE, FORBIDDEN, WRITE, Stopped
+from abiscan.emulation.processor import ACCESSES, EXECUTE, FORBIDDEN, READ, WRITE, Stopped
 
 _PAGE: Final = 0x1000
 _LONGEST_ACCESS: Final = 63
@@ -22,13 +22,11 @@ _SOON: Final = 64  # instructions
 _MOST_AT_ONCE: Final = 1 << 16
 _MOST_HANDED_OVER: Final = 50_000  # instructions and pages: with each, icicle takes as long as with thousands at once
 _TOO_MUCH: Final = f"limit of {_MOST_HANDED_OVER:,} instructions and pages that are handed to another processor"
-_GENERAL: Final = ("AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP")
-_REGISTERS: Final = (
-    *(f"R{name}" for name in _GENERAL),
-    *(f"R{number}" for number in range(8, 16)),
-    *("CF", "PF", "AF", "ZF", "SF", "OF", "DF", "FS_OFFSET", "GS_OFFSET"),
-    *(f"XMM{number}_Q{half}" for number in range(16) for half in "ab"),
-)
+# Beside the general registers of an architecture, the stack pointer among them, and its vectors.
+_OTHER_REGISTERS: Final = {
+    "x86_64": ("RSP", "CF", "PF", "AF", "ZF", "SF", "OF", "DF", "FS_OFFSET", "GS_OFFSET"),
+    "aarch64": ("sp", "NG", "ZR", "CY", "OV", "tpidr_el0"),
+}
 
 
 class IcicleFallback:
@@ -38,11 +36,16 @@ class IcicleFallback:
     :param breakpoints: those of the native processor
     """
 
-    def __init__(self, native: Core, most_pages: int, breakpoints: AbstractSet[int]) -> None:
+    def __init__(self, native: Core, arch: Arch, most_pages: int, breakpoints: AbstractSet[int]) -> None:
         self._native = native
+        self._arch = arch
         self._breakpoints = breakpoints
         self.other = ""
-        self._icicle = IcicleProcessor(ARCHITECTURE, most_pages)
+        self._icicle = IcicleProcessor(arch.name, most_pages)
+        self._registers = (*arch.registers, *_OTHER_REGISTERS[arch.name])
+        self._vectors = _WholeVectors(native, self._icicle) if arch.name == "aarch64" else None
+        if self._vectors is None:
+            self._registers += arch.vectors
         self._code: set[int] = set()  # pages that icicle has for good: nothing can change them
         self._lent: dict[int, bytes] = {}
         self._at_once = 1
@@ -62,15 +65,19 @@ class IcicleFallback:
             return Stopped.OTHER
         is_soon = native.icount - self._left_at <= _SOON
         self._at_once = min(2 * self._at_once, _MOST_AT_ONCE) if several and is_soon else 1
-        for name in _REGISTERS:
+        if self._vectors is not None:
+            self._vectors.give()
+        for name in self._registers:
             icicle.reg_write(name, native.reg_read(name))
         icicle.pc = native.pc
         self._lend_for(native.pc)
         most = min(self._at_once, native.icount_limit - native.icount)
         stopped = self._execute(most)
-        for name in _REGISTERS:
+        for name in self._registers:
             native.reg_write(name, icicle.reg_read(name))
         native.pc = icicle.pc
+        if self._vectors is not None:
+            self._vectors.take_back()
         self._take_back()
         self._left_at = native.icount
         return stopped
@@ -121,7 +128,7 @@ class IcicleFallback:
         icicle.mem_write(page, content)
         self._left -= 1
         if permissions & EXECUTE:
-            for offset in (*suspects(content), *extensions(content)):  # the native processor goes on there
+            for offset in (*self._arch.suspects(content), *self._arch.extensions(content)):  # the native processor goes on there
                 icicle.add_breakpoint(page + offset)
         if permissions & EXECUTE and not permissions & WRITE:
             self._code.add(page)
@@ -136,3 +143,46 @@ class IcicleFallback:
                 self._native.mem_write(page, now)
             self._icicle.mem_unmap(page, _PAGE)
         self._lent.clear()
+
+
+class _WholeVectors:
+    """The vectors of AArch64: icicle tells Python only the lower halves, so its code moves them to memory and back.
+
+    All of that is where no program has memory, and the data are mapped only meanwhile.
+    """
+
+    _CODE: Final = 0xFFFF_F000_0000_0000
+    _DATA: Final = _CODE + _PAGE
+    _COUNT: Final = 32
+    _BYTES: Final = 16
+    _LOAD, _STORE = 0xAD40_0000, 0xAD00_0000  # ldp and stp q0, q0, [x0]
+
+    def __init__(self, native: Core, icicle: IcicleProcessor) -> None:
+        self._native, self._icicle = native, icicle
+        icicle.mem_map(self._CODE, _PAGE, READ | EXECUTE)
+        pairs = [number << 15 | number + 1 << 10 | number for number in range(0, self._COUNT, 2)]
+        code = [instruction | pair for instruction in (self._LOAD, self._STORE) for pair in pairs]
+        icicle.mem_write(self._CODE, struct.pack(f"<{len(code)}I", *code))
+
+    def give(self) -> None:
+        """Set the vectors of icicle; a general register is lost."""
+        self._move(self._CODE, b"".join(self._native.vector(number)[: self._BYTES] for number in range(self._COUNT)))
+
+    def take_back(self) -> None:
+        """Set those of the native processor; a general register of icicle is lost."""
+        vectors = self._move(self._CODE + 2 * self._COUNT, bytes(self._BYTES * self._COUNT))
+        for number in range(self._COUNT):
+            value = vectors[self._BYTES * number : self._BYTES * (number + 1)]
+            self._native.set_vector(number, value.ljust(64, b"\0"))
+
+    def _move(self, code: int, content: bytes) -> bytes:
+        icicle = self._icicle
+        icicle.mem_map(self._DATA, _PAGE, READ | WRITE)
+        icicle.mem_write(self._DATA, content)
+        icicle.reg_write("x0", self._DATA)
+        icicle.pc = code
+        for _ in range(self._COUNT // 2):
+            icicle.step()
+        moved = icicle.mem_read(self._DATA, len(content))
+        icicle.mem_unmap(self._DATA, _PAGE)
+        return moved

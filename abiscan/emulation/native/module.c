@@ -7,6 +7,7 @@
 #include "core.h"
 #include "links.h"
 #include "measure.h"
+#include "registers.h"
 #include "search.h"
 #include "sweep.h"
 
@@ -23,10 +24,11 @@ static Core *core_of(PyObject *self) {
 }
 
 static PyObject *processor_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    const char *architecture = NULL;
     Py_ssize_t most_pages = 0;
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     (void)keywords;
-    if (!PyArg_ParseTuple(arguments, "n:Core", &most_pages))
+    if (!PyArg_ParseTuple(arguments, "sn:Core", &architecture, &most_pages))
         return NULL;
     PyObject *interface = PyImport_ImportModule("abiscan.emulation.processor");
     PyObject *access_error = interface == NULL ? NULL : PyObject_GetAttrString(interface, "AccessError");
@@ -45,6 +47,7 @@ static PyObject *processor_new(PyTypeObject *type, PyObject *arguments, PyObject
         return PyErr_NoMemory();
     }
     memory_init(&self->core->memory, (size_t)most_pages);
+    self->core->is_arm64 = strcmp(architecture, "aarch64") == 0;
     return (PyObject *)self;
 }
 
@@ -211,89 +214,6 @@ static PyObject *processor_guard(PyObject *self, PyObject *arguments) {
 
 /* Registers */
 
-typedef struct {
-    uint8_t *bytes;
-    unsigned size;
-    bool clears; /* a write clears the rest of the general register */
-    bool is_flag;
-} Place;
-
-static int digits(const char *text, size_t *at) {
-    int value = 0;
-    size_t start = *at;
-    while (text[*at] >= '0' && text[*at] <= '9' && *at < start + 2)
-        value = 10 * value + text[(*at)++] - '0';
-    return *at == start ? -1 : value;
-}
-
-/* The register of a name in capitals. */
-static bool find_register(Core *core, const char *name, Place *place) {
-    static const char *const words[8] = {"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI"};
-    static const char *const lows[8] = {"AL", "CL", "DL", "BL", "SPL", "BPL", "SIL", "DIL"};
-    static const char *const highs[4] = {"AH", "CH", "DH", "BH"};
-    static const char *const flags[7] = {"CF", "PF", "AF", "ZF", "SF", "OF", "DF"};
-    Registers *r = &core->r;
-    uint8_t *flag_places[7] = {&r->cf, &r->pf, &r->af, &r->zf, &r->sf, &r->of, &r->df};
-    size_t at = 0;
-    *place = (Place){0};
-    if (name[0] == 'X' && name[1] == 'M' && name[2] == 'M') {
-        at = 3;
-        int number = digits(name, &at);
-        if (number < 0 || number > 15 || name[at] != '_' || name[at + 1] != 'Q' ||
-            (name[at + 2] != 'A' && name[at + 2] != 'B') || name[at + 3])
-            return false;
-        place->bytes = (uint8_t *)&r->vectors[number].q[name[at + 2] == 'B'];
-        place->size = 8;
-        return true;
-    }
-    if (name[0] == 'R' && name[1] >= '0' && name[1] <= '9') {
-        at = 1;
-        int number = digits(name, &at);
-        if (number < 8 || number > 15)
-            return false;
-        place->bytes = (uint8_t *)&r->registers[number];
-        place->size = name[at] == 0 ? 8 : name[at] == 'D' ? 4 : name[at] == 'W' ? 2 : name[at] == 'B' ? 1 : 0;
-        place->clears = place->size == 4;
-        return place->size != 0 && (name[at] == 0 || name[at + 1] == 0);
-    }
-    for (unsigned number = 0; number < 8; number++) {
-        bool is_wide = name[0] == 'R' && strcmp(name + 1, words[number]) == 0;
-        bool is_dword = name[0] == 'E' && strcmp(name + 1, words[number]) == 0;
-        unsigned size = is_wide ? 8 : is_dword ? 4 : strcmp(name, words[number]) == 0 ? 2 : 0;
-        if (size == 0 && strcmp(name, lows[number]) == 0)
-            size = 1;
-        if (size) {
-            place->bytes = (uint8_t *)&r->registers[number];
-            place->size = size;
-            place->clears = size == 4;
-            return true;
-        }
-        if (number < 4 && strcmp(name, highs[number]) == 0) {
-            place->bytes = (uint8_t *)&r->registers[number] + 1;
-            place->size = 1;
-            return true;
-        }
-    }
-    for (unsigned number = 0; number < 7; number++)
-        if (strcmp(name, flags[number]) == 0) {
-            place->bytes = flag_places[number];
-            place->size = 1;
-            place->is_flag = true;
-            return true;
-        }
-    if (strcmp(name, "RIP") == 0) {
-        place->bytes = (uint8_t *)&r->pc;
-        place->size = 8;
-        return true;
-    }
-    if (strcmp(name, "FS_OFFSET") == 0 || strcmp(name, "GS_OFFSET") == 0) {
-        place->bytes = (uint8_t *)&r->segments[name[0] == 'G'];
-        place->size = 8;
-        return true;
-    }
-    return false;
-}
-
 static bool to_place(PyObject *self, PyObject *name, Place *place) {
     char capitals[16];
     Py_ssize_t size = 0;
@@ -330,7 +250,7 @@ static PyObject *processor_reg_write(PyObject *self, PyObject *arguments) {
         return NULL;
     if (place.is_flag)
         value = value != 0;
-    for (unsigned at = 0; at < (place.clears ? 8 : place.size); at++)
+    for (unsigned at = 0; at < place.size + place.cleared; at++)
         place.bytes[at] = at < place.size ? (uint8_t)(value >> (8 * at)) : 0;
     Py_RETURN_NONE;
 }
@@ -374,7 +294,7 @@ static uint64_t *number_at(PyObject *self, void *which) {
     Core *core = core_of(self);
     switch ((int)(intptr_t)which) {
     case PC: return &core->r.pc;
-    case SP: return &core->r.registers[RSP];
+    case SP: return &core->r.registers[core->is_arm64 ? 31 : RSP];
     case COUNT: return &core->count;
     case LIMIT: return &core->limit;
     case FAULTS: return &core->faults;
@@ -489,7 +409,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, processor_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, numbers},
-    {Py_tp_doc, (void *)PyDoc_STR("An x86-64 processor with its memory.")},
+    {Py_tp_doc, (void *)PyDoc_STR("A processor with its memory: architecture, most pages.")},
     {0, NULL},
 };
 

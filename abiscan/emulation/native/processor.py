@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from abiscan.emulation.arch.vex import is_x87
-from abiscan.emulation.arch.x86_64 import X8664
+from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.native import ARCHITECTURE
 from abiscan.emulation.native._core import Core
 from abiscan.emulation.processor import AccessError, Stopped, Vectors
@@ -15,26 +14,26 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 15  # bytes of an instruction
 _PAGE: Final = 0x1000
-# Instructions with these prefixes are executed by ``arch.vector``, which icicle does not know or gets wrong.
-_VECTOR_PREFIXES: Final = (b"\xc4", b"\xc5", b"\x62")
-_CPUID: Final = b"\x0f\xa2"  # what it answers is not known
+_ARCHES: Final = {arch.name: arch for arch in ARCHITECTURES.values()}
 
 
 class NativeProcessor(Core):
-    """An x86-64 processor in its initial state, without memory.
+    """A processor in its initial state, without memory.
 
     :param most_pages: how many pages can ever be mapped
     """
 
-    architecture = ARCHITECTURE
     misreads_vectors = False
     remembers_code = False
 
-    def __init__(self, most_pages: int) -> None:
-        super().__init__(most_pages)
+    def __init__(self, architecture: str, most_pages: int) -> None:
+        super().__init__(architecture, most_pages)
+        self.architecture = architecture
+        self._arch = _ARCHES[architecture]
         self._most_pages = most_pages
         self.other = ""
-        self.vectors: Vectors = _Vectors(self)
+        # Only those of x86-64 have parts without names.
+        self.vectors: Vectors = _Vectors(self) if architecture == ARCHITECTURE else [bytes(64)] * 32
         self.masks = [0] * 8
         self._breakpoints: set[int] = set()
         self._fallback: IcicleFallback | None = None
@@ -66,15 +65,15 @@ class NativeProcessor(Core):
     def _by_icicle(self, *, several: bool) -> int:
         """Have icicle execute the instruction; ``several`` if it may go on with those after it."""
         code = self.code_at(self.pc)
-        if code.startswith((_CPUID, *_VECTOR_PREFIXES)) or is_x87(code):
+        if self._arch.is_stepped_over(code):
             return Stopped.UNKNOWN
-        if X8664.signal_of(code) is not None:  # icicle goes on behind some of them
+        if self._arch.signal_of(code) is not None:  # icicle goes on behind some of them
             self.icount += 1
             return Stopped.UNKNOWN
         if self._fallback is None:
             from abiscan.emulation.native.fallback import IcicleFallback
 
-            self._fallback = IcicleFallback(self, self._most_pages, self._breakpoints)
+            self._fallback = IcicleFallback(self, self._arch, self._most_pages, self._breakpoints)
         stopped = self._fallback.run(several=several)
         self.other = self._fallback.other
         return stopped

@@ -100,8 +100,20 @@ static bool mark(Core *core, Page *page, Page *after, const uint8_t *code, size_
     return !is_first || !is_extension(code, available) || note_extension(core);
 }
 
-/* Execute the instruction at the program counter; whether that is done. */
-static bool step(Core *core) {
+/* An instruction that is not known is counted by whoever executes it; one whose access faults comes again. */
+static void count_stop(Core *core) {
+    switch (core->stopped) {
+    case UNKNOWN: core->count--; break;
+    case READ_UNMAPPED:
+    case WRITE_UNMAPPED:
+    case READ_FORBIDDEN:
+    case WRITE_FORBIDDEN: core->faults++; break;
+    default: break;
+    }
+}
+
+/* Execute the instruction of x86-64 at the program counter; whether that is done. */
+static bool step_x86_64(Core *core) {
     uint64_t pc = core->r.pc, number = pc >> PAGE_SHIFT;
     unsigned offset = (unsigned)(pc & PAGE_MASK), here = PAGE_BYTES - offset;
     uint8_t joined[2 * MAX_INSTRUCTION];
@@ -137,15 +149,38 @@ static bool step(Core *core) {
     } else {
         core->count++;
         done = is_of_vectors(&instruction) ? execute_vector(core, &instruction) : execute_integer(core, &instruction);
-        if (!done && core->stopped == UNKNOWN)
-            core->count--;
-        if (!done && (core->stopped == READ_UNMAPPED || core->stopped == WRITE_UNMAPPED ||
-                      core->stopped == READ_FORBIDDEN || core->stopped == WRITE_FORBIDDEN))
-            core->faults++;
+        if (!done)
+            count_stop(core);
     }
     if (done)
         core->r.pc = core->next;
     return done;
+}
+
+/* The same of AArch64. */
+static bool step_arm64(Core *core) {
+    uint64_t pc = core->r.pc;
+    unsigned offset = (unsigned)(pc & PAGE_MASK);
+    Page *page = code_page(core, pc >> PAGE_SHIFT);
+    bool is_first = false;
+    uint32_t word;
+    if (page == NULL)
+        return stop(core, NOT_CODE, pc);
+    if (pc % sizeof word != 0)
+        return unknown(core);
+    memcpy(&word, page->data + offset, sizeof word);
+    if (!memory_mark_executed(&core->memory, page, offset, sizeof word, &is_first))
+        return stop(core, NO_MEMORY, pc);
+    if (is_first && arm64_is_extension(word) && !note_extension(core))
+        return stop(core, NO_MEMORY, pc);
+    core->next = pc + sizeof word;
+    core->count++;
+    if (!arm64_execute(core, word)) {
+        count_stop(core);
+        return false;
+    }
+    core->r.pc = core->next;
+    return true;
 }
 
 /* Execute up to so many instructions, and no more than the limit.
@@ -161,7 +196,7 @@ Stopped run(Core *core, uint64_t instructions, bool ignore_breakpoint) {
         if (may_stop && has_breakpoint(core, core->r.pc) && code_page(core, core->r.pc >> PAGE_SHIFT) != NULL)
             return core->stopped = AT_BREAKPOINT;
         ignore_breakpoint = false;
-        if (!step(core))
+        if (!(core->is_arm64 ? step_arm64(core) : step_x86_64(core)))
             return core->stopped;
     }
     return RUNNING;

@@ -269,7 +269,7 @@ int main(int count, char **words) {
             instruction.opcode >= 0xD0));
         if (is_vector && instruction.has_memory && instruction.address % 32 != 0)
             continue;
-        memcpy(machine->registers, before.registers, sizeof before.registers);
+        memcpy(machine->registers, before.registers, sizeof machine->registers);
         machine->flags = flags_of(&before) | 2;
         for (unsigned at = 0; at < 16; at++)
             memcpy(machine->vectors[at], before.vectors[at].b, 32);
@@ -282,7 +282,7 @@ int main(int count, char **words) {
         seen[instruction.vex][instruction.map][instruction.opcode] = true;
         unsigned known = defined_flags(&instruction, &before);
         const char *what = NULL;
-        if (memcmp(machine->registers, r->registers, sizeof r->registers) != 0)
+        if (memcmp(machine->registers, r->registers, sizeof machine->registers) != 0)
             what = "registers";
         else if ((machine->flags ^ flags_of(r)) & known)
             what = "flags";
