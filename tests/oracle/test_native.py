@@ -10,7 +10,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -28,23 +28,51 @@ pytestmark = pytest.mark.skipif(not native.is_compiled(), reason="needs the nati
 
 TIMES: Final = int(os.environ.get("ABISCAN_INSTRUCTIONS", "1"))
 SOURCES: Final = Path(native.__file__).parent
-HARNESS: Final = Path(__file__).parent / "native" / "forms.c"
+HARNESS: Final = Path(__file__).parent / "native"
 CODE, DATA, PAGE, DATA_SIZE = 0x10_0000, 0x20_0000, 0x1000, 0x2000
 GENERAL: Final = (*X8664.registers, "RSP")
 FLAGS: Final = ("CF", "PF", "AF", "ZF", "SF", "OF")
 ARITHMETIC: Final = ("SF", "ZF", "AF", "PF")
 
 
-def test_what_the_processor_does(tmp_path: Path) -> None:
-    """Whatever the core executes of random instructions, the processor of this machine does in the same way."""
-    if not shutil.which("gcc") or platform.machine() != "x86_64":
-        pytest.skip("needs gcc and an x86-64 processor")
-    sources = sorted(str(file) for file in SOURCES.glob("*.c") if file.name != "module.c")
+@pytest.fixture(scope="module")
+def compile_harness(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Compile one of the programs in ``native`` that execute random instructions on the core."""
+    if not shutil.which("gcc"):
+        pytest.skip("needs gcc")
+    folder = tmp_path_factory.mktemp("core")
     options = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-ffp-contract=off")
-    subprocess.run(["gcc", *options, str(HARNESS), *sources, "-o", "forms"], check=True, cwd=tmp_path)
+    sources = sorted(str(file) for file in SOURCES.glob("*.c") if file.name != "module.c")
+    subprocess.run(["gcc", *options, "-c", *sources], check=True, cwd=folder)
+
+    def compiled(name: str) -> Path:
+        command = ["gcc", *options, str(HARNESS / f"{name}.c"), *sorted(folder.glob("*.o")), "-o", name]
+        subprocess.run(command, check=True, cwd=folder)
+        return folder / name
+
+    return compiled
+
+
+def test_what_a_processor_of_aarch64_did(compile_harness: Callable[[str], Path]) -> None:
+    """Whatever the core executes of random instructions leaves behind what they left behind in QEMU.
+
+    ``make native-arm64`` runs more of them there, and records this. On AArch64, they run on this machine, too.
+    """
+    done = subprocess.run([compile_harness("arm64"), "1", "20000"], capture_output=True, text=True, check=False)
+    assert done.stdout == (HARNESS / "arm64.txt").read_text("utf-8")
+    assert done.returncode == 0
+
+
+def test_what_the_processor_does(compile_harness: Callable[[str], Path]) -> None:
+    """Whatever the core executes of random instructions, the processor of this machine does in the same way."""
+    if platform.machine() != "x86_64":
+        pytest.skip("needs an x86-64 processor")
     has_avx = "avx2" in Path("/proc/cpuinfo").read_text("utf-8").split()
     done = subprocess.run(
-        [tmp_path / "forms", "1", str(100_000 * TIMES), str(int(has_avx))], capture_output=True, text=True, check=False
+        [compile_harness("forms"), "1", str(100_000 * TIMES), str(int(has_avx))],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == ""
     assert done.returncode == 0
@@ -162,7 +190,7 @@ def natively(start: Start) -> State:
     from abiscan.emulation.native._core import Core
     from abiscan.emulation.native.processor import NativeProcessor
 
-    vm = NativeProcessor(100)
+    vm = NativeProcessor("x86_64", 100)
     prepare(vm, start)
     before = vm.icount
     return finish(vm, Core.step(vm), before)
@@ -261,7 +289,7 @@ def test_the_same_is_found_with_it_and_without(monkeypatch: pytest.MonkeyPatch) 
                 facts = file.facts()
             except AbiscanError:
                 break
-            if facts.machine is not Machine.X86_64:
+            if facts.machine not in (Machine.X86_64, Machine.AARCH64):
                 break
             found.append(recover(file, facts, None))
         else:

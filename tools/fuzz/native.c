@@ -6,6 +6,7 @@
 #include "../../abiscan/emulation/native/measure.h"
 #include "../../abiscan/emulation/native/search.h"
 #include "../../abiscan/emulation/native/sweep.h"
+#include "../../tests/oracle/native/arm64_forms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,15 @@ static void fill(uint8_t *code, size_t size) {
     }
 }
 
+/* The same of AArch64. */
+static void fill_arm64(uint8_t *code, size_t size) {
+    for (size_t at = 0; at + 4 <= size; at += 4) {
+        const Form *form = &forms[below(FORMS)];
+        uint32_t word = ((uint32_t)random_word() & ~form->mask) | form->bits;
+        memcpy(code + at, &word, sizeof word);
+    }
+}
+
 static void run_sequence(Core *core) {
     static uint8_t code[2 * PAGE_BYTES];
     Registers *r = &core->r;
@@ -58,9 +68,15 @@ static void run_sequence(Core *core) {
     free(core->extensions);
     memset(core, 0, sizeof *core);
     memory_init(&core->memory, 16);
+    core->is_arm64 = below(2);
     uint8_t of_code = below(4) ? CAN_READ | CAN_EXECUTE : CAN_READ | CAN_WRITE | CAN_EXECUTE;
     unsigned start = below(8) ? below(PAGE_BYTES) : PAGE_BYTES - below(20);
-    fill(code + start, 256);
+    if (core->is_arm64 && below(16))
+        start &= ~3u;
+    if (core->is_arm64)
+        fill_arm64(code + start, 256);
+    else
+        fill(code + start, 256);
     for (unsigned page = 0; page < 1 + below(2); page++) {
         if (!memory_map(&core->memory, CODE / PAGE_BYTES + page, CODE / PAGE_BYTES + page, of_code))
             return;
@@ -69,7 +85,7 @@ static void run_sequence(Core *core) {
     memory_map(&core->memory, DATA / PAGE_BYTES, DATA / PAGE_BYTES + 2, CAN_READ | CAN_WRITE);
     memory_map(&core->memory, DATA / PAGE_BYTES + 4, DATA / PAGE_BYTES + 4, CAN_READ);
     memory_map(&core->memory, END >> PAGE_SHIFT, END >> PAGE_SHIFT, CAN_READ | CAN_WRITE | CAN_EXECUTE);
-    for (unsigned at = 0; at < 16; at++)
+    for (unsigned at = 0; at < 32; at++)
         r->registers[at] = random_value();
     for (unsigned at = 0; at < 32; at++)
         for (unsigned word = 0; word < 8; word++)
@@ -92,11 +108,11 @@ static void run_sequence(Core *core) {
         else if (stopped == NOT_CODE && (r->pc < CODE || r->pc >= CODE + 2 * PAGE_BYTES))
             r->pc = CODE + start + below(256);
         else if (stopped != RUNNING)
-            r->pc += 1 + below(4);
+            r->pc += core->is_arm64 ? 4 : 1 + below(4);
         if (below(64) == 0)
             memory_unmap(&core->memory, (DATA >> PAGE_SHIFT) + below(3), (DATA >> PAGE_SHIFT) + 2);
         if (below(8) == 0)
-            r->registers[below(16)] = random_value();
+            r->registers[below(32)] = random_value();
     }
 }
 

@@ -202,7 +202,10 @@ class Aarch64:
         (word,) = struct.unpack_from("<I", code)
         for mask, bits, execute in (*_WRONG, *_MISSING):
             if word & mask == bits:
+                # Who did not know it has counted it already; who was kept from it has not.
+                counted = vm.icount + _is_wrong(word)
                 execute(vm, memory, word)
+                vm.icount = counted
                 vm.pc += 4
                 return None
         return f"instruction {word:08x}"
@@ -244,7 +247,7 @@ def _convert(vm: Processor, memory: Memory, word: int) -> None:
 
 
 def _do_nothing(vm: Processor, memory: Memory, word: int) -> None:
-    """Execute HINT: there is no other thread and no debugger to wait for."""
+    """Execute HINT and the like: there is no other thread and no debugger to wait for."""
 
 
 def _add_atomically(vm: Processor, memory: Memory, word: int) -> None:
@@ -351,6 +354,8 @@ _MISSING: Final[_Instructions] = (
     (0x9FF8_FC00, 0x0F00_F400, _move_float),
     (0xFFBF_FC00, 0x7E21_D800, _convert),
     (0xFFFF_F01F, 0xD503_201F, _do_nothing),
+    (0xFFFF_F0FF, 0xD503_305F, _do_nothing),  # CLREX
+    (0xFFFF_F0FF, 0xD503_309F, _do_nothing),  # DSB
 )
 
 

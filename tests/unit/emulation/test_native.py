@@ -22,7 +22,7 @@ def made(kind: str) -> Processor:
         pytest.skip(REASON)
     from abiscan.emulation.native.processor import NativeProcessor
 
-    return NativeProcessor(1_000)
+    return NativeProcessor("x86_64", 1_000)
 
 
 def with_code(kind: str, code: str) -> Processor:
@@ -45,12 +45,10 @@ def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch, value: str) ->
     if not native.is_compiled():
         pytest.skip(REASON)
     monkeypatch.setenv("ABISCAN_NATIVE", value)
-    vm = processors.take("x86_64", 10)
-    assert isinstance(vm, IcicleProcessor) == (value == "0")
-    vm.close()
-    other = processors.take("aarch64", 10)
-    assert isinstance(other, IcicleProcessor)
-    other.close()
+    for architecture in ("x86_64", "aarch64"):
+        vm = processors.take(architecture, 10)
+        assert isinstance(vm, IcicleProcessor) == (value == "0")
+        vm.close()
 
 
 STOPS = {
@@ -197,7 +195,7 @@ def test_memory_of_the_whole_stack_is_only_taken_where_it_is_used() -> None:
         pytest.skip(REASON)
     from abiscan.emulation.native.processor import NativeProcessor
 
-    vm = NativeProcessor(2)
+    vm = NativeProcessor("x86_64", 2)
     vm.mem_map(STACK_TOP - 0x80_0000, 0x80_0000, READ | WRITE)
     assert vm.mem_read(STACK_TOP - 0x80_0000, 0x80_0000) == bytes(0x80_0000)
     vm.mem_write(STACK_TOP - 8, b"12345678")
@@ -216,4 +214,4 @@ def test_only_pages_are_mapped(address: int, size: int) -> None:
     from abiscan.emulation.native.processor import NativeProcessor
 
     with pytest.raises(ValueError, match="pages"):
-        NativeProcessor(2).mem_map(address, size, READ)
+        NativeProcessor("x86_64", 2).mem_map(address, size, READ)
