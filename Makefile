@@ -17,7 +17,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE 
 UNIT := tests/unit tests/property tests/golden tests/test_cases.py tests/test_architecture.py
 INSTALL = $(BIN)/python -m pip install --quiet
 
-.PHONY: first-run setup check quick lint unit icicle test fuzz fuzz-day hostile native-fuzz pythons docs truth bench gen new-rule release
+.PHONY: first-run setup check quick lint unit icicle test fuzz fuzz-day hostile native-fuzz native-arm64 pythons docs truth bench gen new-rule release
 
 first-run: $(BIN)/abiscan  ## check a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
@@ -69,6 +69,13 @@ native-fuzz:  ## slow: a million random sequences of instructions for the native
 	$(or $(CC),cc) -std=c11 -O1 -g -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all \
 		tools/fuzz/native.c $(filter-out %/module.c,$(wildcard $(NATIVE)/*.c)) -o build/native-fuzz
 	build/native-fuzz $(or $(SEED),0) 1000000
+
+native-arm64:  ## slow: a million instructions of AArch64 in the native processor and in QEMU; records those of tests/oracle
+	mkdir -p build
+	$(or $(CC),aarch64-linux-gnu-gcc) -static -std=gnu11 -O1 -ffp-contract=off \
+		tests/oracle/native/arm64.c $(filter-out %/module.c,$(wildcard $(NATIVE)/*.c)) -o build/native-arm64
+	qemu-aarch64-static build/native-arm64 $(or $(SEED),0) 1000000
+	qemu-aarch64-static build/native-arm64 1 20000 > tests/oracle/native/arm64.txt
 
 pythons:  ## slow: the unit tests on every supported Python that this machine has
 	$(BIN)/python -m tools.pythons

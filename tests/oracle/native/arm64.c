@@ -237,9 +237,11 @@ static uint64_t hashed(uint64_t hash, const void *bytes, size_t size) {
     return hash;
 }
 
-/* Some processors sign pointers with what is a hint to all others; TPIDR_EL0 is that of this program. */
+/* Some processors sign pointers with what is a hint to all others; TPIDR_EL0 is that of this program; literals may be the
+   assembly around the instruction, unless they are as far away as those of the form of literals. */
 static bool is_left_out(uint32_t word) {
-    return (word & 0xFFFFFD1Fu) == 0xD503211Fu || word == 0xD50320FFu || (word & 0xFFDFFFE0u) == 0xD51BD040u;
+    bool is_near_literal = (word & 0x3B000000u) == 0x18000000u && (word & 0x00FFF000u) != 0x00002000u;
+    return is_near_literal || (word & 0xFFFFFD1Fu) == 0xD503211Fu || word == 0xD50320FFu || (word & 0xFFDFFFE0u) == 0xD51BD040u;
 }
 
 int main(int count, char **words) {
