@@ -22,16 +22,6 @@ bool arm64_structures(Core *core, uint32_t word);
 bool arm64_float(Core *core, uint32_t word);
 bool arm64_vector(Core *core, uint32_t word);
 
-/* arm64_lanes.c: arithmetic of lanes of integers, whose values have no bits above; false where it is left to others */
-bool arm64_of_same(unsigned operation, bool is_unsigned, unsigned bits, uint64_t a, uint64_t b, uint64_t before,
-                   uint64_t *result);
-bool arm64_of_one(unsigned operation, bool is_unsigned, unsigned bits, uint64_t a, uint64_t *result);
-bool arm64_of_shift(unsigned operation, bool is_unsigned, unsigned bits, unsigned coded, uint64_t a, uint64_t before,
-                    uint64_t *result);
-uint64_t arm64_reversed(uint64_t value, unsigned from, unsigned to);
-unsigned arm64_leading_zeros(uint64_t value, unsigned bits);
-unsigned arm64_leading_signs(uint64_t value, unsigned bits);
-
 /* How numbers become integers: the first four as in instructions. */
 typedef enum { TO_EVEN, TO_PLUS, TO_MINUS, TO_ZERO, AWAY } Rounding;
 

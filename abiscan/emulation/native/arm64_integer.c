@@ -264,6 +264,28 @@ static bool of_two(Core *core, uint32_t word) {
     return true;
 }
 
+/* Units of `from` bits in the opposite order, in each `to` bits. */
+static uint64_t reversed(uint64_t value, unsigned from, unsigned to) {
+    for (unsigned width = from; width < to; width *= 2) {
+        uint64_t low = ~(uint64_t)0 / (low_bits(width) + 2); /* 0x0F0F... of 4 */
+        value = (value & low) << width | (value >> width & low);
+    }
+    return value;
+}
+
+static unsigned leading_zeros(uint64_t value, unsigned bits) {
+    unsigned count = 0;
+    while (count < bits && !(value >> (bits - 1 - count) & 1))
+        count++;
+    return count;
+}
+
+/* How many bits after the highest are as that one. */
+static unsigned leading_signs(uint64_t value, unsigned bits) {
+    unsigned count = leading_zeros((value ^ value << 1) & low_bits(bits) & ~(uint64_t)1, bits);
+    return count < bits ? count : bits - 1;
+}
+
 static bool of_one(Core *core, uint32_t word) {
     bool is_wide = word >> 31;
     unsigned bits = is_wide ? 64 : 32;
@@ -271,16 +293,16 @@ static bool of_one(Core *core, uint32_t word) {
     if (field(word, 29, 1) || field(word, 16, 5))
         return unknown(core);
     switch (field(word, 10, 6)) {
-    case 0: result = arm64_reversed(a, 1, bits); break;
-    case 1: result = arm64_reversed(a, 8, 16); break;
-    case 2: result = arm64_reversed(a, 8, 32); break;
+    case 0: result = reversed(a, 1, bits); break;
+    case 1: result = reversed(a, 8, 16); break;
+    case 2: result = reversed(a, 8, 32); break;
     case 3:
         if (!is_wide)
             return unknown(core);
-        result = arm64_reversed(a, 8, 64);
+        result = reversed(a, 8, 64);
         break;
-    case 4: result = arm64_leading_zeros(a, bits); break;
-    case 5: result = arm64_leading_signs(a, bits); break;
+    case 4: result = leading_zeros(a, bits); break;
+    case 5: result = leading_signs(a, bits); break;
     default: return unknown(core);
     }
     set_register_or_none(core, field(word, 0, 5), result, is_wide);

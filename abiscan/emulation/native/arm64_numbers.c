@@ -30,7 +30,7 @@ static uint64_t bits_of(bool is_double, double number) {
     return is_double ? bits_of_double(number) : bits_of_float((float)number);
 }
 
-/* FMUL, FDIV, FADD, FSUB, FMAX, FMIN, FMAXNM, FMINNM, FNMUL. One operation on two floats, made with doubles and rounded
+/* FMUL, FDIV, FADD, FSUB, FMAX, FMAXNM, FNMUL. One operation on two floats, made with doubles and rounded
    twice, is as if it were rounded once: a double has more than twice the digits. */
 bool arm64_number_of_two(unsigned operation, bool is_double, uint64_t a, uint64_t b, uint64_t *result) {
     double x = number_in(is_double, a), y = number_in(is_double, b), made = 0;
@@ -43,8 +43,6 @@ bool arm64_number_of_two(unsigned operation, bool is_double, uint64_t a, uint64_
     case 3: made = x - y; break;
     case 4:
     case 6: *result = x == y ? a & b : x > y ? a : b; return true; /* of two zeros, the positive one */
-    case 5:
-    case 7: *result = x == y ? a | b : x < y ? a : b; return true;
     case 8: made = -(x * y); break;
     default: return false;
     }

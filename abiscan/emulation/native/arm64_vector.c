@@ -34,16 +34,14 @@ static uint64_t lane_of_both(const Operands *o, unsigned lane) {
 static bool logic(Core *core, uint32_t word, Operands *o) {
     unsigned operation = (o->is_unsigned ? 4u : 0) | field(word, 22, 2);
     for (unsigned half = 0; half < 2; half++) {
-        uint64_t n = o->n->q[half], m = o->m->q[half], d = o->before.q[half], made = 0;
+        uint64_t n = o->n->q[half], m = o->m->q[half], made = 0;
         switch (operation) {
         case 0: made = n & m; break;
         case 1: made = n & ~m; break;
         case 2: made = n | m; break;
         case 3: made = n | ~m; break;
         case 4: made = n ^ m; break;
-        case 5: made = (n & d) | (m & ~d); break;  /* bsl */
-        case 6: made = (n & m) | (d & ~m); break;  /* bit */
-        default: made = (n & ~m) | (d & m); break; /* bif */
+        default: return unknown(core);
         }
         o->made.q[half] = made;
     }
@@ -51,59 +49,55 @@ static bool logic(Core *core, uint32_t word, Operands *o) {
 }
 
 /* Arithmetic of numbers: bit 23 belongs to the operation. */
-static bool numbers(Core *core, uint32_t word, bool is_single) {
-    bool is_double = field(word, 22, 1);
-    Operands o = operands_of(core, word, is_double ? 8 : 4, is_single);
-    unsigned operation = field(word, 23, 1) << 6 | (unsigned)o.is_unsigned << 5 | field(word, 11, 5), two = 0;
-    bool in_pairs = false;
+static bool numbers(Core *core, uint32_t word) {
+    bool is_double = field(word, 22, 1), in_pairs = false;
+    Operands o = operands_of(core, word, is_double ? 8 : 4, false);
+    unsigned two = 0;
     if (is_double && !o.is_whole)
         return unknown(core);
-    switch (operation) {
-    case 0x1A: two = 2; break;                   /* fadd */
-    case 0x5A: two = 3; break;                   /* fsub */
-    case 0x3B: two = 0; break;                   /* fmul */
-    case 0x3F: two = 1; break;                   /* fdiv */
-    case 0x1E: two = 4; break;                   /* fmax */
-    case 0x5E: two = 5; break;                   /* fmin */
-    case 0x3A: two = 2, in_pairs = true; break;  /* faddp */
-    case 0x1C: case 0x3C: case 0x7C: two = 9; break; /* fcmeq, fcmge, fcmgt */
+    switch (field(word, 23, 1) << 6 | (unsigned)o.is_unsigned << 5 | field(word, 11, 5)) {
+    case 0x1A: two = 2; break;                  /* fadd */
+    case 0x5A: two = 3; break;                  /* fsub */
+    case 0x3B: two = 0; break;                  /* fmul */
+    case 0x3F: two = 1; break;                  /* fdiv */
+    case 0x3A: two = 2, in_pairs = true; break; /* faddp */
     default: return unknown(core);
     }
-    if (is_single && two != 9)
-        return unknown(core);
     for (unsigned at = 0; at < o.lanes; at++) {
         uint64_t a = in_pairs ? lane_of_both(&o, 2 * at) : get_lane(o.n, o.size, at), made = 0;
         uint64_t b = in_pairs ? lane_of_both(&o, 2 * at + 1) : get_lane(o.m, o.size, at);
-        if (two == 9) {
-            int order = arm64_compared(is_double, a, b);
-            bool holds = operation == 0x1C ? order == 0 : operation == 0x3C ? order == 0 || order == 1 : order == 1;
-            made = holds ? ~(uint64_t)0 : 0;
-        } else if (!arm64_number_of_two(two, is_double, a, b, &made)) {
+        if (!arm64_number_of_two(two, is_double, a, b, &made))
             return unknown(core);
-        }
         set_lane(&o.made, o.size, at, made);
     }
     return finish(core, word, &o, o.bytes);
 }
 
+enum { ADD = 0x10, EQUAL, MULTIPLY_ADD, MULTIPLY, ADD_PAIRS = 0x17 };
+
 static bool three_same(Core *core, uint32_t word, bool is_single) {
     unsigned operation = field(word, 11, 5), size = 1u << field(word, 22, 2);
     Operands o = operands_of(core, word, size, is_single);
-    bool in_pairs = operation >= 0x14 && operation <= 0x17;
-    bool is_of_64_bits = operation == 0x06 || operation == 0x07 || operation == 0x08 || operation == 0x10 || operation == 0x11;
-    if (operation >= 0x18)
-        return numbers(core, word, is_single);
+    bool in_pairs = operation == ADD_PAIRS, is_of_64_bits = operation == ADD || operation == EQUAL;
+    if (operation > ADD_PAIRS)
+        return is_single ? unknown(core) : numbers(core, word);
     if (operation == 0x03)
         return is_single ? unknown(core) : logic(core, word, &o);
-    if (size == 8 && !is_single && (!o.is_whole || !(is_of_64_bits || operation == 0x17)))
+    if (is_single ? size != 8 || !is_of_64_bits : size == 8 && !(o.is_whole && (is_of_64_bits || in_pairs)))
         return unknown(core);
-    if (is_single && (size != 8 || !is_of_64_bits))
+    if (o.is_unsigned ? operation == MULTIPLY || in_pairs : operation == EQUAL) /* pmul, cmtst */
         return unknown(core);
     for (unsigned at = 0; at < o.lanes; at++) {
         uint64_t a = in_pairs ? lane_of_both(&o, 2 * at) : get_lane(o.n, size, at), made = 0;
-        uint64_t b = in_pairs ? lane_of_both(&o, 2 * at + 1) : get_lane(o.m, size, at);
-        if (!arm64_of_same(operation, o.is_unsigned, 8 * size, a, b, get_lane(&o.before, size, at), &made))
-            return unknown(core);
+        uint64_t b = in_pairs ? lane_of_both(&o, 2 * at + 1) : get_lane(o.m, size, at), before = get_lane(&o.before, size, at);
+        switch (operation) {
+        case ADD: made = o.is_unsigned ? a - b : a + b; break;
+        case EQUAL: made = a == b ? ~(uint64_t)0 : 0; break;
+        case MULTIPLY_ADD: made = o.is_unsigned ? before - a * b : before + a * b; break;
+        case MULTIPLY: made = a * b; break;
+        case ADD_PAIRS: made = a + b; break;
+        default: return unknown(core);
+        }
         set_lane(&o.made, size, at, made);
     }
     return finish(core, word, &o, o.bytes);
@@ -121,53 +115,32 @@ static bool three_different(Core *core, uint32_t word) {
     if (size == 8)
         return unknown(core);
     Operands o = operands_of(core, word, size, false);
+    bool is_narrow = operation == 0x4 || operation == 0x6;
+    if ((is_narrow && o.is_unsigned) || (operation == 0xC && o.is_unsigned && !o.is_whole)) /* raddhn, rsubhn, umull */
+        return unknown(core);
+    if (is_narrow && o.is_whole)
+        o.made.q[0] = o.before.q[0];
     for (unsigned at = 0; at < 8 / size; at++) {
         uint64_t a = narrow_lane(&o, o.n, at), b = narrow_lane(&o, o.m, at), made = 0;
         uint64_t n = get_lane(o.n, 2 * size, at), m = get_lane(o.m, 2 * size, at), before = get_lane(&o.before, 2 * size, at);
-        bool is_lower = o.is_unsigned ? a < b : is_less(a, b);
         switch (operation) {
         case 0x0: made = a + b; break;
         case 0x1: made = n + b; break;
         case 0x2: made = a - b; break;
         case 0x3: made = n - b; break;
-        case 0x4: case 0x6: { /* the upper halves of sums and differences, rounded if bit 29 is set */
-            uint64_t round = o.is_unsigned ? (uint64_t)1 << (8 * size - 1) : 0;
-            made = ((operation == 4 ? n + m : n - m) + round) >> (8 * size);
-            set_lane(&o.made, size, at + (o.is_whole ? 8 / size : 0), made);
-            continue;
-        }
-        case 0x5: made = before + (is_lower ? b - a : a - b); break;
-        case 0x7: made = is_lower ? b - a : a - b; break;
+        case 0x4: made = (n + m) >> (8 * size); break; /* the upper half */
+        case 0x6: made = (n - m) >> (8 * size); break;
         case 0x8: made = before + a * b; break;
         case 0xA: made = before - a * b; break;
         case 0xC: made = a * b; break;
         default: return unknown(core);
         }
-        set_lane(&o.made, 2 * size, at, made);
+        if (is_narrow)
+            set_lane(&o.made, size, at + (o.is_whole ? 8 / size : 0), made);
+        else
+            set_lane(&o.made, 2 * size, at, made);
     }
-    if ((operation == 0x4 || operation == 0x6) && o.is_whole)
-        o.made.q[0] = o.before.q[0];
     return finish(core, word, &o, 16);
-}
-
-static bool reverse_or_count(Core *core, uint32_t word, Operands *o, unsigned operation) {
-    unsigned unit = 8 * o->size, all = operation == 1 ? 16 : o->is_unsigned ? 32 : 64;
-    if (operation == 5 ? o->size != 1 && !(o->is_unsigned && o->size == 2) : unit >= all || (operation == 1 && o->is_unsigned))
-        return unknown(core);
-    for (unsigned half = 0; half < 2; half++) {
-        uint64_t value = o->n->q[half];
-        if (operation < 2) {
-            value = arm64_reversed(value, unit, all);
-        } else if (o->is_unsigned) { /* rbit, not */
-            value = o->size == 2 ? arm64_reversed(value, 1, 8) : ~value;
-        } else { /* cnt */
-            value -= value >> 1 & 0x5555555555555555u;
-            value = (value & 0x3333333333333333u) + (value >> 2 & 0x3333333333333333u);
-            value = (value + (value >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
-        }
-        o->made.q[half] = value;
-    }
-    return finish(core, word, o, o->bytes);
 }
 
 /* Sums of neighbours, in lanes of twice the size; added to what was there. */
@@ -194,8 +167,12 @@ static bool number_of_one(Core *core, uint32_t word, bool is_single) {
     for (unsigned at = 0; at < o.lanes; at++) {
         uint64_t a = get_lane(o.n, o.size, at), made = 0;
         switch (operation) {
-        case 0x1D: made = arm64_number_of(is_signed, is_double, is_double, a); break; /* scvtf, ucvtf */
-        case 0x3B:                                                                    /* fcvtzs, fcvtzu */
+        case 0x1D: /* scvtf, ucvtf */
+            if (!is_single)
+                return unknown(core);
+            made = arm64_number_of(is_signed, is_double, is_double, a);
+            break;
+        case 0x3B: /* fcvtzs, fcvtzu */
             if (!arm64_integer_of(TO_ZERO, is_signed, is_double, is_double, a, &made))
                 return unknown(core);
             break;
@@ -214,17 +191,29 @@ static bool number_of_one(Core *core, uint32_t word, bool is_single) {
 static bool of_one(Core *core, uint32_t word, bool is_single) {
     unsigned operation = field(word, 12, 5), size = 1u << field(word, 22, 2);
     Operands o = operands_of(core, word, size, is_single);
-    bool is_of_64_bits = operation >= 0x08 && operation <= 0x0B;
     if (operation >= 0x0C && operation != 0x12 && operation != 0x13)
         return number_of_one(core, word, is_single);
-    if (is_single && (size != 8 || !is_of_64_bits))
-        return unknown(core);
+    if (is_single) {
+        if (operation != 0x0B || !o.is_unsigned || size != 8) /* neg */
+            return unknown(core);
+        o.made.q[0] = -o.n->q[0];
+        return finish(core, word, &o, 8);
+    }
     switch (operation) {
-    case 0x00:
-    case 0x01:
-    case 0x05: return reverse_or_count(core, word, &o, operation);
     case 0x02:
     case 0x06: return add_long_pairs(core, word, &o, operation == 0x06);
+    case 0x05: /* not */
+        if (!o.is_unsigned || size != 1)
+            return unknown(core);
+        for (unsigned half = 0; half < 2; half++)
+            o.made.q[half] = ~o.n->q[half];
+        return finish(core, word, &o, o.bytes);
+    case 0x09: /* cmeq with zero */
+        if (o.is_unsigned || (size == 8 && !o.is_whole))
+            return unknown(core);
+        for (unsigned at = 0; at < o.lanes; at++)
+            set_lane(&o.made, size, at, get_lane(o.n, size, at) ? 0 : ~(uint64_t)0);
+        return finish(core, word, &o, o.bytes);
     case 0x12: /* xtn */
         if (o.is_unsigned || size == 8)
             return unknown(core);
@@ -239,40 +228,27 @@ static bool of_one(Core *core, uint32_t word, bool is_single) {
         for (unsigned at = 0; at < 8 / size; at++)
             set_lane(&o.made, 2 * size, at, narrow_lane(&o, o.n, at) << (8 * size));
         return finish(core, word, &o, 16);
-    default: break;
+    default: return unknown(core);
     }
-    if (size == 8 && !is_single && (!o.is_whole || !is_of_64_bits))
-        return unknown(core);
-    for (unsigned at = 0; at < o.lanes; at++) {
-        uint64_t made = 0;
-        if (!arm64_of_one(operation, o.is_unsigned, 8 * size, get_lane(o.n, size, at), &made))
-            return unknown(core);
-        set_lane(&o.made, size, at, made);
-    }
-    return finish(core, word, &o, o.bytes);
 }
 
+/* SMAXV and the like; ADDV of the largest lanes. */
 static bool across_lanes(Core *core, uint32_t word) {
     unsigned operation = field(word, 12, 5), size = 1u << field(word, 22, 2);
     if (size == 8)
         return unknown(core);
     Operands o = operands_of(core, word, size, false);
-    bool is_long = operation == 0x03;
-    unsigned same = operation == 0x0A ? 0x0C : operation == 0x1A ? 0x0D : 0x10; /* max, min, add */
-    if ((size == 4 && !o.is_whole) || (!is_long && same == 0x10 && (operation != 0x1B || o.is_unsigned)))
+    bool adds = operation == 0x1B && !o.is_unsigned && size == 4, is_most = operation == 0x0A;
+    if ((size == 4 && !o.is_whole) || !(adds || is_most || operation == 0x1A))
         return unknown(core);
-    uint64_t made = 0;
-    for (unsigned at = 0; at < o.lanes; at++) {
+    uint64_t made = get_lane(o.n, size, 0);
+    for (unsigned at = 1; at < o.lanes; at++) {
         uint64_t value = get_lane(o.n, size, at);
-        if (is_long)
-            made += o.is_unsigned ? value : extended(value, 8 * size);
-        else if (at == 0)
-            made = value;
-        else
-            arm64_of_same(same, o.is_unsigned, 8 * size, made, value, 0, &made);
+        bool is_lower = o.is_unsigned ? made < value : is_less(extended(made, 8 * size), extended(value, 8 * size));
+        made = adds ? made + value : is_lower == is_most ? value : made;
     }
-    set_lane(&o.made, is_long ? 2 * size : size, 0, made);
-    return finish(core, word, &o, is_long ? 2 * size : size);
+    set_lane(&o.made, size, 0, made);
+    return finish(core, word, &o, size);
 }
 
 static unsigned lowest_bit(unsigned value) {
@@ -332,19 +308,6 @@ static bool copy(Core *core, uint32_t word, bool is_single) {
     }
 }
 
-static bool look_up(Core *core, uint32_t word) {
-    unsigned first = field(word, 5, 5), registers = field(word, 13, 2) + 1;
-    Operands o = operands_of(core, word, 1, false);
-    for (unsigned at = 0; at < o.bytes; at++) {
-        unsigned index = o.m->b[at];
-        if (index < 16 * registers)
-            o.made.b[at] = core->r.vectors[(first + index / 16) % 32].b[index % 16];
-        else if (field(word, 12, 1)) /* tbx */
-            o.made.b[at] = o.before.b[at];
-    }
-    return finish(core, word, &o, o.bytes);
-}
-
 /* UZP, TRN, ZIP. */
 static bool permute(Core *core, uint32_t word) {
     unsigned size = 1u << field(word, 22, 2), kind = field(word, 12, 2), part = field(word, 14, 1);
@@ -359,16 +322,6 @@ static bool permute(Core *core, uint32_t word) {
         }
         set_lane(&o.made, size, at, lane_of_both(&o, from));
     }
-    return finish(core, word, &o, o.bytes);
-}
-
-static bool extract(Core *core, uint32_t word) {
-    unsigned by = field(word, 11, 4);
-    Operands o = operands_of(core, word, 1, false);
-    if (by >= o.bytes || field(word, 22, 2))
-        return unknown(core);
-    for (unsigned at = 0; at < o.bytes; at++)
-        o.made.b[at] = (uint8_t)lane_of_both(&o, at + by);
     return finish(core, word, &o, o.bytes);
 }
 
@@ -412,6 +365,13 @@ static bool constant(Core *core, uint32_t word) {
     return true;
 }
 
+/* `by` is up to the bits that there are. */
+static uint64_t shifted_right(uint64_t value, unsigned by, unsigned bits, bool is_unsigned) {
+    bool is_negative = !is_unsigned && value >> (bits - 1) & 1;
+    uint64_t ones = is_negative ? ~(uint64_t)0 : 0;
+    return by < bits ? value >> by | ones << (bits - by) : ones;
+}
+
 static bool by_constant(Core *core, uint32_t word, bool is_single) {
     unsigned coded = field(word, 16, 7), operation = field(word, 11, 5), scale = 3;
     while (!(coded >> (scale + 3) & 1)) /* one of the upper four is set */
@@ -432,12 +392,16 @@ static bool by_constant(Core *core, uint32_t word, bool is_single) {
         }
         return finish(core, word, &o, 16);
     }
-    if (size == 8 ? !o.is_whole : is_single)
+    bool is_left = operation == 0x0A;
+    if ((size == 8 ? !o.is_whole : is_single) || (operation != 0x00 && operation != 0x02 && !(is_left && !o.is_unsigned)))
+        return unknown(core);
+    if (is_single && (is_left || (operation == 0x00 && !o.is_unsigned))) /* shl, sshr */
         return unknown(core);
     for (unsigned at = 0; at < o.lanes; at++) {
-        uint64_t made = 0, before = get_lane(&o.before, size, at);
-        if (!arm64_of_shift(operation, o.is_unsigned, bits, coded, get_lane(o.n, size, at), before, &made))
-            return unknown(core);
+        uint64_t value = get_lane(o.n, size, at);
+        uint64_t made = is_left ? value << (coded - bits) : shifted_right(value, 2 * bits - coded, bits, o.is_unsigned);
+        if (operation == 0x02) /* ssra, usra */
+            made += get_lane(&o.before, size, at);
         set_lane(&o.made, size, at, made);
     }
     return finish(core, word, &o, o.bytes);
@@ -489,9 +453,5 @@ bool arm64_vector(Core *core, uint32_t word) {
         return unknown(core);
     if (field(word, 10, 1))
         return field(word, 22, 2) ? unknown(core) : copy(core, word, false);
-    if (field(word, 29, 1))
-        return extract(core, word);
-    if (field(word, 11, 1))
-        return permute(core, word);
-    return field(word, 22, 2) ? unknown(core) : look_up(core, word);
+    return field(word, 11, 1) && !field(word, 29, 1) ? permute(core, word) : unknown(core);
 }
