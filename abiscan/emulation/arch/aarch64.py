@@ -195,7 +195,7 @@ class Aarch64:
         word = int.from_bytes(code[:4], "little")
         if word & 0xFFE0_001F == _BRK:
             return 5  # SIGTRAP
-        return 4 if word <= 0xFFFF and len(code) >= 4 else None  # SIGILL
+        return 4 if word <= 0xFFFF else None  # SIGILL
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks or does wrongly; return its encoding if it is unknown here."""

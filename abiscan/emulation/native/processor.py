@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 15  # bytes of an instruction
 _PAGE: Final = 0x1000
+_UNALIGNED: Final = "processor exception ExecUnaligned"  # as icicle has it
 _ARCHES: Final = {arch.name: arch for arch in ARCHITECTURES.values()}
 
 
@@ -32,6 +33,7 @@ class NativeProcessor(Core):
         self._arch = _ARCHES[architecture]
         self._most_pages = most_pages
         self.other = ""
+        self._alignment = 1 if architecture == ARCHITECTURE else 4  # of instructions
         # Only those of x86-64 have parts without names.
         self.vectors: Vectors = _Vectors(self) if architecture == ARCHITECTURE else [bytes(64)] * 32
         self.masks = [0] * 8
@@ -64,6 +66,9 @@ class NativeProcessor(Core):
 
     def _by_icicle(self, *, several: bool) -> int:
         """Have icicle execute the instruction; ``several`` if it may go on with those after it."""
+        if self.pc % self._alignment:
+            self.other = _UNALIGNED
+            return Stopped.OTHER
         code = self.code_at(self.pc)
         if self._arch.is_stepped_over(code):
             return Stopped.UNKNOWN

@@ -166,6 +166,18 @@ def test_what_ends_the_process() -> None:
     machine.close()
 
 
+@pytest.mark.parametrize("is_native", [True, False])
+@pytest.mark.parametrize("offset", [1, 6, PAGE_SIZE - 2])
+def test_code_that_is_not_aligned(monkeypatch: pytest.MonkeyPatch, offset: int, *, is_native: bool) -> None:
+    monkeypatch.setenv("ABISCAN_NATIVE", str(int(is_native)))
+    machine = emulator(*[NOP] * (PAGE_SIZE // 4))
+    before = machine.executed
+    with pytest.raises(Stop, match="ExecUnaligned"):
+        machine.start(CODE + offset, (), 100)
+    assert machine.executed == before
+    machine.close()
+
+
 def test_an_instruction_that_nobody_knows() -> None:
     machine = emulator(0x1F42_0C20)  # fmadd d0, d1, d2, d3
     with pytest.raises(Stop, match=r"^unknown instruction: instruction 1f420c20"):
