@@ -37,12 +37,13 @@ class Form(NamedTuple):
 def read_forms() -> list[Form]:
     text = FORMS.read_text("utf-8")
     found = re.findall(r"\{(0x\w+), (0x\w+), (true|false), (true|false)\}", text)
-    return [Form(int(mask, 16), int(bits, 16), memory == "true", offset == "true") for mask, bits, memory, offset in found]
+    return [Form(int(mask, 16), int(bits, 16), base == "true", offset == "true") for mask, bits, base, offset in found]
 
 
-# What icicle does wrongly, as QEMU shows, beside what ``Aarch64.suspects`` keeps from it: it extends signs to 64 bits for
-# registers of 32, and not in pairs; leaves the upper half of a register as it was, and adds no register to the base of
-# structures; stores exclusively without having loaded; rounds what it should not; compares numbers when it should not.
+# What icicle does wrongly, as QEMU shows, beside what ``Aarch64.suspects`` keeps from it: it extends signs to 64 bits
+# for registers of 32, and not in pairs; leaves the upper half of a register as it was, and adds no register to the base
+# of structures; stores exclusively without having loaded; rounds what it should not; compares numbers when it should
+# not.
 WRONG: Final = (
     *((0xBEC0_0000, 0x38C0_0000), (0xFE40_0000, 0x6840_0000), (0xBE00_0000, 0x0C00_0000), (0x3FC0_0000, 0x0800_0000)),
     *((0xFF24_7C00, 0x1E24_4000), (0x7F20_FC00, 0x1E20_0000), (0xFF20_0C00, 0x1E20_0400), (0x9F3E_0C00, 0x0E30_0800)),
@@ -78,7 +79,7 @@ def make_start(random: Random, form: Form) -> Start:
     special = (0, 1, 0x7F, 0x80, 0x7FFF_FFFF, 0x8000_0000, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
     registers = {name: random.choice((random.choice(special), random.getrandbits(64))) for name in REGISTERS}
     if form.has_offset:
-        registers[REGISTERS[word >> 16 & 31]] = random.choice((random.randrange(64), (1 << 64) - random.randrange(1, 64)))
+        registers[REGISTERS[word >> 16 & 31]] = random.randrange(-63, 64) % (1 << 64)
     if form.has_memory:
         registers[REGISTERS[word >> 5 & 31]] = DATA + random.choice((0x800, 0x808, 0x801, PAGE - 16, PAGE - 9))
     registers |= {name: random.getrandbits(1) for name in FLAGS}

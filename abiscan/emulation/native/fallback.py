@@ -128,7 +128,8 @@ class IcicleFallback:
         icicle.mem_write(page, content)
         self._left -= 1
         if permissions & EXECUTE:
-            for offset in (*self._arch.suspects(content), *self._arch.extensions(content)):  # the native processor goes on there
+            # The native processor goes on there.
+            for offset in (*self._arch.suspects(content), *self._arch.extensions(content)):
                 icicle.add_breakpoint(page + offset)
         if permissions & EXECUTE and not permissions & WRITE:
             self._code.add(page)

@@ -50,7 +50,7 @@ NOP = 0xD503_201F
 STOPS = {
     "a page that is not mapped": ((NOP, 0xF940_03E0), {"sp": 0x30_0008}, Stopped.READ_UNMAPPED, 0x30_0008, 2),
     "a write there": ((NOP, 0xF900_03E0), {"sp": 0x30_0008}, Stopped.WRITE_UNMAPPED, 0x30_0008, 2),
-    "a pair across the end": ((0xA9BF_0BE1,), {"sp": DATA + PAGE_SIZE + 8}, Stopped.WRITE_UNMAPPED, DATA + PAGE_SIZE, 1),
+    "a pair over the end": ((0xA9BF_0BE1,), {"sp": DATA + PAGE_SIZE + 8}, Stopped.WRITE_UNMAPPED, DATA + PAGE_SIZE, 1),
     "a write into code": ((NOP, 0xF900_0020), {"x1": CODE + 0x100}, Stopped.WRITE_FORBIDDEN, CODE + 0x100, 2),
     "no code": ((NOP, RET), {"x30": 0x40_0000}, Stopped.NOT_CODE, None, 2),
     "a system call": ((NOP, SVC), {}, Stopped.SYSTEM_CALL, None, 2),
@@ -77,7 +77,8 @@ def test_the_names_of_registers() -> None:
     """Arm ARM, B1.2.1 and C1.2.5: what is written of a part clears the rest."""
     vm = made("native")
     vm.reg_write("q3", 0x1122_3344_5566_7788)
-    assert [vm.reg_read(name) for name in ("d3", "s3", "h3", "b3")] == [0x1122_3344_5566_7788, 0x5566_7788, 0x7788, 0x88]
+    names = ("d3", "s3", "h3", "b3")
+    assert [vm.reg_read(name) for name in names] == [0x1122_3344_5566_7788, 0x5566_7788, 0x7788, 0x88]
     vm.reg_write("x3", (1 << 64) - 1)
     vm.reg_write("w3", 5)
     assert [vm.reg_read(name) for name in ("x3", "tpidr_el0", "sp", "NG")] == [5, 0, 0, 0]
