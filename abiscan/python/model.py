@@ -243,7 +243,7 @@ class Condition(Struct, frozen=True, kw_only=True):
 class Need(Struct, frozen=True, kw_only=True):
     """What the outcome of an import holds on, and what is taken to be there.
 
-    :ivar kind: ``backend`` or ``compiler``
+    :ivar kind: ``backend``, ``compiler`` or ``requirement``
     :ivar name: what is needed: ``torch-npu``
     :ivar why: what it is needed for, as a sentence
     :ivar is_there: whether it is; None if that is not known

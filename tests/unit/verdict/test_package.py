@@ -629,6 +629,29 @@ def test_what_a_required_package_sets_on_torch(
         assert tuple(condition.why for condition in found.conditions) == conditions
 
 
+@pytest.mark.parametrize(
+    ("required", "code", "needs"),
+    [
+        # laion_clap 1.1.7 does not require torchvision, and its import raises ModuleNotFoundError without it.
+        ("numpy", "import torchvision", "torchvision"),
+        ("torchvision>=0.15", "import torchvision", None),
+        ("timm", "import torchvision", None),
+        ("numpy", "try:\n    import torchvision\nexcept ImportError:\n    pass", None),
+        ("numpy", "import triton.language", "triton"),  # builds for the CPU do not bring it
+        ("numpy", "import PIL", None),
+    ],
+)
+def test_what_a_package_imports_and_does_not_require(wheels: Path, required: str, code: str, needs: str | None) -> None:
+    files, metadata = {"pkg/__init__.py": f"import torch\n{code}\n"}, {"Requires-Dist": required}
+    (found,) = abiscan.check(
+        package_wheel(wheels, "pkg", {}, files=files, metadata=metadata, tag="py3-none-any"), "2.13.0"
+    ).packages
+    assert found.verdict.value == "works"
+    assert [(item.kind.value, item.name, item.met) for item in found.conditions] == (
+        [("requirement", needs, None)] if needs else []
+    )
+
+
 @pytest.mark.parametrize(("installed", "met"), [(False, False), (Answer.UNKNOWN, None)])
 def test_a_required_package_that_is_looked_for(
     installed: bool | Answer, met: bool | None, wheels: Path, monkeypatch: pytest.MonkeyPatch
