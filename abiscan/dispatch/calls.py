@@ -44,7 +44,7 @@ def takes_backend(table: DispatchTable, operator: Operator) -> bool:
     arguments = (operator.schema or "").partition(" -> ")[0]
     if operator.schema is None or _TENSOR_ARGUMENT.search(arguments):
         return True
-    return table.entry(operator.name, BACKEND_SELECT).source is EntrySource.KERNEL
+    return table.source(operator.name, BACKEND_SELECT) is EntrySource.KERNEL
 
 
 def find_failure(table: DispatchTable, operator: str, backend: str) -> Failure | None:

@@ -131,13 +131,13 @@ def measure_coverage(
             if _is_ambiguous(table, name, backend):
                 ambiguous.append(name)
             else:
-                source = table.entry(name, backend).source
+                source = table.source(name, backend)
                 served[EntrySource.AUTOGRAD if source is EntrySource.MISSING else source] += 1
             continue
         raised = failure_message(table, failed, backend_name) if worded else None
         # From 1.13 on, Python code registers Meta kernels: without them, the list of backends in the message is not
         # complete.
-        complete = table.release < _PYTHON_META or table.entry(name, _META).source is not EntrySource.MISSING
+        complete = table.release < _PYTHON_META or table.source(name, _META) is not EntrySource.MISSING
         missing.append(
             MissingKernel(
                 operator=name,
@@ -146,7 +146,7 @@ def measure_coverage(
                 exact=(raised is None or raised.exact) and complete,
                 essential=name in ESSENTIAL and not (name in _COPIES and base_of(backend) in _COPIED),
                 core=not core.isdisjoint((name, *callers.get(name, ()))),
-                general=table.entry(name, _reference_key(table)).source is not EntrySource.MISSING,
+                general=table.source(name, _reference_key(table)) is not EntrySource.MISSING,
                 reached_from=tuple(sorted(callers.get(name, ()))),
             )
         )
@@ -178,7 +178,7 @@ def _reference_key(table: DispatchTable) -> str:
 def _is_ambiguous(table: DispatchTable, name: str, backend: str) -> bool:
     """Tell whether an autograd entry before the backend's kernel raises: the backend has no autograd key of its own."""
     is_other = backend in table.backends_of(AUTOGRAD_OTHER)
-    return is_other and table.entry(name, AUTOGRAD_OTHER).source is EntrySource.AMBIGUOUS
+    return is_other and table.source(name, AUTOGRAD_OTHER) is EntrySource.AMBIGUOUS
 
 
 def base_of(key: str) -> str:

@@ -13,6 +13,7 @@ for torch's own behaviour.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator
 from itertools import zip_longest
 from typing import Final, Literal
@@ -220,8 +221,9 @@ class OperatorName(Struct, frozen=True, kw_only=True):
     name: str
     overload: str = ""
 
-    @classmethod
-    def parse(cls, text: str) -> OperatorName:
+    @staticmethod
+    @functools.lru_cache(maxsize=4096)  # each load is replayed, and each torch asks for the same names
+    def parse(text: str) -> OperatorName:
         """Parse a name without a schema.
 
         :raises SchemaError: where torch's ``parseName`` throws

@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -86,7 +86,9 @@ class TableEntry(NamedTuple):
         return self.registration is not None and self.registration.fallthrough
 
 
-_MISSING_ENTRY: Final = TableEntry(EntrySource.MISSING, None)
+_RAISING: Final = (EntrySource.MISSING, EntrySource.AMBIGUOUS)
+_Choice: TypeAlias = tuple[EntrySource, str | None]
+"""The source of an entry, and the key that its kernel is registered for: None is the catch-all, or there is none."""
 
 
 class DispatchTable(Struct, frozen=True, dict=True):
@@ -128,9 +130,12 @@ class DispatchTable(Struct, frozen=True, dict=True):
     def kernels(self) -> Mapping[str, Mapping[str | None, Kernel]]:
         """The kernel that is called for each operator and key; None is the catch-all."""
         kernels: dict[str, dict[str | None, Kernel]] = {}
+        named: dict[str | None, str | None] = {None: None}
         for kernel in self.operators.kernels:
             key = kernel.key
-            kernels.setdefault(kernel.operator, {})[key if key is None else self._name_of(key)] = kernel
+            if key is not None and key not in named:
+                named[key] = self._name_of(key)
+            kernels.setdefault(kernel.operator, {})[named[key]] = kernel
         return kernels
 
     @cached_property
@@ -146,20 +151,36 @@ class DispatchTable(Struct, frozen=True, dict=True):
 
     def sources(self, operator: str) -> Mapping[str, EntrySource]:
         """Return the sources of all entries of an operator, by key, in torch's order."""
-        # They depend on nothing but the keys that have a kernel, which are the same for most operators.
-        registered = self.kernels.get(operator, {})
-        keys = frozenset(registered)
-        if keys not in self._sources:
-            self._sources[keys] = {key: self._compute_entry(registered, key).source for key in self.keys}
-        return self._sources[keys]
+        registered = frozenset(self.kernels.get(operator, ()))
+        if registered not in self._sources:
+            self._sources[registered] = {key: self._choose(registered, key)[0] for key in self.keys}
+        return self._sources[registered]
 
     @cached_property
     def _sources(self) -> dict[frozenset[str | None], Mapping[str, EntrySource]]:
         return {}
 
     def entry(self, operator: str, key: str) -> TableEntry:
-        """Compute the entry that torch uses for an operator and a runtime key."""
-        return self._compute_entry(self.kernels.get(operator, {}), key)
+        """Return the entry that torch uses for an operator and a runtime key."""
+        source, registered = self._choice(operator, key)
+        if source is EntrySource.FALLBACK:
+            return TableEntry(source, self.fallbacks[key])
+        return TableEntry(source, None if source in _RAISING else self.kernels[operator][registered])
+
+    def source(self, operator: str, key: str) -> EntrySource:
+        """Return the source of the entry for an operator and a runtime key."""
+        return self._choice(operator, key)[0]
+
+    def _choice(self, operator: str, key: str) -> _Choice:
+        # It depends on nothing but the keys that an operator has kernels for, which are the same for most operators.
+        question = frozenset(self.kernels.get(operator, ())), key
+        if question not in self._choices:
+            self._choices[question] = self._choose(*question)
+        return self._choices[question]
+
+    @cached_property
+    def _choices(self) -> dict[tuple[frozenset[str | None], str], _Choice]:
+        return {}
 
     def with_more(
         self, operators: Iterable[Operator], kernels: Iterable[Kernel], fallbacks: Iterable[Fallback]
@@ -177,43 +198,41 @@ class DispatchTable(Struct, frozen=True, dict=True):
         """Return the backends whose kernels an autograd key runs before (``getBackendKeySetFromAutograd``)."""
         return self._backends.get(autograd_key, frozenset())
 
-    def _compute_entry(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry:
-        """Compute an entry (``computeDispatchTableEntryWithDebug``)."""
+    def _choose(self, registered: frozenset[str | None], key: str) -> _Choice:
+        """Choose the kernel for a key, of those registered for some (``computeDispatchTableEntryWithDebug``)."""
         # In torch's order: a kernel for the key itself, kernels for alias keys, a fallback for the key, the catch-all
         # (up to 1.7).
-        if (direct := registered.get(key)) is not None:
-            return TableEntry(EntrySource.KERNEL, direct)
-        if self.release >= _ALIASES and (alias_entry := self._entry_of_alias(registered, key)) is not None:
-            return alias_entry
-        if (fallback := self.fallbacks.get(key)) is not None:
-            return TableEntry(EntrySource.FALLBACK, fallback)
-        if (catch_all := registered.get(None)) is not None:
-            return TableEntry(EntrySource.CATCH_ALL, catch_all)
-        return _MISSING_ENTRY
+        if key in registered:
+            return EntrySource.KERNEL, key
+        if self.release >= _ALIASES and (choice := self._choose_alias(registered, key)) is not None:
+            return choice
+        if key in self.fallbacks:
+            return EntrySource.FALLBACK, key
+        return EntrySource.CATCH_ALL if None in registered else EntrySource.MISSING, None
 
-    def _entry_of_alias(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry | None:
-        """Find the alias kernel that serves a key; return None if there is none."""
+    def _choose_alias(self, registered: frozenset[str | None], key: str) -> _Choice | None:
+        """Choose the alias kernel that serves a key; return None if there is none."""
         # First the composite kernels that say nothing about autograd: they serve backends, and Undefined.
         for alias in (NON_FUNCTIONAL, self._explicit):
-            if (kernel := registered.get(alias)) is not None and self._serves(alias, key):
-                return TableEntry(EntrySource.DEFAULT_BACKEND, kernel)
-        if (kernel := registered.get(NESTED)) is not None and self._includes(NESTED, key):
-            return TableEntry(EntrySource.NESTED, kernel)
+            if alias in registered and self._serves(alias, key):
+                return EntrySource.DEFAULT_BACKEND, alias
+        if NESTED in registered and self._includes(NESTED, key):
+            return EntrySource.NESTED, NESTED
         # The implicit kernel serves an autograd key only if no kernel of its backend, and no explicit one, would be
         # bypassed: then autograd has to come before that kernel.
         has_backend = self._explicit in registered or not self.backends_of(key).isdisjoint(registered)
-        if (kernel := registered.get(self._implicit)) is not None and self._serves(self._implicit, key):
+        if self._implicit in registered and self._serves(self._implicit, key):
             if key == AUTOGRAD_OTHER and not self._autograd_other.isdisjoint(registered):
-                return TableEntry(EntrySource.AMBIGUOUS, None)
+                return EntrySource.AMBIGUOUS, None
             if not has_backend:
-                return TableEntry(EntrySource.MATH, kernel)
-        if (kernel := registered.get(AUTOGRAD)) is not None and self._includes(AUTOGRAD, key):
-            return TableEntry(EntrySource.AUTOGRAD, kernel)
+                return EntrySource.MATH, self._implicit
+        if AUTOGRAD in registered and self._includes(AUTOGRAD, key):
+            return EntrySource.AUTOGRAD, AUTOGRAD
         # Up to 1.7, where the catch-all is not an alias, an autograd key prefers it to a fallback.
-        if (kernel := registered.get(None)) is not None and self._includes(AUTOGRAD, key) and not has_backend:
-            return TableEntry(EntrySource.CATCH_ALL, kernel)
-        if (kernel := registered.get(BATCHED)) is not None and self._includes(BATCHED, key):
-            return TableEntry(EntrySource.BATCHED, kernel)
+        if None in registered and self._includes(AUTOGRAD, key) and not has_backend:
+            return EntrySource.CATCH_ALL, None
+        if BATCHED in registered and self._includes(BATCHED, key):
+            return EntrySource.BATCHED, BATCHED
         return None
 
     def _name_of(self, key: str) -> str:

@@ -130,6 +130,7 @@ class Image:
         self._arch = arch
         self._bind, self._bind_tls, self._resolver = bind, bind_tls, resolver
         self._symbols: dict[int, Symbol] = {}
+        self._mentioned: dict[bytes, bool] = {}
         self._addresses: dict[int, int] = {}
         self._symbol_table = file.tail_at(file.dynamic[Tag.SYMTAB]) if Tag.SYMTAB in file.dynamic else memoryview(b"")
         self._strings = file.tail_at(file.dynamic[Tag.STRTAB]) if Tag.STRTAB in file.dynamic else memoryview(b"")
@@ -236,7 +237,9 @@ class Image:
 
     def mentions(self, name: bytes) -> bool:
         """Whether any dynamic symbol, defined or not, has a name with this part; no name is decoded."""
-        return re.search(re.escape(name), self._names) is not None
+        if name not in self._mentioned:  # code that throws asks each time
+            self._mentioned[name] = re.search(re.escape(name), self._names) is not None
+        return self._mentioned[name]
 
     @property
     def _names(self) -> memoryview:

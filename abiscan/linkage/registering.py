@@ -111,7 +111,7 @@ class Backend(Struct, frozen=True, kw_only=True, dict=True):
         had_generic = {
             name: None
             for name in self.table.operators.operators
-            if name in old.operators.operators and old.entry(name, self.before_key).source in _GENERIC
+            if name in old.operators.operators and old.source(name, self.before_key) in _GENERIC
         }
         delegating = find_delegates(old, self.before_key, had_generic)  # these had no kernel either
         missing = measure_coverage(self.table, self.key, self.core, had_generic, worded=False).missing

@@ -52,8 +52,8 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             for name in names
             if name in registering.operators.operators
             # Both tables are asked, so an operator that had no gradient before is not counted as lost.
-            and before.entry(name, autograd).source is EntrySource.MATH
-            and after.entry(name, autograd).source not in _KEEPS
+            and before.source(name, autograd) is EntrySource.MATH
+            and after.source(name, autograd) not in _KEEPS
         ]
         if lost:
             yield Finding(
