@@ -11,7 +11,7 @@ import functools
 import itertools
 import operator
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -342,7 +342,7 @@ class ElfSymbols(SymbolTable):
         if name != "_definitions":
             raise AttributeError(name)
         # Found missing as an attribute, so that those who look names up by hash never pay for all of them.
-        self._definitions = self._decode_all()
+        self._definitions = self._decode(zip(SYMBOL.iter_unpack(self._table), self._versions, strict=True))
         return self._definitions
 
     def find(self, name: str) -> tuple[Definition, ...]:
@@ -398,19 +398,32 @@ class ElfSymbols(SymbolTable):
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Yield the names that begin with ``prefix``."""
-        if self._searches_left > 0:
+        if not prefix:
+            return iter(self._definitions)
+        # A backslash may stand for bytes that are not UTF-8: see ``find``.
+        if self._searches_left > 0 and "\\" not in prefix:
             self._searches_left -= 1
-            return super().starting_with(prefix) if prefix.encode() in self._strings else iter(())
+            return iter(self._search(prefix.encode("utf-8", "surrogatepass")))
         if self._names is None:
             self._names = sorted(self._definitions)
         start = bisect.bisect_left(self._names, prefix)
         end = bisect.bisect_right(self._names, prefix, start, key=lambda name: name[: len(prefix)])
         return iter(self._names[start:end])
 
-    def _decode_all(self) -> dict[str, tuple[Definition, ...]]:
+    def _search(self, prefix: bytes) -> dict[str, tuple[Definition, ...]]:
+        """Return the definitions of the names that begin with some bytes; no other name is decoded."""
+        strings, versions = self._strings, self._versions
+        if prefix not in strings:
+            return {}
+        starts = memoryview(self._table).cast("I")[::6].tolist()
+        indexes = [index for index, start in enumerate(starts) if strings.startswith(prefix, start)]
+        return self._decode((SYMBOL.unpack_from(self._table, i * SYMBOL.size), versions[i]) for i in indexes)
+
+    def _decode(self, symbols: Iterable[tuple[tuple[int, ...], int]]) -> dict[str, tuple[Definition, ...]]:
+        """Return the definitions of some symbols, each with its DT_VERSYM entry."""
         definitions: dict[str, tuple[Definition, ...]] = {}
         strings = self._strings
-        for symbol, version in zip(SYMBOL.iter_unpack(self._table), self._versions, strict=True):
+        for symbol, version in symbols:
             for definition in self._read_definition(symbol, version):
                 start = symbol[0]
                 name = strings[start : strings.find(b"\0", start)].decode("utf-8", "backslashreplace")

@@ -8,6 +8,7 @@ stripping leaves alone.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import struct
 import sys
@@ -204,6 +205,8 @@ class CallGraph:
     def __init__(self, objects: Sequence[CalledFunctions]) -> None:
         self._objects = objects
         self._defined: dict[str, tuple[int, int] | None] = {}
+        self.next_places = functools.cache(self._find_next)
+        """Returns the functions that a function itself leads to: those of its object, then its imports."""
 
     def reached(self, roots: Iterable[int], stop_at: Container[tuple[int, int]] = ()) -> set[tuple[int, int]]:
         """Return the functions that some functions of the first object lead to, and these: which object, where it
@@ -222,8 +225,7 @@ class CallGraph:
                 waiting += self.next_places(place)
         return seen
 
-    def next_places(self, place: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-        """Return the functions that a function itself leads to: those of its object, then its imports."""
+    def _find_next(self, place: tuple[int, int]) -> tuple[tuple[int, int], ...]:
         number, function = place
         functions, imports = self._objects[number].led_to(function)
         own = ((number, target) for target in sorted(functions))

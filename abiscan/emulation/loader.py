@@ -571,14 +571,23 @@ class Image:
         functions: dict[int, int | None] = {}
         last: dict[int, int | None] = {}
         infos, addends = (list(itertools.chain(*(table[at::3].tolist() for table in self._tables))) for at in (1, 2))
-        for number, (info, addend) in enumerate(zip(infos, addends, strict=True)):
+        # There are few of them, if any, among hundreds of thousands of relocations.
+        chosen = {info for info in dict.fromkeys(infos) if self._is_chosen(info)}
+        for number, info in enumerate(infos) if chosen else ():
+            if info not in chosen:
+                continue
             if info & 0xFFFF_FFFF == self._arch.irelative:
-                last[(self.base + addend) & _WORD] = None
-            elif info >> 32:
-                symbol = self.symbol(info >> 32)
-                if symbol.defined and symbol.type == _STT_GNU_IFUNC:
-                    functions.setdefault(self.base + symbol.value, number)
+                last[(self.base + addends[number]) & _WORD] = None
+            else:
+                functions.setdefault(self.base + self.symbol(info >> 32).value, number)
         return {**last, **functions}
+
+    def _is_chosen(self, info: int) -> bool:
+        """Whether a relocation is to what a function chooses."""
+        if info & 0xFFFF_FFFF == self._arch.irelative or not info >> 32:
+            return info & 0xFFFF_FFFF == self._arch.irelative
+        _, kind, _, section, _, _ = _SYMBOL.unpack_from(self._symbol_table, (info >> 32) * _SYMBOL.size)
+        return bool(section) and kind & 0xF == _STT_GNU_IFUNC
 
     def choosing_for_others(self) -> Iterator[tuple[str, int]]:
         """Yield the functions that choose exported ones, if another object refers to those, each with a name.
