@@ -107,7 +107,7 @@ def _compile_attribute(compiler: Compiler, node: ast.Attribute) -> Target:
 
 
 def _compile_item(compiler: Compiler, node: ast.Subscript) -> Target:
-    owner, index = compiler.value(node.value), compiler.value(node.slice)
+    owner, index = compiler.value(node.value, is_whole=False), compiler.value(node.slice)
     return lambda machine, scope, value: machine.set_item(owner(machine, scope), index(machine, scope), value)
 
 

@@ -137,6 +137,8 @@ def call_quickly(value: str, name: str, args: list[object]) -> object:
         return ABSENT
 
 
+OF_ONE_ITEM: Final = frozenset({"add", "append", "discard", "get", "setdefault"})
+"""Methods that go through a container only to find out that an item is not in it."""
 QUICK: Final = frozenset({
     "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal",
     "isdigit", "isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "lower",

@@ -35,6 +35,10 @@ OTHERS: Final[dict[type, Callable[[Any], Any]]] = {}
 """What stands in for a node of a kind that is in no table."""
 
 
+_HELD: Final = frozenset({ast.Name, ast.Attribute})
+"""The kinds that give what is held elsewhere, and make nothing."""
+
+
 class Compiler:
     """Compiles the expressions of one statement.
 
@@ -47,13 +51,16 @@ class Compiler:
     def __init__(self, *, is_long: bool = True) -> None:
         self.is_long, self.steps = is_long, 0
 
-    def value(self, node: ast.expr, *, settles: bool = True) -> Value:
+    def value(self, node: ast.expr, *, settles: bool = True, is_whole: bool = True) -> Value:
         """Compile an expression.
 
         :param settles: whether what is still to be asked of the target is asked: see ``TargetExpression``
+        :param is_whole: whether all of a large value may be gone through, which is counted; else a part is taken of it
         """
         self.steps += 1
         kind = type(node)
+        if not is_whole and kind in _HELD:
+            return QUESTIONS[kind](self, node, settles=settles, is_whole=False)
         if kind in QUESTIONS:
             return QUESTIONS[kind](self, node, settles=settles)
         return VALUES[kind](self, node) if kind in VALUES else OTHERS[ast.expr](node)

@@ -156,7 +156,7 @@ _SIZES: Final[dict[str, Callable[[Any, list[Any], dict[str, object]], int]]] = {
 # ---- work
 
 _FREE: Final = 64
-_PARTS_PER_STEP: Final = 4
+_PARTS_PER_STEP: Final = 16
 _count: ContextVar[Callable[[int], None] | None] = ContextVar("count", default=None)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from abiscan.python import special
-from abiscan.python.builtin_methods import QUICK, HostMethod, call_quickly, fill_dict, has_method, make_set
+from abiscan.python.builtin_methods import OF_ONE_ITEM, QUICK, HostMethod, call_quickly, fill_dict, has_method, make_set
 from abiscan.python.compiling import OTHERS, QUESTIONS, VALUES, Compiler, Value
 from abiscan.python.cost import LONGEST
 from abiscan.python.expressions import (
@@ -70,7 +70,7 @@ def _compile_constant(_compiler: Compiler, node: ast.Constant) -> Value:
     return large
 
 
-def _compile_name(_compiler: Compiler, node: ast.Name, *, settles: bool) -> Value:
+def _compile_name(_compiler: Compiler, node: ast.Name, *, settles: bool, is_whole: bool = True) -> Value:
     name = node.id
 
     def load(machine: Expressions, scope: Scope) -> object:
@@ -88,7 +88,7 @@ def _compile_name(_compiler: Compiler, node: ast.Name, *, settles: bool) -> Valu
             value = machine.look_up(name, scope)
         kind = type(value)
         if kind in _SIZED:
-            if len(value) > LARGE:  # type: ignore[arg-type]
+            if is_whole and len(value) > LARGE:  # type: ignore[arg-type]
                 machine.count_size(value)
         elif kind is Deferred or (settles and kind is TargetExpression):
             return machine.settle(value)
@@ -97,7 +97,7 @@ def _compile_name(_compiler: Compiler, node: ast.Name, *, settles: bool) -> Valu
     return load
 
 
-def _compile_attribute(compiler: Compiler, node: ast.Attribute, *, settles: bool) -> Value:
+def _compile_attribute(compiler: Compiler, node: ast.Attribute, *, settles: bool, is_whole: bool = True) -> Value:
     owner, name, line = compiler.value(node.value, settles=False), node.attr, compiler.line(node)
 
     def take(machine: Expressions, scope: Scope) -> object:
@@ -107,7 +107,7 @@ def _compile_attribute(compiler: Compiler, node: ast.Attribute, *, settles: bool
         value = machine.attribute_of(value, name)
         kind = type(value)
         if kind in _SIZED:
-            if len(value) > LARGE:  # type: ignore[arg-type]
+            if is_whole and len(value) > LARGE:  # type: ignore[arg-type]
                 machine.count_size(value)
         elif settles and kind is TargetExpression:
             return machine.settle(value)
@@ -180,7 +180,8 @@ def _compile_call(compiler: Compiler, node: ast.Call, *, settles: bool) -> Value
 def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute, *, settles: bool) -> Value:
     """Compile ``value.method()``: methods of Python's own containers are called without making an object of them."""
     compiler.steps += 1
-    owner, name = compiler.value(func.value, settles=False), func.attr
+    name = func.attr
+    owner = compiler.value(func.value, settles=False, is_whole=name not in OF_ONE_ITEM)
     arguments = _compile_arguments(compiler, node)
     # A traceback shows the line where the name of the method ends (Python/compile.c); the arguments may have moved the
     # line on.
@@ -238,7 +239,8 @@ def _compile_compare(compiler: Compiler, node: ast.Compare, *, settles: bool) ->
     (op,), (comparator,) = node.ops, node.comparators
     if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(comparator, ast.Constant) and comparator.value is None:
         return _compile_is_none(compiler, node, op, settles=settles)
-    first, second = compiler.value(node.left, settles=False), compiler.value(comparator, settles=False)
+    first = compiler.value(node.left, settles=False)
+    second = compiler.value(comparator, settles=False, is_whole=not isinstance(op, (ast.In, ast.NotIn)))
     if isinstance(op, (ast.In, ast.NotIn)):
         return _compile_in(first, second, op, settles=settles)
     quick = _QUICK_COMPARISONS.get(type(op))
@@ -263,11 +265,13 @@ def _compile_in(first: Value, second: Value, op: ast.cmpop, *, settles: bool) ->
         item, container = first(machine, scope), second(machine, scope)
         # Python itself looks for a plain value among plain ones.
         kind = type(container)
+        if type(item) is str and kind in _HASHED and item in container:
+            return expected
+        if kind in _SIZED and len(container) > LARGE:
+            machine.count_size(container)
         if type(item) in EVERYDAY and (
             (kind in _HOLDERS and EVERYDAY.issuperset(map(type, container))) or (kind is str and type(item) is str)
         ):
-            if len(container) > LARGE:
-                machine.count_size(container)
             return (item in container) is expected
         value = machine.compared(op, item, container)
         return machine.settle(value) if settles and type(value) is TargetExpression else value
@@ -276,6 +280,7 @@ def _compile_in(first: Value, second: Value, op: ast.cmpop, *, settles: bool) ->
 
 
 _HOLDERS: Final = _SIZED - {str, bytes}
+_HASHED: Final = frozenset({dict, set, frozenset})
 
 
 def _compile_is_none(compiler: Compiler, node: ast.Compare, op: ast.cmpop, *, settles: bool) -> Value:
@@ -437,7 +442,8 @@ def _compile_dict(compiler: Compiler, node: ast.Dict) -> Value:
 
 
 def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool) -> Value:
-    owner, place, line = compiler.value(node.value, settles=False), compiler.value(node.slice), compiler.line(node)
+    owner = compiler.value(node.value, settles=False, is_whole=False)
+    place, line = compiler.value(node.slice), compiler.line(node)
 
     def take(machine: Expressions, scope: Scope) -> object:
         value = owner(machine, scope)
@@ -447,6 +453,8 @@ def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool
         if type(value) is dict and type(index) is str and index in value:
             value = machine.settle(value[index])
         else:
+            if type(value) in _SIZED and len(value) > LARGE:
+                machine.count_size(value)
             if isinstance(value, NotKnown):
                 machine.perhaps_uses(value, [index])
             lifted = machine.with_target("[]", take_item, value, index) if type(value) is TargetExpression else None

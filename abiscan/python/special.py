@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.python import operations
-from abiscan.python.cost import may_format_grow
+from abiscan.python.cost import count_parts, may_format_grow
 from abiscan.python.iteration import MOST_ITEMS, Lazy, take_few
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
@@ -621,6 +621,7 @@ def find_key(machine: PythonMachine, container: Collection[object], key: object)
             candidate for candidate in container if type(candidate) not in EVERYDAY and not _is_compared_here(candidate)
         ]
     answer: object = ABSENT
+    count_parts(len(container))
     for candidate in list(candidates):
         same = None if isinstance(candidate, NotKnown) else _is_same_key(machine, candidate, key, digest)
         if same:

@@ -96,11 +96,41 @@ def test_the_rounds_of_a_loop_count_and_a_kept_form_counts_as_a_new_one(code: st
     assert abs((many - more) - 7 * (more - few)) <= 100  # but for the size of the list
 
 
+@pytest.mark.parametrize(
+    ("use", "takes_one"),
+    [
+        ("o.d[str(n)] = n", True),
+        ("o.d[str(n)]", True),
+        ("str(n) in o.d", True),
+        ("o.d.setdefault(str(n), 1)", True),
+        ("o.d.get('absent')", False),
+        ("'absent' in o.d", False),
+        ("list(o.d)", False),
+    ],
+)
+def test_what_takes_an_item_of_a_large_container_does_not_go_through_it(use: str, *, takes_one: bool) -> None:
+    code = "class O:\n    d = dict.fromkeys(map(str, range({0})))\no = O()\nfor n in range({1}):\n    " + use + "\n"
+    few, many = (_steps(code.format(3_000, rounds)) for rounds in (10, 110))
+    few_of_less, many_of_less = (_steps(code.format(500, rounds)) for rounds in (10, 110))
+    assert (many - few == many_of_less - few_of_less) is takes_one
+
+
 def test_what_stands_outside_of_what_it_ends_is_no_python() -> None:
     for code in ("class A:\n    return 1\n", "def f():\n    break\nf()\n"):
         (outcome,) = reading_of({"p/__init__.py": "import torch\n" + code}).imports
         assert outcome.raised is Answer.UNKNOWN
         assert "is not valid Python" in outcome.gaps[0]
+
+
+def test_the_distribution_of_torch() -> None:
+    # As importlib.metadata has it next to torch 2.13.0; that of jinja2 is Jinja2, which no name tells.
+    code = (
+        "import importlib.metadata as m\nof = m.packages_distributions()\n"
+        "if 'jinja2' in of['jinja2']:\n    import absent\nraise ValueError(of['torch'] + of.get('functorch'))\n"
+    )
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == "['torch', 'torch']"
 
 
 def test_the_version_of_what_is_required_is_a_text() -> None:
