@@ -347,6 +347,27 @@ def _of_distribution(subject: str) -> Model:
     return call
 
 
+class DistributionsOfModules(Modelled):
+    """``packages_distributions()``: the distributions of each top-level module, known for those of torch."""
+
+    __slots__ = ()
+
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what gives the distributions of one module."""
+        is_known = name in {"__getitem__", "get"}
+        return Native(name, _distributions_of) if is_known else super().get_attribute(machine, name)
+
+    def display_name(self) -> str:
+        """Return the call that makes it."""
+        return "packages_distributions()"
+
+
+def _distributions_of(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    name = args[0] if args else None
+    of_torch = name in ("torch", "functorch", "torchgen")  # its top_level.txt
+    return ["torch"] if of_torch else NotKnown(f"packages_distributions()[{describe_value(name)}]", Why.ELSEWHERE)
+
+
 def _model_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute ``importlib.resources.path``: return what its context manager gives."""
     folder, name = _model_files(machine, args[:1], kwargs), take_argument(args, kwargs, 1, "resource")
@@ -461,6 +482,7 @@ def _make_metadata(_machine: PythonMachine) -> object:
     from importlib.metadata import PackageNotFoundError
 
     functions = {name: _of_distribution(name) for name in ("version", "distribution", "files", "metadata", "requires")}
+    functions["packages_distributions"] = lambda _machine, _args, _kwargs: DistributionsOfModules()
     names = native_functions("importlib.metadata", **functions)
     return Namespace("importlib.metadata", {**names, "PackageNotFoundError": PackageNotFoundError})
 
