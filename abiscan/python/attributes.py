@@ -85,13 +85,25 @@ def binds_any(machine: PythonMachine, module: PythonModule) -> bool:
     return module.file is not None and _BINDS_ANY.search(machine.library.source(module.file)) is not None
 
 
+def hides_binding(machine: PythonMachine, module: PythonModule, name: str) -> bool:
+    """Whether a submodule is all that is known by this name, and a body that is yet to run may bind something else."""
+    # ``from .f import f`` makes the submodule a name of its package, and then the function. Of a body that was passed
+    # over, only the former has been done.
+    return (
+        module.stage in {Stage.DEFERRED, Stage.SKIMMED}
+        and isinstance(module.names.get(name), PythonModule)
+        and module.file is not None
+        and machine.library.may_rebind(module.file, module.name, name)
+    )
+
+
 def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object:
     """Return an attribute of a module of the package: a name of its body, a submodule, or what its ``__getattr__``
     gives.
     """
     # In the order of module_getattro (Objects/moduleobject.c): the names that the module has, then its ``__getattr__``,
     # then the error.
-    if name in module.names:
+    if name in module.names and not hides_binding(machine, module, name):
         return machine.settle(module.names[name])
     attributes = {
         "__name__": module.name,
@@ -106,8 +118,6 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
         return machine.files.system.place(module.file)
     if name == "__path__" and module.folders:
         return [machine.files.system.place(folder) for folder in module.folders]
-    if f"{module.name}.{name}" in machine.modules:
-        return machine.modules[f"{module.name}.{name}"]
     # The body of a deferred module has bound nothing yet. It runs now, which ends this stage: the second look cannot
     # come here again.
     if module.stage is Stage.DEFERRED:
@@ -117,6 +127,8 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     # known.
     if module.stage is Stage.SKIMMED:
         return NotKnown(f"{module.name}.{name}")
+    if f"{module.name}.{name}" in machine.modules:
+        return machine.modules[f"{module.name}.{name}"]
     # ``asked`` ends the recursion of a hook that takes the same name of its own module, as a fallback to
     # ``getattr(sys.modules[__name__], name)`` does: inside of the hook, that name is not known.
     hook = module.names.get("__getattr__")

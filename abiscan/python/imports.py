@@ -24,6 +24,7 @@ from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.questions import Ask, AskedWorld
 from abiscan.python.torch_imports import comes_with_torch, is_of_torch
 from abiscan.python.values import (
+    ABSENT,
     Deferred,
     Instance,
     NotKnown,
@@ -528,17 +529,10 @@ class PythonInterpreter(Calls):
         # In the order of import_from (Python/ceval.c): a name that the module has bound, its ``__getattr__``, a
         # submodule, or what the code has put into ``sys.modules`` in place of one. Of a body that has not run yet, the
         # text says whether it may bind the name; that is enough until the value is used.
+        waiting = self._take_waiting(module, name)
+        if waiting is not ABSENT:
+            return waiting
         submodule = f"{module.name}.{name}"
-        if module.stage is Stage.SKIMMED and name not in module.names:
-            if self.library.find(name, module.folders) is not None:
-                return self.import_module(submodule)
-            self._check_defined(module, name)
-            return Deferred(module, name)
-        if module.stage is Stage.DEFERRED and name not in module.names:
-            assert module.file is not None
-            if self.library.find(name, module.folders) is None and name.encode() in self.library.source(module.file):
-                return Deferred(module, name)
-            self.catch_up(module)
         try:
             if name not in module.names and not module.open_ and "__getattr__" in module.names:
                 return attributes.of_module(self, module, name)
@@ -554,6 +548,24 @@ class PythonInterpreter(Calls):
         if module.open_ or attributes.binds_any(self, module):
             return NotKnown(submodule)
         raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._describe_module(module)}",)))
+
+    def _take_waiting(self, module: PythonModule, name: str) -> object:
+        """Take a name from a module whose body is yet to run; ABSENT if it needs not, or does so now."""
+        if attributes.hides_binding(self, module, name):
+            return Deferred(module, name)
+        if name in module.names or module.file is None:
+            return ABSENT
+        has_submodule = self.library.find(name, module.folders) is not None
+        if module.stage is Stage.SKIMMED:
+            if has_submodule:
+                return self.import_module(f"{module.name}.{name}")
+            self._check_defined(module, name)
+            return Deferred(module, name)
+        if module.stage is Stage.DEFERRED:
+            if not has_submodule and name.encode() in self.library.source(module.file):
+                return Deferred(module, name)
+            self.catch_up(module)
+        return ABSENT
 
     def _describe_module(self, module: PythonModule) -> str:
         """Return how an ImportError names a module."""

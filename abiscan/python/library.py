@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from msgspec import Struct, field
 
@@ -111,6 +111,7 @@ class PythonCode(Struct, dict=True):
     _found: dict[tuple[str, tuple[str, ...]], Found | None] = field(default_factory=dict)
     _located: dict[str, Found | None] = field(default_factory=dict)
     _imports: dict[tuple[str, str], tuple[tuple[Import, ...], tuple[Import, ...]]] = field(default_factory=dict)
+    _rebinding: dict[tuple[str, str], bool] = field(default_factory=dict)
     _reaching: dict[str, bool] = field(default_factory=dict)
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
@@ -359,6 +360,32 @@ class PythonCode(Struct, dict=True):
         inside = [name for name in line.names if self.find(name, folders)] if folders else []
         targets = (module, *(f"{module}.{name}" for name in inside))
         return Import(line=line.line, module=module, names=line.names, targets=targets)
+
+    def may_rebind(self, file: str, package: str, name: str) -> bool:
+        """Whether the body of a module may bind a name to anything but the submodule of that name, by its text.
+
+        :param package: the one that relative imports start from, and whose submodule that is
+        """
+        key = file, name
+        if key not in self._rebinding:
+            self._rebinding[key] = False  # while it is asked: star imports may go in a circle
+            self._rebinding[key] = self._may_rebind(file, package, name)
+        return self._rebinding[key]
+
+    def _may_rebind(self, file: str, package: str, name: str) -> bool:
+        word = re.escape(name.encode())
+        binding = rb"(?<![\w.])(?:(?:def|class|as)[ \t]+%b\b|%b[ \t]*(?::[^=\n]*)?=(?!=))" % (word, word)
+        if re.search(binding, self.source(file)):
+            return True
+        for line in chain.from_iterable(self.imports(file, package)):
+            if name in line.names and line.module != package:
+                return True
+            located = self.locate(line.module) if "*" in line.names else None
+            if located is not None and located.file is not None and not located.extension:
+                around = line.module if located.folders else line.module.rpartition(".")[0]
+                if self.may_rebind(located.file, around, name):
+                    return True
+        return False
 
     def imported_by(self, file: str) -> list[Found]:
         """Return the modules of the package that the body of one imports."""
