@@ -225,8 +225,10 @@ def _unguarded_mentions(
         mention for file in files for mention in _Mentions(code, file, names, requested, called, operators).all()
     ]
     # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
-    guarded = {(mention.use.name, mention.use.error) for mention in mentions if mention.guarded}
-    open_uses = [mention for mention in mentions if (mention.use.name, mention.use.error) not in guarded]
+    asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
+    open_uses = [
+        mention for mention in mentions if not mention.guarded and (mention.use.name, mention.use.error) not in asked
+    ]
     return [mention for mention in open_uses if not _is_handled(code, mention.use)]
 
 
@@ -336,12 +338,14 @@ class _Mention(Struct, frozen=True, kw_only=True):
     """A use of a missing name.
 
     :ivar guarded: whether something guards it where it stands
+    :ivar asked: whether what guards it may well ask for a version
     :ivar public: the names by which others use the function that it is in: of a class, and of the function
     :ivar nested: the names of the functions inside of that function which it is in
     """
 
     use: LaterUse
     guarded: bool
+    asked: bool
     public: tuple[str, ...]
     nested: tuple[str, ...]
 
@@ -358,6 +362,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar public: see ``_Mention``
     :ivar nested: see ``_Mention``
     :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
+    :ivar by_values: whether what guards it are only conditions on values that functions compute
     :ivar caught: the exceptions that are caught around, by their names
     :ivar loads: the calls whose results are used as modules, by identity
     :ivar base: the only base of the class around, by its full name
@@ -371,6 +376,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     in_function: bool = False
     variants: Mapping[str | None, int] = field(default_factory=dict)
     guarded: bool = False
+    by_values: bool = False
     caught: frozenset[str] = frozenset()
     loads: frozenset[int] = frozenset()
     base: str | None = None
@@ -417,8 +423,8 @@ class _Mentions:
         # A guard that leaves guards all that follows it: ``if not available: return``.
         for statement in statements:
             yield from self._node(statement, scope)
-            if not scope.guarded and self._guards_what_follows(statement, scope):
-                scope = _guarded(scope)
+            if (not scope.guarded or scope.by_values) and self._guards_what_follows(statement, scope):
+                scope = self._guarded_by(statement, scope)
 
     def _guards_what_follows(self, statement: ast.stmt, scope: _Scope) -> bool:
         """Whether the code after a statement may be left out because of it, or because of an import that is caught."""
@@ -448,6 +454,7 @@ class _Mentions:
             inside = replace(
                 _named(scope, node.name),
                 guarded=scope.guarded or _are_guarding(node.decorator_list),
+                by_values=scope.by_values and not _are_guarding(node.decorator_list),
                 base=base,
                 loads=scope.loads | kept,
             )
@@ -468,7 +475,7 @@ class _Mentions:
 
     def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
         """Go through the parts of what may decide which of them are run."""
-        inside = _guarded(scope) if _decides(node, scope.parameters) else scope
+        inside = self._guarded_by(node, scope) if _decides(node, scope.parameters) else scope
         if isinstance(node, _TESTS):
             yield from self._node(node.test, scope)
             truth = self._truth(node.test, scope)
@@ -491,11 +498,29 @@ class _Mentions:
         else:
             yield from self._mentions_in_children(node, inside)
 
+    def _guarded_by(self, node: ast.AST, scope: _Scope) -> _Scope:
+        """Return the scope where a statement decides, be it by the version of torch."""
+        values = {name for names in scope.origins[:-1] for name, origin in names.items() if origin is None}
+        local = (scope.parameters | values) - {"self", "cls"} - self._asking_names
+        if isinstance(node, (*_TESTS, ast.Assert)) and not _asks(node, local):
+            return scope if scope.guarded else replace(scope, guarded=True, by_values=True)
+        return _guarded(scope)
+
+    @functools.cached_property
+    def _asking_names(self) -> frozenset[str]:
+        """What is bound to something whose words ask for a version, anywhere."""
+        bindings = [node for node in walk(self._tree) if isinstance(node, ast.Assign)] if self._tree else []
+        asking = [node for node in bindings if _are_guarding([node.value])]
+        return frozenset(
+            part.id for node in asking for target in node.targets for part in walk(target) if isinstance(part, ast.Name)
+        )
+
     def _try(self, node: ast.Try, scope: _Scope) -> Iterator[_Mention]:
         caught = {name for handler in node.handlers for name in _caught_by(handler)}
         body = replace(
             scope,
             guarded=scope.guarded or bool(caught & _CATCHING_ALL),
+            by_values=scope.by_values and not caught & _CATCHING_ALL,
             caught=scope.caught | caught,
         )
         yield from self._body(node.body, body)
@@ -576,6 +601,7 @@ class _Mentions:
             parameters=scope.parameters - own.keys() | (parameters - own.keys()),
             in_function=True,
             guarded=scope.guarded or is_variant or _are_guarding(decorators),
+            by_values=scope.by_values and not (is_variant or _are_guarding(decorators)),
         )
         inside = replace(inside, objects=self._objects_of(node, scope, inside))
         body = node.body
@@ -686,8 +712,8 @@ class _Mentions:
             arguments=_arguments_of(node),
         )
         raised = "RuntimeError" if full.startswith(OPERATORS) else "TypeError"
-        guarded = scope.guarded or raised in scope.caught
-        return _Mention(use=use, guarded=guarded, public=scope.public, nested=scope.nested)
+        guarded = raised in scope.caught
+        return _make_mention(use, scope, guarded=guarded)
 
     def _mention(self, full: str, origin: str, line: int, scope: _Scope, *, how: str) -> Iterator[_Mention]:
         """Yield a mention if it is one of a missing name.
@@ -709,8 +735,8 @@ class _Mentions:
     def _name_mention(self, name: str, line: int, scope: _Scope, *, how: str) -> _Mention:
         function = ".".join([*scope.public, *scope.nested])
         use = LaterUse(name=name, file=self._file, line=line, function=function, how=how)
-        guarded = scope.guarded or not scope.caught.isdisjoint(_RAISED.get(how, _CATCHING_IMPORTS))
-        return _Mention(use=use, guarded=guarded, public=scope.public, nested=scope.nested)
+        guarded = not scope.caught.isdisjoint(_RAISED.get(how, _CATCHING_IMPORTS))
+        return _make_mention(use, scope, guarded=guarded)
 
 
 def _arguments_of(node: ast.Call) -> PassedArguments:
@@ -836,7 +862,17 @@ def _named(scope: _Scope, name: str) -> _Scope:
 
 
 def _guarded(scope: _Scope) -> _Scope:
-    return scope if scope.guarded else replace(scope, guarded=True)
+    return replace(scope, guarded=True, by_values=False) if scope.by_values or not scope.guarded else scope
+
+
+def _make_mention(use: LaterUse, scope: _Scope, *, guarded: bool) -> _Mention:
+    return _Mention(
+        use=use,
+        guarded=guarded or scope.guarded,
+        asked=guarded or (scope.guarded and not scope.by_values),
+        public=scope.public,
+        nested=scope.nested,
+    )
 
 
 # ---- what may depend on the version of torch

@@ -122,6 +122,7 @@ def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> No
         f"import torch\ndef f(x):\n    assert torch.__version__ < '2'\n{CALL}",
         f"import torch\ndef f(x, fused):\n    if fused:\n    {CALL}",
         f"import torch\ndef f(x):\n    return NEW or {GONE}(x)",
+        f"import torch\ndef f(x): return {GONE}(x)\ndef g(x):\n  y = is_old_version()\n  if y: {GONE}",
         f"import torch\nif NEW:\n  def f(x):\n{CALL}",
         f"import torch\n@requires('1.9')\ndef f(x):\n{CALL}",
         f"import torch\n@implement_for('torch', '1.9')\ndef f(x):\n{CALL}",
