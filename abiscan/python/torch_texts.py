@@ -92,6 +92,8 @@ LIBRARY_SINCE: Final[dict[str, MinorVersion]] = {
     "triton_op": (2, 6), "wrap_triton": (2, 6), "register_torch_dispatch": (2, 5), "register_vmap": (2, 5),
 }  # fmt: skip
 """The release of torch that a name of ``torch.library`` came with."""
+NAMES_SINCE: Final[MinorVersion] = (2, 2)
+"""The release whose ``torch.library.define`` and ``impl`` take an operator by its name, not a library only."""
 
 
 def wording_of(id_: str, release: MinorVersion | None = None) -> Wording | None:

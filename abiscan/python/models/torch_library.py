@@ -17,7 +17,7 @@ from abiscan.python.models.namespace import Args, Kwargs, Model, native_function
 from abiscan.python.models.torch_module import TorchModule, knows_names, lacks, refuse_arguments, surely_lacks
 from abiscan.python.operations import describe_value
 from abiscan.python.operators import OperatorValue, error_of_target, note_registration, operator_exists
-from abiscan.python.torch_texts import LIBRARY_SINCE, NO_OPERATOR, NO_OPERATOR_FOR_META, release_of, says
+from abiscan.python.torch_texts import LIBRARY_SINCE, NAMES_SINCE, NO_OPERATOR, NO_OPERATOR_FOR_META, release_of, says
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown, torch_error
 
 _DEVICES = {
@@ -297,6 +297,8 @@ def _model_impl(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         key = take_argument(args, kwargs, 2, "dispatch_key", "") or first.key
         keys = [key] if isinstance(key, str) else None
         return _register_or_decorate(None, lambda: _all_kernels(machine, name, keys))
+    if isinstance(first, str) and _is_since(machine, NAMES_SINCE) is False:
+        return _decorator_of_text("impl")
     name = _operator_name(machine, first, "a kernel")
     function = take_argument(args, kwargs, 2, "func")
     if isinstance(function, str):  # the dispatch key of the old form, on a library that is not known
@@ -312,11 +314,24 @@ def _define_function(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
     )
     if isinstance(first, LibraryValue):
         return _register_or_decorate(None, lambda: _define_on(machine, first, schema))
+    if isinstance(first, str) and _is_since(machine, NAMES_SINCE) is False:
+        return _decorator_of_text("define")
     name = _operator_name(machine, first, "a definition")
     if name is not None:
         _register_definition(machine, name, f"{name}{schema if isinstance(schema, str) else ''}")
     # ``define(library, schema)`` decorates a function; with a name, nothing uses the result.
     return None if isinstance(first, str) else _register_or_decorate(None, lambda: None)
+
+
+def _decorator_of_text(method: str) -> Native:
+    """Return the decorator of a release that takes a library and got a name: it registers nothing until it decorates,
+    and then calls a method of the name.
+    """
+
+    def decorate(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+        raise lacks(AttributeError, f"'str' object has no attribute '{method}'")
+
+    return Native("decorator", decorate)
 
 
 def _define_on(machine: PythonMachine, library: LibraryValue, schema: object) -> None:

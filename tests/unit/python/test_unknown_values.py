@@ -220,6 +220,28 @@ def test_a_library_that_is_not_known_decorates_functions(form: str) -> None:
     assert outcome_of(f"{library}@torch.library.{form}\ndef f():\n    return 1\n").raised is None
 
 
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("@torch.library.impl('p::f', 'CPU')\ndef f(x): ...\n", "'str' object has no attribute 'impl'"),
+        ("torch.library.define('p::g', '() -> int')(len)\n", "'str' object has no attribute 'define'"),
+        ("torch.library.define('p::g', '() -> int')\n", None),
+        ("torch.library.impl('p::f', 'CPU', len)\n", None),
+    ],
+)
+def test_a_name_where_torch_takes_a_library(code: str, error: str | None) -> None:
+    """``impl(lib, name, dispatch_key)`` of 2.1 returns a decorator that calls ``lib.impl``; 2.2 takes names."""
+    raised = {
+        release: outcome_of(
+            f"import torch\n{code}", FakeWorld(torch_version=release, operators=frozenset({"p::f"}))
+        ).raised
+        for release in ("2.1.2", "2.2.0")
+    }
+
+    assert getattr(raised["2.1.2"], "message", None) == error
+    assert getattr(raised["2.2.0"], "message", None) != (error or "")
+
+
 BRANCHES = [
     "if {}:\n    import torch.bad\n",
     "if not {}:\n    import torch.bad\n",
