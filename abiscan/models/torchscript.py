@@ -14,6 +14,7 @@ from typing import Final
 
 from abiscan.models.model import OperatorCall
 from abiscan.models.opcodes import Pairs
+from abiscan.python.grammar import parse_natively
 from abiscan.regex import regex
 
 _STRING: Final = regex(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
@@ -28,7 +29,7 @@ def calls_in(source: str, path: str) -> tuple[list[OperatorCall], bool]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in strings
             # Where TorchScript's syntax is not Python's, the file is searched as text instead.
-            tree = ast.parse(source)
+            tree = parse_natively(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return list(_search_calls(source, path)), False
     return [call for node in ast.walk(tree) if isinstance(node, ast.Call) and (call := _read_call(node, path))], True

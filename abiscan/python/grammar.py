@@ -25,6 +25,9 @@ OLDEST: Final = (3, 10)
 """The oldest Python that abiscan runs on: all newer ones accept what it accepts."""
 FAILURES: Final = (SyntaxError, ValueError, RecursionError, MemoryError, LookupError)
 """What ``parse`` raises: besides SyntaxError, for null bytes, for what is nested too deep, and for encodings."""
+_LONG: Final = 4096
+_STACK: Final = 128
+"""More bytes of stack than Python 3.10 needs for each byte of a source."""
 
 # In these three, Q is a quote. A field is odd that is not over where the text seems to be, or has what only newer
 # Pythons accept.
@@ -68,7 +71,7 @@ def parse(source: bytes | str) -> ast.Module:
     :raises SyntaxError: no Python accepts it; see ``FAILURES`` for the other ones
     """
     try:
-        return ast.parse(source)
+        return parse_natively(source)
     except SyntaxError:
         if sys.version_info >= NEWEST:
             raise
@@ -78,6 +81,32 @@ def parse(source: bytes | str) -> ast.Module:
         if tree is None:
             raise
         return tree
+
+
+def parse_natively(source: bytes | str) -> ast.Module:
+    """Return the tree of a source by the grammar of the running Python, as ``ast.parse`` does.
+
+    :raises MemoryError: there is no room for a stack that is large enough; see ``FAILURES`` for the other ones
+    """
+    if sys.version_info < (3, 11) and len(source) >= _LONG:
+        return _parse_on_large_stack(source)
+    return ast.parse(source)
+
+
+def _parse_on_large_stack(source: bytes | str) -> ast.Module:
+    # Python 3.10 does not count how deep a tree is that it turns into objects (Parser/asdl_c.py): the tree of a sum of
+    # 150,000 terms overflows 8 MB of stack. No tree is deeper than its source is long.
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    size = threading.stack_size(_STACK * len(source) + (1 << 20))
+    try:
+        with ThreadPoolExecutor(1) as executor:
+            return executor.submit(ast.parse, source).result()
+    except RuntimeError as error:  # the thread cannot start
+        raise MemoryError(str(error)) from error
+    finally:
+        threading.stack_size(size)
 
 
 def find_newer(source: bytes, python: tuple[int, int], tree: Callable[[], ast.AST | None]) -> Newer | None:
@@ -102,7 +131,7 @@ def _accepts_at_once(source: bytes, python: tuple[int, int]) -> bool:
     if python < sys.version_info[:2]:
         return False
     try:
-        ast.parse(source)
+        parse_natively(source)
     except FAILURES:
         return False
     return True
