@@ -53,7 +53,7 @@ def read_optional_key(value: int, *, flag_first: bool, wide: bool | None = None)
     ``std::optional`` keeps the value before the flag; the key has 16 bits. ``c10::optional``, before 2.1, keeps
     the flag before the value, and the key has 8 bits up to 1.11: then the byte after the flag is the key, else padding.
 
-    :param wide: whether a key has 16 bits; None where that is not known, and padding taken to be zero
+    :param wide: whether a key has 16 bits; None if that is not known; padding is then assumed to be zero
     """
     if not flag_first:
         return value & 0xFFFF if value >> 16 & 1 and value & 0xFFFF else None

@@ -72,7 +72,7 @@ class Interpreter(Struct, frozen=True, kw_only=True):
 
     ``executable`` is its path as it is called, since a virtual environment has a link to another Python; None if only
     its version is known (from the name of torch's own module). ``full_version`` is the text of ``Py_GetVersion()``,
-    None if the interpreter was not run. ``over`` is a folder of packages that it is taken to find before all others.
+    None if the interpreter was not run. ``over`` is a folder of packages that it is assumed to find before all others.
     """
 
     tag: PythonTag

@@ -165,7 +165,7 @@ class Loader:
             if library.name in lacking or library.absence is Absence.REFUSED
             else msgspec.structs.replace(library, absence=Absence.UNREACHED, instead=None)
             for library in really.missing
-            if not is_torch_library(library.needed_by.name)  # torch itself is taken to load
+            if not is_torch_library(library.needed_by.name)  # torch itself is assumed to load
         )
         return msgspec.structs.replace(closure, missing=missing)
 

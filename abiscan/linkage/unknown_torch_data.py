@@ -109,8 +109,8 @@ def _doubt_wording(torch: str, message: Message, operators: Operators) -> str | 
 
 
 def _assumptions(torch: str, registering: Registering, operators: Operators) -> Iterator[Lack]:
-    """Yield what was taken from an older release, for a torch that is newer than the tables or does not tell it."""
-    older = f"is not known, and was taken to be as in torch {'.'.join(map(str, newest_minor()))}"
+    """Yield what is assumed to be as in an older release: the torch is newer than the tables, or does not tell it."""
+    older = f"is not known, and was assumed to be as in torch {'.'.join(map(str, newest_minor()))}"
     if KEYS in operators.assumed and any(isinstance(key, int) for key in _keys_used(registering)):
         reason = f"which number stands for which dispatch key in {torch} {older}"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=True)

@@ -138,8 +138,8 @@ class Calls(ClassMaking):
             result = self.call_operator(f"{self.extensions[module]}:{name}")
             if not isinstance(result, NoResult):
                 return result
-        # All others are taken to return the same for the same arguments, so that two conditions on such calls are
-        # decided alike.
+        # All others are assumed to return the same for the same arguments, so that two conditions on such calls are
+        # decided in the same way.
         if function.name.partition(".")[0] in _CHANGING:
             return NotKnown(f"{function.name}()", function.why)
         return function.part("()", *args, *kwargs.values())

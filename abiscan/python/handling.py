@@ -1,4 +1,4 @@
-"""Exceptions on their way: ``try``, ``with``, ``raise``, and what the package says about a failure that it survives.
+"""Exceptions: ``try``, ``with``, ``raise``, and what the package says about a failure that it survives.
 
 The statements that have others in them are generators, for a generator of the package may yield there: see ``flow``.
 """
@@ -56,7 +56,7 @@ class Handling(Binding):
         leave = self._manager_method(manager, f"{prefix}exit__")
         enter = self._manager_method(manager, f"{prefix}enter__")
         if leave is None or enter is None:
-            # A manager that is not followed is taken to swallow nothing: the body runs as if it stood alone.
+            # A manager that is not followed is assumed to swallow nothing: the body runs as if it stood alone.
             value = manager.part(".__enter__()") if isinstance(manager, NotKnown) else manager
             if first.optional_vars is not None:
                 self.assign(first.optional_vars, value, scope)
@@ -87,7 +87,7 @@ class Handling(Binding):
             try:
                 swallowed = self.awaited(self.call(leave, [failure.cls, failure, NotKnown("traceback")], {}))
             except Thrown as error:
-                # What ``__exit__`` raises in its place tells of the same loads.
+                # What ``__exit__`` raises instead is about the same loads.
                 if error.failure is not failure:
                     error.failure.context = error.failure.context or failure
                     error.failure.loads |= failure.loads
@@ -119,8 +119,8 @@ class Handling(Binding):
         python = self.world.python
         if isinstance(python, tuple):
             return python < version
-        told = self.world.tells(f"whether Python is older than {version}", lambda world: _is_older(world, version))
-        return told is True
+        answer = self.world.tells(f"whether Python is older than {version}", lambda world: _is_older(world, version))
+        return answer is True
 
     def since(self, *version: int) -> bool:
         """Whether the interpreter is certainly this version or a newer one."""
@@ -128,7 +128,7 @@ class Handling(Binding):
         return isinstance(python, tuple) and python >= version
 
     def note_survived(self, failure: PythonError, heard: list[UserMessage], *, again: bool = True) -> None:
-        """Note that an exception was caught for good: how users learn of the failed loads that it tells of.
+        """Note that an exception was caught for good: how users learn of the failed loads that it is about.
 
         :param heard: what the code told users while it handled the exception
         :param again: whether what was noted about these loads before is replaced
@@ -163,7 +163,7 @@ class Handling(Binding):
         return signal if own is None else own
 
     def _run_finally(self, node: ast.Try, scope: Scope) -> Flow:
-        # What is on its way goes on from where the body was left.
+        # The exception or jump continues from where the body was left.
         line = self.frames[-1].line
         signal = yield from self.flow(node.finalbody, scope)
         self.frames[-1].line = line
@@ -297,8 +297,8 @@ class Handling(Binding):
     def _run_assert(self, node: ast.Assert, scope: Scope) -> None:
         test = self.evaluate(node.test, scope)
         holds = special.truth_of(self, test)
-        # An assertion that is not known is taken to hold, since nearly all do. One about the target may fail on another
-        # one: both ways are followed.
+        # An assertion whose condition is unknown is assumed to hold, since nearly all do. One about the target may fail
+        # on another target: both ways are followed.
         if holds is None and isinstance(test, NotKnown) and test.why is Why.TARGET:
             spot = (node.lineno, node.col_offset)
             holds = self.decide(self.source_of(node.test), test.why, spot, default=True)

@@ -1252,7 +1252,7 @@ def _value_of(node: ast.AST) -> _Value:
 
 def _fits_arguments(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
     """Whether a function takes the arguments of a call, besides the first ``bound`` ones, which it has already."""
-    # ``*args`` may be any number of arguments: they are taken to fit.
+    # ``*args`` may be any number of arguments: they are assumed to fit.
     if args is None or any(isinstance(parameter, ast.Starred) for parameter in call.args):
         return args is not None
     positional = [parameter.arg for parameter in (*args.posonlyargs, *args.args)][bound:]

@@ -756,7 +756,7 @@ def _arguments_of(node: ast.Call) -> PassedArguments:
 def _make_origins(body: ast.AST) -> Origins:
     """Return what the names stand for that a module, a class or a function binds itself."""
     # A name counts only if all that the scope binds it to is one thing. ``import *`` may bind any of them to something
-    # else; only ``torch`` itself is taken to stay.
+    # else; only ``torch`` itself is assumed to stay.
     by_name: dict[str, set[str | None]] = {}
     waiting = list(getattr(body, "body", ())) if isinstance(getattr(body, "body", None), list) else []
     starred = False

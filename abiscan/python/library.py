@@ -96,7 +96,7 @@ class PythonCode(Struct, dict=True):
     failures: dict[str, Exception] = field(default_factory=dict)
     """The sources that cannot be parsed, and what was raised."""
     has_requirements: bool = False
-    """Whether what the package requires is taken to be installed, whatever the surroundings say."""
+    """Whether what the package requires is assumed to be installed, whatever the environment has."""
     _too_new: dict[tuple[str, tuple[int, int]], Newer | None] = field(default_factory=dict)
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _late: set[str] = field(default_factory=set)

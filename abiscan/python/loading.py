@@ -97,7 +97,7 @@ def _own_among(machine: PythonMachine, path: object) -> Iterator[str]:
 
 
 def _load_elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
-    """Load a path outside of the package: torch has loaded its libraries, and required ones are taken to exist."""
+    """Load a path outside the package: torch has loaded its libraries, and required ones are assumed to exist."""
     system = machine.files.system
     if system.is_empty(path) and place_on_disk(machine, path) is None and path.startswith(system.prefix):
         return
@@ -118,7 +118,7 @@ def _by_name(machine: PythonMachine, name: str, loader: LoadedBy) -> None:
     spot = (machine.place().line, 0)
     system = machine.files.system
     # A library of the package by that name shows that the name alone does not lead to it. Without one, only a guarded
-    # load is worth a decision: any other is taken to be of something that every machine has.
+    # load is worth a decision: any other is assumed to be of something that every machine has.
     own = [file for file in machine.files.libraries if system.file_name(file) == system.file_name(name)]
     for file in own if system.is_windows else ():
         loaded = any(attempt.path == file and attempt.raised is None for attempt in machine.trace.attempts)

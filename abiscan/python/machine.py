@@ -173,11 +173,11 @@ class PythonMachine:
         self.dll_folders: set[str] = set()
         """The folders of the package in which Windows looks for libraries by their names alone."""
         self.provided: dict[str, bool] = {}
-        """Whether the operators of a namespace are taken to be there."""
+        """Whether the operators of a namespace are assumed to be there."""
         self.with_optional = False
-        """Whether packages are there that are not required, and that the code can do without."""
+        """Whether packages that are not required, and that the code can do without, are there."""
         self.as_it_is_here = False
-        """Whether libraries do not load that need another one, which is not on this machine."""
+        """Whether libraries that need another one, which is not on this machine, fail to load."""
         self.warning_filters: list[tuple[object, object]] = []
         """What is done with warnings, by their classes: the first filter that fits counts."""
         self.is_speculative = False
@@ -226,7 +226,7 @@ class PythonMachine:
             self.trace.gaps.append(where)
 
     def need(self, kind: str, name: str, why: str, *, is_there: bool | None = None) -> None:
-        """Note what is taken to be there, and why it is needed."""
+        """Note what is assumed to be there, and why it is needed."""
         need = Need(kind=kind, name=name, why=why, at=self.place(), is_there=is_there)
         if not self.is_speculative and need not in self.trace.needs:
             self.trace.needs.append(need)

@@ -232,7 +232,7 @@ class Condition(Struct, frozen=True, kw_only=True):
     """A condition that could not be decided, and that matters.
 
     :ivar text: the condition, as the code has it
-    :ivar taken: whether it was taken to be true
+    :ivar taken: whether it was assumed to be true
     """
 
     text: str
@@ -241,7 +241,7 @@ class Condition(Struct, frozen=True, kw_only=True):
 
 
 class Need(Struct, frozen=True, kw_only=True):
-    """What the outcome of an import holds on, and what is taken to be there.
+    """Something that is assumed to be there, and that the outcome of an import depends on.
 
     :ivar kind: ``backend``, ``compiler`` or ``requirement``
     :ivar name: what is needed: ``torch-npu``

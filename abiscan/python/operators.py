@@ -103,7 +103,7 @@ def _is_overload_of_own(machine: PythonMachine, name: str) -> bool:
 
 
 def _decide_namespace(machine: PythonMachine, name: str) -> bool:
-    """Whether an operator is taken to be there of which nobody knows: one decision for all of its namespace."""
+    """Whether an operator of which nothing is known is assumed to be there: one decision for all of its namespace."""
     namespace = name.partition("::")[0]
     if namespace not in machine.provided:
         spot = (machine.place().line, -1)

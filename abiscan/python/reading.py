@@ -194,7 +194,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     main = [explore_import(runs, name) for name in names]
     if not library.files.libraries:
         return Reading(imports=tuple(explored.outcome for explored in main))
-    # What follows asks how the libraries are meant to be used, so what the package requires is taken to be installed.
+    # What follows asks how the libraries are meant to be used, so what the package requires is assumed to be installed.
     # The import itself was followed with what is really there.
     library.has_requirements = True
     # An import that fails here does not get to all of its loads: those are seen where every library loads.

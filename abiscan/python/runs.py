@@ -35,7 +35,7 @@ class Run(Struct, frozen=True, kw_only=True):
     trace: Trace
     choices: Mapping[Spot, bool]
     optional: bool = False
-    """Whether packages are taken to be there that are not required."""
+    """Whether packages that are not required are assumed to be there."""
 
     def outcome(self) -> tuple[object, ...]:
         """Return what users can tell one run from another by."""

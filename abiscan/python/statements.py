@@ -215,7 +215,7 @@ class Statements(Handling):
             if self.is_traced:
                 _log.debug("%s: %s is %s", self.place(), self.source_of(node.test), is_true)
             return _WAYS[is_true]
-        # The condition is not known. What it was taken to be before holds here, too.
+        # The condition is not known. What was assumed of it before holds here, too.
         unknown = test if isinstance(test, NotKnown) else NotKnown(describe_value(test))
         taken = self.taken(unknown)
         if taken is not None:

@@ -36,7 +36,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
     :ivar paths: its ``os.path``
     :ivar path_class: its ``pathlib.Path``, without access to files
     :ivar prefix: the folder of Python
-    :ivar root: the folder that a package is taken to be installed in, below ``prefix``
+    :ivar root: the folder that a package is assumed to be installed in, below ``prefix``
     :ivar home: the folder of the user
     :ivar libraries: matches the names of shared libraries
     :ivar tagged: matches how the names of extension modules for a single Python end; its groups are the version
@@ -99,9 +99,9 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
         return self.home + path[1:] if self.with_slashes(path[1:2]) in ("", "/") else None
 
     def is_empty(self, place: str) -> bool:
-        """Whether nothing is taken to be at a place outside of the package.
+        """Whether nothing is assumed to be at a place outside the package.
 
-        It is checked as one that its user has not configured, and that is not in a folder of its developers.
+        The package is checked as one that its user has not configured, and that is not in a folder of its developers.
         """
         path = posixpath.normpath(self.with_slashes(place))
         return path.startswith(tuple(f"{self.with_slashes(folder)}/" for folder in (self.prefix, self.home)))

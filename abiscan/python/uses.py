@@ -74,13 +74,13 @@ class AllLoadWorld(AskedWorld):
         return None
 
     def operator(self, name: str) -> bool | Answer:
-        """Take an operator to be there, perhaps, once something is loaded."""
+        """Say that an operator may be there once something is loaded."""
         may_be_new = self._has_loaded and not name.startswith("aten::")
         return Answer.UNKNOWN if may_be_new else super().operator(name)
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Leave open what the operator returns."""
-        return NoResult(reason=f"{operator} is taken to be there")
+        return NoResult(reason=f"{operator} is assumed to be there")
 
 
 class RefusingWorld(AllLoadWorld):

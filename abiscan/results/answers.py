@@ -22,7 +22,7 @@ class ReportAnswer(Struct, frozen=True, kw_only=True):
 
     A library of a package has no answer of its own: what it does to the package is in that of the package.
 
-    :ivar checked: the result that it is made of
+    :ivar judged: the result that it is made of
     :ivar name: the package and its version, or the path of the file in its target
     :ivar title: the same, with the target of a file
     :ivar error: what users see, in one line, which may be empty; None if nothing fails

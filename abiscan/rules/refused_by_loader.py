@@ -13,8 +13,8 @@ the file says ends it with a signal.
 be installed or linked again.
 
 **Limits.** The checks are those of glibc 2.36. How much of the static block other libraries have taken is known for a
-torch on disk, and taken to be nothing for a release number; the tunable `glibc.rtld.optional_static_tls` is taken to be
-as it is by default. The level of x86-64 is compared with `--cpu`, and for a torch on disk with this processor.
+torch on disk, and assumed to be nothing for a release number; the tunable `glibc.rtld.optional_static_tls` is assumed
+to have its default value. The level of x86-64 is compared with `--cpu`, and for a torch on disk with this processor.
 
 **Example.** `cannot allocate memory in static TLS block`.
 """

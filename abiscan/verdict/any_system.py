@@ -25,8 +25,8 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
     :ivar assumed: whether a package that is required, and not installed, may bring those
     :ivar unreadable: whether the file is damaged, or not for ``ld.so``
     :ivar lacks_library: whether a library is not there, and not a symbol
-    :ivar needs: the libraries that are neither of torch, the package nor the system; where they are taken to be there,
-        what comes of the load holds on that condition
+    :ivar needs: the libraries that are neither of torch, the package nor the system; if they are assumed to be there,
+        the outcome of the load depends on that condition
     :ivar cause: what is behind the words, None if they say it
     """
 

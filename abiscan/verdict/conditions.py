@@ -56,7 +56,7 @@ def _is_there(facts: PackageFacts, tool: str) -> bool | None:
 
 
 def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> Iterator[VerdictCondition]:
-    """Yield the libraries that are taken to be there because nothing says that they are not.
+    """Yield the libraries that are assumed to be there because nothing says that they are not.
 
     Without them, the load of a library of the package would fail, and with it the import, or a part of the package.
     """

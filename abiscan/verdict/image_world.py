@@ -65,7 +65,7 @@ class ImageWorld:
         self.machine = self._system.machine(self._torch.machine.value)
         self.unread = (
             f"registrations, layouts and code for GPUs are not read in files for {first.system.value}: libraries that "
-            "load are taken to define their operators"
+            "load are assumed to define their operators"
         )
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
@@ -117,7 +117,7 @@ class ImageWorld:
         return ()
 
     def operator(self, name: str) -> bool | Answer:
-        """Tell whether an operator is there; see ``World.operator``. Those of torch are taken to be those on Linux."""
+        """Tell whether an operator is there; see ``World.operator``. Torch is assumed to have those of Linux."""
         if name in _of_torch(self.release_number):
             return True
         # Nothing is read of what libraries register, so a no needs evidence: an operator of torch that this release
