@@ -95,6 +95,6 @@ def first_line(text: str) -> str:
     first, _, more_lines = text.strip().partition("\n")
     if not first.rstrip().endswith(":"):
         return first
-    # "Likely causes:" says nothing by itself.
+    # A line such as "Likely causes:" says nothing by itself.
     announced = itertools.takewhile(bool, map(str.strip, more_lines.strip().splitlines()))
     return " ".join((first.rstrip(), *announced))

@@ -101,8 +101,7 @@ def _read_names(first_bytes: bytes, machine: Machine) -> DynamicNames | None:
     """Return the names, if the symbols and all of their names are in ``first_bytes``."""
     start = first_bytes.find(_NO_SYMBOL, _HEADER)
     while start >= 0:
-        # The table is aligned, and begins with an entry of zeros; but so does much else, and only what fits is
-        # believed.
+        # The table is aligned, and begins with an entry of zeros. So does much else, so its entries are checked.
         start += -start % 8
         if first_bytes[start : start + _SYMBOL.size] == _NO_SYMBOL and (symbols := _read_symbols(first_bytes, start)):
             names_start = start + _SYMBOL.size * (len(symbols) + 1)

@@ -15,7 +15,7 @@ def lief_module() -> ModuleType:
     import lief
 
     lief.disable_leak_warning()  # otherwise it prints pages about its own objects at the end of the process
-    lief.logging.disable()  # what is wrong with a file is said in the words of abiscan
+    lief.logging.disable()  # abiscan words its own errors about files
     return lief
 
 

@@ -107,8 +107,8 @@ _DF_1_NOW, _DF_1_NODEFLIB, _DF_1_PIE = 1, 0x800, 0x0800_0000
 _NT_GNU_BUILD_ID: Final = 3
 _MOST_SEGMENTS: Final = 1_000
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
-_MUCH: Final = 1 << 22  # bytes of a file that are worth giving back
-_PIECE: Final = 1 << 25  # bytes that are searched before they are given back
+_MUCH: Final = 1 << 22  # bytes of a mapped file from which on its pages are released
+_PIECE: Final = 1 << 25  # bytes that are searched before their pages are released
 _RECORD_VERSION: Final = 1  # VER_NEED_CURRENT, VER_DEF_CURRENT
 _VER_FLG_BASE: Final = 1
 _VER_FLG_WEAK: Final = 2
@@ -120,7 +120,7 @@ _ASSERTED_AT: Final = regex(rb"\"?([^\"\0\n]{1,4096}?)\"?:([0-9]{1,7}),")
 _PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
 _PYBIND11_INTERNALS: Final = regex(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
 _PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled for Python %s, "
-# The lookbehind comes after what it looks behind: a pattern that begins with a text is searched 40 times as fast.
+# The lookbehind comes last: a pattern that begins with a literal is searched for 40 times as fast.
 _PYTHON_VERSION: Final = regex(rb"(3\.(?<![0-9.]3\.)[0-9]{1,2})\0")
 
 
@@ -482,8 +482,8 @@ class ElfFile:
         if isinstance(self._bytes, memoryview):
             yield from (match.start() for match in self.search_data(re.compile(re.escape(text))))
             return
-        # An mmap is searched by itself, without a copy, and piece by piece; what was searched is given back, for a CUDA
-        # library has gigabytes.
+        # An mmap is searched by itself, without a copy, and piece by piece; pages that were searched are released, for
+        # a CUDA library has gigabytes.
         for start, end in self._data_parts():
             begin = start
             for piece in range(start, end, _PIECE):
@@ -675,7 +675,7 @@ class _Reader:
         needs = list(self._version_needs())
         self.version_needs = tuple(need for _, need in needs)
         self.needs_by_index = dict(needs)
-        # A version whose hash is zero is as good as none.
+        # A version whose hash is zero counts as none.
         own = {index: SymbolVersion("", key) for index, key in self.version_definitions.items()}
         self.versions_by_index = {index: need for index, need in {**own, **dict(needs)}.items() if need.hash != 0}
         self.hash_table = self._hash_table()
@@ -844,7 +844,7 @@ class _Reader:
     def _version_definitions(self) -> Iterator[tuple[int, str]]:
         """Yield the versions that the object defines (``version_key``), in order, with their indexes in DT_VERSYM."""
         for table, position, (record, flags, index, count, stored, aux, _) in self._follow_chain(Tag.VERDEF, _VERDEF):
-            if record != _RECORD_VERSION:  # whoever looks for a version gets no further
+            if record != _RECORD_VERSION:  # a lookup of a version ends here
                 self.definitions_record = record
                 break
             # The base definition is the name of the file, and no version of a symbol (VER_FLG_BASE).
@@ -864,7 +864,7 @@ class _Reader:
             left = len(table) // _VERNAUX.size if left is None else left
             for _ in range(count):
                 left -= 1
-                if left < 0:  # they are not in each other's place, or reading them would take for ever
+                if left < 0:  # records may not overlap, or reading them would take forever
                     raise NotElfError(self.file.subject, "damaged: version needs overlap", "download it again")
                 stored, flags, index, name_at, following = _VERNAUX.unpack_from(table, position)
                 name = self._read_name(name_at)
@@ -979,7 +979,7 @@ class _Reader:
         done = 0
         for table in tables:
             places = table[::3].tolist()
-            # Nearly always, one segment has all places: then the first and the last tell.
+            # Nearly always, all places are in one segment: then checking the first and the last is enough.
             if places and not any(min(places) in part and max(places) in part for part in writable):
                 for number, place in enumerate(places):
                     unused = table[3 * number + 1] & _TYPE == 0

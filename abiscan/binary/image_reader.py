@@ -55,7 +55,7 @@ def _portable_executable(content: bytes, subject: str, *, exports_only: bool) ->
     if len(binary.sections) != binary.header.numberof_sections:
         raise InputError(subject, "is damaged: not all of its sections can be read", _DAMAGED)
     _require_tables(subject, lief, binary, exports_only=exports_only)
-    # A parser that leaves out what it cannot read must not make a file look as if it needed less.
+    # The parser leaves out what it cannot read, which must not make a file look as if it needed less.
     if any(len(library.entries) != _count_thunks(content, binary, library) for library in binary.imports):
         raise InputError(subject, "is damaged: not all of its imports can be read", _DAMAGED)
     types = lief.PE.Header.MACHINE_TYPES
@@ -91,7 +91,7 @@ def _require_tables(subject: str, lief: Any, binary: Any, *, exports_only: bool)
         tables |= {types.IMPORT_TABLE: binary.has_imports, types.DELAY_IMPORT_DESCRIPTOR: binary.has_delay_imports}
     for table, is_read in tables.items():
         directory = binary.data_directory(table)
-        # Windows does not ask how long the table of imports is.
+        # Windows ignores the stated size of the table of imports.
         is_there = directory is not None and directory.rva and (directory.size or table == types.IMPORT_TABLE)
         if is_there and not is_read:
             raise InputError(subject, "is damaged: its tables of imports and exports cannot be read", _DAMAGED)

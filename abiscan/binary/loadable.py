@@ -70,7 +70,7 @@ CRASH: Final = LoaderRefusal(message="Segmentation fault", aborts=True, signal=_
 
 def failed_assertion(file: str, function: str, condition: str) -> LoaderRefusal:
     """Return the end of a process at an assertion of ``ld.so`` (glibc, ``__assert_fail`` in ``elf/dl-minimal.c``)."""
-    # The line differs from version to version, and with it all that a comparison of words could hold on to.
+    # The line number differs between versions of glibc, so it is not predicted.
     message = f"Inconsistency detected by ld.so: {file}: ?: {function}: Assertion `{condition}' failed!"
     return LoaderRefusal(message=message, aborts=True, exact=False)
 
@@ -144,7 +144,7 @@ def refuse_mapping(headers: Iterable[tuple[int, ...]], *, is_fixed: bool) -> str
     has_holes = any(end != _page_of(header[3]) for end, header in zip(ends, loads[1:], strict=False))
     if has_holes and _page_of(last[3]) < ends[0]:
         return NOT_ALIGNED
-    # Behind the last segment, room was found for all of it; but memory that is written must be there.
+    # Address space for all segments was found; but memory that is written must be available.
     if any((header is not last or header[1] & PF_W) and header[6] - header[5] > _MORE_THAN_MEMORY for header in loads):
         return "cannot map zero-fill pages"
     return None

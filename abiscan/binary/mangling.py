@@ -53,7 +53,7 @@ def _load_demangler() -> Callable[[str], str | None]:
             import cxxfilt
 
         has_runtime = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
-    except (ImportError, OSError, AttributeError):  # whatever looking for a library meets on other systems
+    except (ImportError, OSError, AttributeError):  # errors of the search for a library on other systems
         has_runtime = False
     return _by_cxxfilt if has_runtime else by_lief.demangle_by_lief
 

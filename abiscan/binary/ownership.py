@@ -27,7 +27,8 @@ _TORCH_SYMBOL: Final = regex(
     r"|THP|THC|aoti_torch_|torch_"  # C functions: Python bindings and the stable ABI
 )
 # Further names that are torch's if torch exports them: those of its flags, its C libraries up to 1.10, and of classes
-# and namespaces that are its own. What it has linked in of other projects (cuDNN, NCCL, MKL, fmt) may come from them.
+# and namespaces that are its own. Names of other projects that are linked into torch (cuDNN, NCCL, MKL, fmt) may come
+# from those projects.
 _LIKE_TORCH: Final = regex(
     r"FLAGS_(?:torch|caffe2|c10)_|TH[A-Z]\w*_|(?:c10|caffe2|libshm)_"
     rf"|{_SPECIAL}(?:N[rVK]*[RO]?)?[0-9]+(?:FLAGS_(?:torch|caffe2|c10)_|pytorch_|PyTorch|at_cuda_detail|TH[A-Z]"

@@ -59,7 +59,7 @@ def initialises(file: _Mapped, relocations: Sequence[int], symbols: bytes, read_
         calls = [(address + found.end(group), found[group]) for group in range(1, 5) if found[group]] if found else []
         if tuple(_import_at(file, tables, symbols, read_name, end, distance) for end, distance in calls) != _CALLED:
             return True
-    # Whoever refers to an exported function that is chosen has it chosen, too.
+    # A reference from anywhere to an exported IFUNC runs its resolver.
     infos = bytes(memoryview(symbols)[4::24])
     return any(info in infos for info in _IFUNCS) or any(info & _TYPE == traits.irelative for info in relocations)
 

@@ -174,7 +174,7 @@ class HashTable:
         if not self._bloom or not self._buckets:  # on which ld.so divides by zero
             return
         value = _bernstein_hash(name)
-        # Most names that are looked up are not there: two bits of the filter say so for nearly all of them.
+        # Most names that are looked up do not exist: two bits of the filter rule nearly all of them out.
         word = self._bloom[value >> 6 & len(self._bloom) - 1]  # the number of words is a power of two
         if not word >> (value & 63) & word >> (value >> (self._shift & 31) & 63) & 1:
             return
@@ -193,7 +193,8 @@ class HashTable:
         if not self._bloom or not self._buckets:
             yield from symbols
             return
-        # To hash thousands of names would take longer than all else that is read of the file: there, some tell.
+        # Hashing thousands of names would take longer than everything else that is read of the file, so only some are
+        # checked.
         first, chains = self.first, self._chains
         step = 1 if len(symbols) <= _MOST_HASHED else len(symbols) // _SAMPLE
         for index in itertools.islice(symbols, None, None, step):
@@ -341,7 +342,7 @@ class ElfSymbols(SymbolTable):
     def __getattr__(self, name: str) -> Mapping[str, tuple[Definition, ...]]:
         if name != "_definitions":
             raise AttributeError(name)
-        # Found missing as an attribute, so that those who look names up by hash never pay for all of them.
+        # Computed when the attribute is first missing, so that lookups by hash never pay for decoding all names.
         self._definitions = self._decode(zip(SYMBOL.iter_unpack(self._table), self._versions, strict=True))
         return self._definitions
 
@@ -350,7 +351,7 @@ class ElfSymbols(SymbolTable):
         # A name that is not UTF-8 is written with backslashes, and the bytes that these stand for are not known.
         if "\\" in name:
             return self._definitions.get(name, ())
-        # What is not there at all is told faster by the decoded table; what is may still be out of reach.
+        # The decoded table rules names out faster; a name that it has may still be unreachable by its hash.
         if self._lookups_left <= 0 and name not in self._definitions:
             return ()
         self._lookups_left -= 1

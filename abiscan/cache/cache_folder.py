@@ -90,7 +90,7 @@ def list_oldest(folder: Path, limit: int, suffixes: tuple[str, ...]) -> Iterator
     :raises OSError: the folder cannot be read
     """
     total, now = 0, time.time()
-    # Newest first: once the limit is passed, everything older goes. A part that nobody writes any more goes at any age.
+    # Newest first: once the limit is passed, everything older goes. An abandoned part is removed at any age.
     for last_use, path, size in sorted(_listed(folder, suffixes), reverse=True):
         total += size
         if total > limit or (path.endswith(".part") and now - last_use > _ABANDONED):

@@ -54,7 +54,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
     :param question: everything that decides on the answer, except for what is looked at on this machine
     :param targets: what the question is about: files of which may be replaced by others with the same bytes
     """
-    if tracing.is_on():  # somebody wants to see the decisions that lead to it
+    if tracing.is_on():  # a trace shows the decisions, so they have to be made
         return find()
 
     def find_answer() -> _Kept:
@@ -176,7 +176,7 @@ def _fingerprint_reader() -> str:
     """Return a fingerprint of abiscan, its data and its parsers: a change of one of their files changes it."""
     package = Path(__file__).parent.parent
     machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE")
-    user = os.geteuid() if hasattr(os, "geteuid") else None  # whoever shares the folder sees other files
+    user = os.geteuid() if hasattr(os, "geteuid") else None  # another user who shares the folder may see other files
     here = f"{sys.version} {machine} {user} {package}"
     digest = hashlib.sha256(here.encode("utf-8", "surrogateescape"))
     # Sizes and times instead of contents: hashing all data would take longer than most answers.

@@ -174,7 +174,7 @@ def check(
             jobs=jobs,
             hardware=(gpus, driver, cpus, system),
             strict=strict,
-            # Its torch is in it, and what it has are packages.
+            # A lock has its own torch, and its entries are packages.
             meaningless={
                 "--torch": torch,
                 "--python": python,

@@ -179,8 +179,8 @@ def show_progress(activity: str) -> Iterator[Callable[[str], None]]:
                 statuses[0].start()
 
     def progress(activity: str) -> None:
-        # A branch is forked with the lock as it was: if the other thread held it, it would never be free.
-        if os.getpid() != process:  # where the lock is, and nobody to release it
+        # A branch is forked with the lock in its current state: if another thread held it, it would stay locked.
+        if os.getpid() != process:  # a forked branch, whose copy of the lock no thread would release
             return
         with lock:
             current[0] = activity
@@ -379,7 +379,7 @@ def install_checked(
                 # The folder is gone before the installer takes the place of this process: nobody would remove it later.
                 with process.scratch_folder():
                     command = check()
-    # Rather refuse than let an installation through unchecked because an option is newer than this version of abiscan.
+    # Refuse, rather than let an installation through unchecked because an option is newer than this version of abiscan.
     elif line.doubt is not None and "install" in line.arguments and FORCE not in own:
         problem = f"abiscan does not know the option {line.doubt}, so it does not know which command this is"
         print_notice(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)")

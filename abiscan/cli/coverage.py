@@ -99,7 +99,7 @@ def coverage(
         coverage_text.render_coverage(backend_report, make_table_console(stream), verbose=verbose)
 
     write_result(backend_report, form, output, {"text": write_text})
-    # Text and JSON have the gaps as well; here they are the reason of an exit code.
+    # Text and JSON list the gaps as well; here they are printed as the reason for the exit code.
     if strict:
         explain_strict(backend_report.gaps)
     sys.exit(backend_report.exit_code(Effect(fail_on), strict=strict))

@@ -103,10 +103,10 @@ def doctor(
                 session = Session.of_user(progress, index=index, cpus=cpus)
                 return way_out(examination, chosen.python, python, session)
 
-        # Two processes with different rights: the one that reads strangers' files cannot connect to anything, and the
-        # one that asks the index gets what the first one found as plain data.
+        # Two processes with different rights: the one that reads untrusted files cannot connect to anything, and the
+        # one that asks the index gets the results of the first as plain data.
         examination = _run_apart(examine_installed, Confinement.OFFLINE)
-        # Who asks the index starts the pip of the environment.
+        # Asking the index starts the pip of the environment.
         asks = examination.has_to_ask and root is None
         match = _run_apart(search_way_out, Confinement.ONLINE) if asks else None
         from abiscan.hooks.doctor import WayOut, conclude_diagnosis

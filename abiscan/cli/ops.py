@@ -98,7 +98,7 @@ def ops(
         if selection:
             raise click.UsageError("--operator and --namespace cannot be combined with TARGET --api-version")
         _show_history(target, torch, index, form, output, verbose=verbose)
-    # Each of them is a thing to show, and there is one report.
+    # Each of these selects something to show, and there is only one report.
     elif (target is not None) + len(torch) + live != 1:
         raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:

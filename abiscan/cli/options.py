@@ -52,7 +52,7 @@ def jobs_option(help_text: str) -> _Option[Any]:
     def counted(_ctx: click.Context, _param: click.Parameter, jobs: int | None) -> int:
         from abiscan.inputs.system import count_processors
 
-        # Not as the default: importing it is for those who call the command, and not for its help.
+        # Not a default of the option: the import is only needed to run the command, and not for its help.
         return jobs or count_processors()
 
     return click.option(

@@ -102,7 +102,7 @@ def _split_process(confinement: Confinement) -> int | None:
         if not os.WIFSIGNALED(status):
             return os.waitstatus_to_exitcode(status)
         number = os.WTERMSIG(status)
-        # Somebody stopped the child on purpose, so this is no fault of a target.
+        # The child was stopped on purpose, so no target is at fault.
         if number in process.SIGNALS:
             process.end_process(number)
         # It died outside of any target, or of one that it should not have read: trying again would not end.

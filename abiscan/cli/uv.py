@@ -71,7 +71,7 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     with errors_reported():
         # The absolute path: a program of that name in the current folder is never started.
         program = [installer.executable]
-    # They run all the same: to refuse them would break scripts that abiscan has nothing to say about.
+    # They run unchecked: refusing them would break scripts that have nothing to do with torch.
     if line.command in _UNCHECKED or line.command[:1] in _UNCHECKED:
         name = " ".join(("uv", *line.command))
         problem = f"{name} is not checked; run abiscan doctor afterwards"

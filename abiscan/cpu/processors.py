@@ -138,7 +138,8 @@ def feature_of_flag(machine: Machine, flag: str) -> str:
 def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Return the lowest level of the x86-64 psABI that has most of some features, and those that no level has."""
     requested, (_, features_by_name) = frozenset(features), _models_by_machine()[0]
-    # Levels contain each other (x86-64 psABI, 3.1.1), so the first that has the rest is the lowest.
+    # Each level contains the ones below (x86-64 psABI, 3.1.1), so the first one with the remaining features is the
+    # lowest.
     beyond = requested - features_by_name[_LEVELS[-1]]
     level = next(level for level in _LEVELS if requested - beyond <= features_by_name[level])
     return level, tuple(sorted(beyond))

@@ -186,7 +186,7 @@ def pattern_of(template: str) -> str:
         is_last = is_last or text is not literal
         text = text.rstrip(" .\n") if is_last else text
         if is_last and pattern and not text.strip("'`\""):
-            break  # a quote that is cut off is missed by nobody
+            break  # a quote at the end may be cut off
         pattern += r"\s+".join(map(re.escape, re.split(r"\s+", text)))
         if is_last:
             break

@@ -25,7 +25,7 @@ from abiscan.gaps import Gap
 from abiscan.regex import regex
 from abiscan.registrations import RegisteredKernel, RegisteredOperator, Registration, Registrations
 
-# What releases infer differently stands here with all of it.
+# Types that releases infer differently are listed with all variants.
 _VALUES: Final = {
     "at::Tensor": (TypeKind.TENSOR,),
     "at::Dimname": (TypeKind.STRING,),

@@ -409,7 +409,7 @@ class _Run:
         entry = self._entry_for(name)
         if entry.schema is not None:
             old = parse_accepted(entry.schema)
-            # Up to 1.7, an equal definition is welcome, unless both say how they alias, and differently.
+            # Up to 1.7, an equal definition is accepted, unless both state an alias analysis, and different ones.
             if self._release >= _ONE_DEFINITION or schema != old:
                 new_text, old_text = self._print_schema(schema), self._print_schema(old)
                 self._throw_message(
@@ -646,7 +646,7 @@ class _Run:
 
     def _parse_error(self, text: str, error: SchemaError) -> RefusalError:
         """Build the error for a text that torch cannot parse."""
-        text_of_torch = str(error).rstrip("\n")  # which older releases end in, and only those show that quote it
+        text_of_torch = str(error).rstrip("\n")  # older releases end in it, and it only shows if it is quoted
         ending = str(error)[len(text_of_torch) :]
         if self._release < _TYPE_ADVICE:
             text_of_torch = text_of_torch.replace(TYPE_ADVICE, "")

@@ -212,7 +212,7 @@ class DispatchTable(Struct, frozen=True, dict=True):
 
     def _choose_alias(self, registered: frozenset[str | None], key: str) -> _Choice | None:
         """Choose the alias kernel that serves a key; return None if there is none."""
-        # First the composite kernels that say nothing about autograd: they serve backends, and Undefined.
+        # First the composite kernels that do not concern autograd: they serve backends, and Undefined.
         for alias in (NON_FUNCTIONAL, self._explicit):
             if alias in registered and self._serves(alias, key):
                 return EntrySource.DEFAULT_BACKEND, alias

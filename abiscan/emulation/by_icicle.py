@@ -35,8 +35,8 @@ _STOPPED: Final = (
     (ExceptionCode.OutOfMemory, Stopped.NO_MEMORY),
     (ExceptionCode.DivisionException, Stopped.DIVISION),
 )
-# Rust makes this exception, and panics if it cannot: that is what became of a KeyboardInterrupt in its constructor,
-# which is Python code. That of Exception is C code, in which none can arise.
+# Rust creates this exception, and panics if that fails, as it did for a KeyboardInterrupt in its constructor, which is
+# Python code. The constructor of Exception is C code, where none can occur.
 if "__init__" in vars(MemoryException):
     del MemoryException.__init__
     MemoryException.__str__ = lambda error: f"{error.args[0]} ({error.args[1]})"
@@ -66,7 +66,7 @@ class IcicleProcessor:
         self.faults = 0
         self.address = 0
         self.other = ""
-        self.vectors: Vectors = [bytes(64)] * 32  # of the first 16, what is above the 128 bits that icicle has
+        self.vectors: Vectors = [bytes(64)] * 32  # of the first 16, the part above the 128 bits that icicle has
         self.masks = [0] * 8
         self._extensions: dict[int, None] = {}
         self.reg_read = vm.reg_read

@@ -81,7 +81,7 @@ class CalledFunctions:
     def led_to(self, start: int) -> Leads:
         """Return what the function at ``start`` leads to."""
         if start not in self._next:
-            # A linkage table leads to every import, and so would whoever calls one stub of it.
+            # A linkage table leads to every import, and so would a function that calls one of its stubs.
             is_code = start in self._known and start not in self._linkage
             code = self._functions.code_of(start) if is_code else b""
             # With no budget left, functions lead nowhere: the answer is then a lower bound.
@@ -162,7 +162,7 @@ class _LinksInPython:
             for kind, addresses in links
             for symbol in _chosen(self._imports if kind == "word" else self._foreign_stubs, addresses)
         )
-        # Where not all code is looked at, their order matters, and that of a set depends on what it is made of.
+        # If not all code is looked at, their order matters, and the order of a set may differ between runs.
         return frozenset(sorted(functions)), frozenset(symbols)
 
     def _functions_behind(self, kind: str, addresses: AbstractSet[int]) -> Iterator[int]:

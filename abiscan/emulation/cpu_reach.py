@@ -31,9 +31,9 @@ from abiscan.regex import regex
 
 _CPUID: Final = b"\x0f\xa2"
 _LONGEST: Final = 15
-_SMALL: Final = 1024  # bytes of a function that does little else than to tell what the processor has
+_SMALL: Final = 1024  # bytes of a function that does little but check the CPU
 _WRITER: Final = 512  # of one that keeps the answer of another
-_STRUCTURE: Final = 64  # bytes that an answer may have: code is handed its address, and reads from its middle
+_STRUCTURE: Final = 64  # bytes of the structure with the result of a check, whose members code reads
 _MOST_FUNCTIONS: Final = 1 << 16
 _MOST_CODE: Final = 1 << 26
 _MOST_STEPS: Final = 1 << 19  # functions that are passed, for all operators of a file
@@ -84,7 +84,7 @@ class _Object:
         self._functions = Functions(self.image)
         self.calls = CalledFunctions(self.image, machine)
         self._code: dict[int, _Code] = {}
-        # Half a million functions are passed, several times for each one that there is.
+        # Half a million functions are visited, most of them several times.
         self.reads_answer = functools.cache(self._reads_answer)
         """Whether data holds a result of the detection of processor features."""
 
@@ -139,11 +139,11 @@ class _Object:
         are pointers to the former.
         """
         asking = self._asking()
-        # A library asks once and keeps the answer in data; the functions that do so are the only ones that write it.
+        # A library checks once and keeps the result in data, which only the functions that check write.
         writers = set(asking)
         if asking and len(self._known) < _MOST_FUNCTIONS:
             writers |= {start for start in self._direct_callers(asking) if self.code(start).size <= _WRITER}
-        # Read-only data, such as tables that the function uses, is dropped: an answer must be writable.
+        # Read-only data, such as tables that the function uses, is dropped: a result must be in writable memory.
         kept = {datum for start in writers for _, place in self.code(start).data if (datum := self._find_datum(place))}
         pointers = {at for at, target in self._pointers.items() if target in asking} if asking else set[int]()
         return frozenset({*filter(self._can_change, kept), *pointers})
@@ -217,8 +217,8 @@ class Reach:
 
     def of(self, roots: Iterable[int]) -> CpuReach:
         """Return what some functions of the first object reach."""
-        # Two passes: first what is reached without a question, then what lies behind one. A function that is reached
-        # both ways counts as reached without, so the order matters.
+        # Two passes: first the code that is reached without a check, then the code behind one. A function that is
+        # reached both ways counts as reached without, so the order matters.
         unasked: dict[str, CpuUse] = {}
         behind: set[str] = set()
         seen, guarded = set[Place](), set[Place]()
@@ -234,14 +234,15 @@ class Reach:
             left -= code.size
             is_whole &= code.is_whole
             for feature, offset in code.features:
-                # What lies before the first question runs without an answer, the first time at least.
+                # Code before the first check runs without its result, the first time at least.
                 if question is None or offset < question:
                     if feature not in unasked:
                         unasked[feature] = self._use(feature, place, offset, first)
                 else:
                     behind.add(feature)
             (waiting if question is None else after).extend(self._next(place))
-            # What is called before the question runs unasked; everything else that the function leads to is behind it.
+            # Functions that are called before the check run unchecked; everything else that the function leads to is
+            # behind it.
             if question is not None:
                 called = (self._find_callee(place[0], target).place for at, target in code.calls if at < question)
                 waiting.extend(filter(None, called))
@@ -307,7 +308,7 @@ class Reach:
         calls = [at for at, target in code.calls if self._is_told(self._find_callee(number, target), depth)]
         imports = of.calls.led_to(start).imports
         # A function-local static is read on a fast path in front of ``__cxa_guard_acquire`` (Itanium C++ ABI, 3.3.3).
-        if calls and _GUARD in imports:  # an answer that is kept in a variable, which comes before the call
+        if calls and _GUARD in imports:  # the result is kept in a variable, which is read before the call
             calls += [at for at, datum in code.data if of.is_writable(datum)]
         if not result and not calls and any(map(_TELLS.search, imports)):
             result.append(min((at for at, _ in code.calls), default=0))
@@ -337,7 +338,7 @@ class Reach:
 
     def _only_tells(self, place: Place, depth: int) -> bool:
         code = self._make_code(place)
-        # A large function does more than tell, and what else it does may be what the question guards.
+        # A large function does more than check, and the rest of it may be what the check guards.
         if code.size > _SMALL and not code.questions:
             return False
         if code.features or not self._asks(place, depth):

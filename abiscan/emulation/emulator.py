@@ -26,7 +26,7 @@ _PAGE_MASK: Final = ~(PAGE_SIZE - 1)
 
 STACK_TOP: Final = 0x7E_0000_0000
 _STACK_SIZE: Final = 0x80_0000
-_STACK_ABOVE: Final = 0x4000  # of the frame of whoever called what is started
+_STACK_ABOVE: Final = 0x4000  # of the frame of the caller
 _RED_ZONE: Final = 0x100  # what a function may use below the stack pointer, and more
 # Of what Unknown says. No pointer to an area begins with a byte of a text.
 _AREA: Final = 0x200
@@ -197,8 +197,8 @@ class Emulator:
         """
         if not 0 <= size <= HEAP_SIZE:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc)
-        # A double reads as an instruction does: what it reads may come from an answer, and it says so in
-        # ``taint.read``.
+        # A double reads as an instruction does: the value may come from an unknown answer, which ``taint.read``
+        # records.
         if self.taint.memory:
             self.taint.read |= self.taint.label_of(address, size)
         try:
@@ -256,7 +256,8 @@ class Emulator:
         for base, top in ((HEAP_BASE, heap_top), (IMPORT_BASE, imports_top), (STACK_TOP - _STACK_SIZE, STACK_TOP)):
             for address in range(base, top, PAGE_SIZE):
                 content = bytes(vm.mem_read(address, PAGE_SIZE))
-                # The regions are gigabytes of zeros, mapped anew as such; only what was written has to be put back.
+                # The regions are gigabytes of zeros, and mapped again as such; only pages that were written have to be
+                # restored.
                 if content != _BLANK_PAGE:
                     pages[address] = content
         vm.forget_code()
@@ -477,8 +478,9 @@ class Emulator:
         taint, here = self.taint, (self.vm.pc, self.executed)
         if taint.step():
             return True
-        # The same place, and no instruction executed since: following cannot get past it, so what is guarded decides.
-        if here == self._last_guard:  # an instruction that touches more than is known of it
+        # The same place, and no instruction was executed since: it cannot be followed, so the guarded value counts as
+        # decisive.
+        if here == self._last_guard:  # an instruction with accesses that are not known
             self._last_guard = None
             return taint.give_up()
         self._last_guard = here
@@ -583,8 +585,7 @@ class Emulator:
             self.reached.add(pc)
         self.vm.note_extension(pc)
         if not self.vm.misreads_vectors or 0 not in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
-            # Nothing is to be done here ever again: a byte that looked like a suspect, or a watched call that was
-            # reached.
+            # Nothing is left to be done here: a byte only looked like a suspect, or a watched call was reached.
             self.vm.remove_breakpoint(pc)
             return
         self._step_over(pc)
@@ -611,7 +612,7 @@ class Emulator:
         """Map the page of ``address``, or the next one when an access straddles the two."""
         pages = (address & _PAGE_MASK, (address + 63) & _PAGE_MASK)
         if not self._map_one_of(pages):
-            # Elsewhere may be what a real process has, and this one lacks.
+            # At any other address, a real process may have memory that this one lacks.
             is_certain = address < _NULL_END or address >= _USER_END or _is_below(self.vm.sp)
             number = SIGSEGV if is_certain else None
             raise Stop(f"access to unmapped memory at {address:#x}", self.vm.pc, signal=number)

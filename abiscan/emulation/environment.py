@@ -40,8 +40,8 @@ _KNOWN_VARIABLES: Final = regex(
     rb"(?:.*/)?(?:ld-linux[\w-]*|lib(?:c|m|dl|rt|pthread|util|resolv|stdc\+\+|gcc_s|gomp|z|torch\w*|c10\w*|shm|python3[\w.]*))\.so[.\d]*"
 )
 
-# Functions whose answers are those of a machine, and none of the language: the doubles of all others, but for torch's
-# and Python's, do what the real ones do anywhere.
+# Functions whose results depend on the machine. The doubles of all others, except torch's and Python's, do what the
+# real ones do on any machine.
 _ASKS: Final = regex(
     r"(?:secure_)?getenv$|f?open(?:at|dir)?(?:64)?$|dl(?:open|sym|addr|info)|f?access(?:at)?$|(?:__[fl]?x)?[fl]?stat"
     r"|sysconf$|get_nprocs|getauxval|uname$|isatty$|readlink|realpath|getcwd$|omp_|sched_|setlocale$|mmap"

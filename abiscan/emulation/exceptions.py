@@ -205,7 +205,7 @@ class Exceptions:
             if landing is None:
                 continue
             place = frame.depth, frame.frames.cfa(frame.function, frame.state)
-            # A frame that lets nothing pass ends the search: what is further out is never asked (``noexcept``).
+            # A frame that lets nothing pass ends the search: frames further out are never asked (``noexcept``).
             if landing.terminates:
                 return None
             for number in landing.filters:
@@ -317,7 +317,7 @@ class Exceptions:
         if not self.caught:
             return None
         exception = self.caught.pop()
-        # libstdc++ counts handlers and references; here it is enough to know that nobody is left.
+        # libstdc++ counts handlers and references; here it is enough to know that none is left.
         needed = exception in self.caught or exception in self._rethrown or exception in self.kept
         return None if needed else exception
 

@@ -349,7 +349,8 @@ class Image:
                 store(content, place, value & _WORD)
             else:
                 self._patch(content, place, value)
-            # A zero here says that nothing defines the function, which nobody knows: whoever tests the word asks that.
+            # Zero would mean that nothing defines the function, which is not known: a test of the word is a test of
+            # that.
             if number in self._lacking:
                 self.unknown_words.append((base + words[at], self._lacking[number]))
 

@@ -42,14 +42,14 @@ from abiscan.regex import regex
 Double = Callable[["Call"], "int | None"]
 
 ADDRESS_OF: Final = "&"
-"""Before the name of a function: not what it returns is meant, but whether the process has it."""
+"""Before the name of a function: whether the process has the function, instead of what it returns."""
 
 _THREAD_POINTER: Final = HEAP_BASE + 0x10_0000  # the heap proper starts above the thread's block
 _HEAP_START: Final = HEAP_BASE + 0x20_0000
 _HEAP_END: Final = HEAP_BASE + HEAP_SIZE
-_HEAP_TOP: Final = HEAP_BASE  # holds the address of the first free byte
+_HEAP_TOP: Final = HEAP_BASE  # the word there is the address of the first free byte
 _MOST_TLS: Final = 0x8_0000  # bytes of thread-local variables
-_BETWEEN: Final = 16  # bytes between allocations, in which each has its size before it
+_BETWEEN: Final = 16  # bytes between allocations; the size of each is stored right before it
 _MAX_ALLOCATION: Final = 0x1000_0000
 _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
 _DOUBLE_OF: Final = "double of "  # before the name of a function that has code of its own as well
@@ -68,9 +68,9 @@ _WITHOUT_EFFECT: Final = (
     *("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_rwlock_wrlock", "pthread_rwlock_unlock"),
     *("__cudaRegisterFunction", "__cudaRegisterVar", "__cudaRegisterFatBinaryEnd"),
 )
-# Functions whose doubles keep what they are given where no instruction sees it.
+# Functions whose doubles keep their arguments in Python, where no instruction can read them.
 _KEEPS: Final = regex(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda|hip)")
-# What is there in every process with torch and Python.
+# Names that every process with torch and Python has.
 _NAMES_IN_EVERY_PROCESS: Final = regex(r"_Z|_?Py|_?_?pthread_|__cxa_|_Unwind_|__(?:cuda|hip)|aoti_|torch_|c10_")
 _WORD_SIZE: Final = 8
 # The virtual functions of std::basic_streambuf, in their order.
@@ -88,7 +88,7 @@ _STREAM_TABLE: Final = 24
 class EmulatedProcess:
     """One object, ready to have its functions called.
 
-    :param find_double: the double of an imported function, by its mangled name; None when there is none
+    :param find_double: returns the double of an imported function, by its mangled name; None if there is none
     :param fill_datum: gives an imported datum its content, by its name and address
     :param siblings: more objects of the process: what has no double, but is defined in one of them, is that
     """
@@ -114,10 +114,10 @@ class EmulatedProcess:
         # Stands for each std::string that cannot be read; None where that ends the function.
         self.unknown_text: bytes | None = None
         self.environment = dict(VARIABLES)
-        self.own_variables: set[bytes] = set()  # of the environment, that the code itself has set or removed
-        self.random_numbers: Iterator[int] | None = None  # of rand(), None where others may have asked before
+        self.own_variables: set[bytes] = set()  # environment variables that the code itself has set or removed
+        self.random_numbers: Iterator[int] | None = None  # of rand(); None if other code may have called it before
         self._threads = 1
-        self.thread = 1  # the one that runs
+        self.thread = 1  # the running one
         self.thread_results: dict[int, int] = {}
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
@@ -151,16 +151,16 @@ class EmulatedProcess:
         for image in self.images:
             image.may_lack = self._may_lack
         self._native = self._set_up_code()
-        # Code of their own answers 0 and remembers nothing; ``trylock`` has to know who holds a mutex.
+        # Their code in the emulator returns 0 and keeps no state; ``trylock`` has to know which thread holds a mutex.
         if any(image.mentions(b"pthread_mutex_trylock") for image in self.images):
             for name in ("pthread_mutex_lock", "pthread_mutex_unlock"):
-                self.ask_double(name)  # who has a mutex is then of interest
+                self.ask_double(name)
         self._set_up_thread()
         for address, value in shared_ids(self.image):
             self.machine.set_word(address, value)
 
     def close(self) -> None:
-        """End the process: nothing can be read of it any more."""
+        """End the process: nothing of it can be read any more."""
         self.machine.close()
 
     # Memory
@@ -195,9 +195,9 @@ class EmulatedProcess:
 
     @contextlib.contextmanager
     def budget(self, heap: int, calls: int) -> Iterator[None]:
-        """Bound the bytes and the calls of imported functions that a function may take.
+        """Limit the bytes of heap that a function may take, and the calls of imported functions that it may make.
 
-        If a function takes more, or changes the end of the heap, all memory that it was given is free again.
+        If a function takes more, or changes the end of the heap, all memory that it was given is freed.
         """
         top = self.heap_top()
         self.heap_limit, self.call_limit = top + heap, self.calls + calls
@@ -213,18 +213,18 @@ class EmulatedProcess:
         return self.machine.word(_HEAP_TOP)
 
     def release(self, top: int) -> None:
-        """Give back everything that was allocated since ``heap_top`` was ``top``."""
-        # From the next page on: in the page of ``top`` lies what is still in use.
+        """Free everything that was allocated since ``heap_top`` was ``top``."""
+        # From the next page on: the page of ``top`` is still in use.
         start = -(-top // PAGE_SIZE) * PAGE_SIZE
         self.machine.clear(start, _HEAP_END - start)
         self.machine.set_word(_HEAP_TOP, start)
 
     def forget_code(self) -> None:
-        """Give back the memory that executed code takes: see ``Emulator.forget_code``."""
+        """Free the memory that translated code takes: see ``Emulator.forget_code``."""
         self.machine.forget_code(self.heap_top(), IMPORT_BASE + IMPORT_SLOT * len(self._names))
 
     def size_of(self, address: int) -> int:
-        """Return the size that was asked for of the allocation at ``address``, 0 where none can be."""
+        """Return the requested size of the allocation at ``address``, 0 where none can be."""
         return self.machine.word(address - 8) if self.machine.is_heap(address) else 0
 
     def store(self, content: bytes) -> int:
@@ -244,7 +244,7 @@ class EmulatedProcess:
         if image is not None and image.unknown_words:
             taint = self.machine.taint
             for at, name in image.unknown_words:
-                taint.mark(at, _WORD_SIZE, 0)  # which may have been said of a page that was not there yet
+                taint.mark(at, _WORD_SIZE, 0)  # it may have been marked before its page was mapped
                 taint.mark(at, _WORD_SIZE, taint.answer(ADDRESS_OF + name, at))
             image.unknown_words.clear()
         return True
@@ -303,12 +303,12 @@ class EmulatedProcess:
             for image in self.images
             if image.tls is not None and image.tls_end < _MOST_TLS
         ]
-        # There is one block of thread-local variables: those of the thread that waits are put aside, and come back.
+        # There is one block of thread-local variables: those of the waiting thread are saved, and restored afterwards.
         with machine.taint.unseen():
             saved = [machine.read(at, size) for at, size, _ in places]
             self._set_up_variables()
-        # It runs to its end at once. No two threads run at the same time, so a lock is never found taken by another one
-        # that could give it back.
+        # It runs to its end at once. No two threads run at the same time, so no thread ever waits for a lock that
+        # another one could release.
         self.thread = number
         try:
             self.thread_results[number] = machine.call(function, argument, is_thread=True)
@@ -321,7 +321,7 @@ class EmulatedProcess:
     # Objects
 
     def image_at(self, address: int) -> Image | None:
-        """Return the object that ``address`` belongs to, None if it is none's."""
+        """Return the object that ``address`` belongs to, None if there is none."""
         for image in self.images:
             if image.contains(address):
                 return image

@@ -134,10 +134,9 @@ def recover(
         image = recovery.process.image
     decisions = list(recovery.decisions())
     elsewhere = [decision for asked in recovery.asked for decision in asked.decisions if decision not in decisions]
-    # What is decided where nothing is registered may be kept, and decide elsewhere: then other answers show it.
-    # Where instructions name their data, they are followed into what they may have written (``mark_written``).
-    # Elsewhere ``data_of`` finds nothing to follow: there the object is run again with other answers, and what it
-    # registers is compared.
+    # A decision in an initialiser that registers nothing may be stored, and take effect elsewhere. If instructions name
+    # their data (``data_of``), the data that they may have written are tracked (``mark_written``). On other processors,
+    # the object is run again with other answers, and the registrations are compared.
     is_followed = recovery.process.arch.names_data
     alternatives = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
     if any(recovery.in_static != item for item in alternatives):
@@ -180,7 +179,7 @@ def _cpu_gaps(
 
     all_features = features_in(file, facts.machine)
     by_name: dict[CpuGap, None] = {}
-    # What was used already is reported with its place: a gap is about what may be used besides.
+    # Features that were used are reported with their places: the gap is about others that may be used.
     for gap in gaps:
         features = all_features
         if gap.started is not None and gap.started in initialisers and (all_features is None or all_features - used):
@@ -333,7 +332,7 @@ class Recovery:
         looking: list[CallSite] = []
         with self.reported():
             looking = self.recover()
-        # What is recorded up to here is all that counts: what follows runs code out of its order.
+        # Only what is recorded up to here counts: what follows runs code out of order.
         registrations = self.result()
         with self.reported():
             self.look_up(looking)  # runs parts of functions: what they register then means nothing
@@ -383,7 +382,8 @@ class Recovery:
         if self.missing(registering):
             self.initialise_modules()
         self.process.machine.taint.is_off = True  # from here on arguments mean nothing
-        # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
+        # A call that another initialiser reaches is not lost; what a function does with meaningless arguments does not
+        # count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
         self.gaps = [gap if gap.started is None else self.with_unreached(gap, gap.started) for gap in self.gaps]
         if self.missing(registering):
@@ -406,7 +406,7 @@ class Recovery:
                 process.called = before
                 reason = f"the code calls {early[0]}, which is not relocated yet,"
                 ended = ProcessTermination(reason, address, _SIGNALS[SIGSEGV], signal=SIGSEGV)
-            # What is chosen is found out where it is called: here, only the end of the process matters.
+            # The chosen function is determined at the call: here, it only matters whether the process ends.
             if isinstance(ended, Stop) and self.ends_process(ended):
                 self.record_end(ended, address)
         for address in {
@@ -418,7 +418,7 @@ class Recovery:
         for address in self.process.image.initialisers():
             self.in_load.add(self.own(address))
             self.run_part(functools.partial(Recovery.initialise_by, address=address), self.own(address))
-        # The order of a record says only what else was recorded, which may differ where other answers are tried.
+        # The order of a record depends on the records before it, which may differ when other answers are tried.
         self.in_static = tuple(map(_without_order, self.recorder.since(0)))
 
     def initialise_by(self, address: int) -> None:
@@ -512,8 +512,9 @@ class Recovery:
     def mark_written(self, start: int, decisions: Sequence[AnswerDecision]) -> None:
         """Follow what a part might have written on another way: the data that its functions use."""
         process, image = self.process, self.process.image
-        # Had the branch gone the other way, data might be different that no instruction of this run has touched. All
-        # that the functions of the part name is marked, and whoever reads it later is as doubtful as the answer.
+        # If the branch had gone the other way, data that no instruction of this run has touched might be different. So
+        # all data that the functions of the part name are marked, and code that reads them later depends on the answer,
+        # too.
         taint = process.machine.taint
         labels = [taint.answer_again(decision.source) for decision in decisions]
         label = functools.reduce(operator.or_, labels, 0)
@@ -606,7 +607,7 @@ class Recovery:
         with process.budget(self.most_memory, _CALLS_PER_FUNCTION):
             try:
                 return machine.start(address, tuple(arguments), min(left, instructions))
-            # A double that reads nonsense fails in Python: that is the fault of the function, whose run ends here.
+            # A double that reads invalid data fails in Python: that ends the run of the function.
             except DAMAGE as error:
                 return self.placed(Stop(f"{type(error).__name__}: {error}", machine.vm.pc))
             except Stop as stop:

@@ -136,8 +136,7 @@ class Taint:
 
     def returned(self, label: int) -> None:
         """Note that a called function has returned: of the registers that it need not keep, only its result counts."""
-        # A callee may leave anything in the other registers (SysV psABI 3.2.1, AAPCS64 6.1): their labels mean nothing
-        # now.
+        # A callee may leave anything in the other registers (SysV psABI 3.2.1, AAPCS64 6.1): their labels are dropped.
         kept = self._arch.kept_parts
         self.registers = {part: old for part, old in self.registers.items() if part in kept}
         if label := label & ~self._done:
@@ -177,7 +176,7 @@ class Taint:
         label &= ~self._done
         if not label and not self.memory:
             return
-        # To give up is to decide: an answer is never forgotten in silence.
+        # Giving up counts as a decision: an answer is never dropped silently.
         if label and len(self.memory) + size > _MOST_BYTES:
             self.decide(label, int(self._machine.vm.pc), "more memory comes from it than can be followed")
             return
@@ -187,7 +186,7 @@ class Taint:
             return
         for at in range(address, address + size):
             if at not in self.memory:
-                # The guard makes the machine stop at whoever touches the byte while it runs at full speed.
+                # The guard stops the machine at any access to the byte, while it runs at full speed.
                 self._machine.guard(at, guarded=True)
                 self._pages[at >> _PAGE_SHIFT] = self._pages.get(at >> _PAGE_SHIFT, 0) + 1
             self.memory[at] = label

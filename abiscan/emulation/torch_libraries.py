@@ -188,7 +188,7 @@ class _TorchProcess:
             before, gaps = self.recorder.count, len(self.gaps)
             for address in image.initialisers():
                 self.emulate(image, address)
-                # Between two functions, since what is forgotten must not be running.
+                # Between two functions, since code whose translation is dropped must not be running.
                 if self.process.machine.code_pages > _MOST_CODE_PAGES:
                     self.process.forget_code()
             recorded = self.recorder.registered(before)
@@ -222,7 +222,7 @@ class _TorchProcess:
         """Return the names of the dispatch keys by number, from ``c10::toString``."""
         names = {}
         for address in self._defined(_KEY_NAME):
-            # torch itself is asked: numbers differ from release to release, and no header comes with the library.
+            # torch's own code tells: numbers differ from release to release, and no header comes with the library.
             for number in range(_MAX_KEYS):
                 text = self.ask(address, number)
                 name = self.process.machine.text(text).decode() if text else _UNKNOWN_KEY

@@ -188,8 +188,8 @@ def examine(
     look = None if check else _Look(environment, users or distributions, session)
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     waiting = [item for item in distributions if look is None or not look.may_settle(item)]
-    # What imports a package that fails, fails with it, also where its own reading could not follow that package. So
-    # those that require what fails are looked at again, until nothing more fails.
+    # A package whose import of another one fails fails, too, even if its own reading could not follow the other one. So
+    # the packages that require a failing one are examined again, until no more fail.
     errors: dict[str, Raised] = {}
     while True:
         rows |= {row.name: row for row in _check_all(environment, waiting, errors, session, check_one)}
@@ -365,7 +365,7 @@ def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
     The reading does not follow which module of another package a name comes from: transformers imports torchvision for
     half of its names, when they are asked for.
     """
-    # What fails for itself comes first: it is the reason of the others.
+    # Packages that fail by themselves come first: they are the reason for the others.
     causes_first = sorted(rows, key=lambda row: row.cause is not None)
     failing = [module for row in causes_first if row.fitness is Fitness.FAILS for module in row.modules]
     lazy: dict[str, tuple[str, str]] = {}

@@ -278,7 +278,7 @@ class _Walk:
                 self._waiting.append((name, is_conditional))
                 continue
             else:
-                # What a folder without a body has, or a compiled module, cannot be told.
+                # The names in a folder without a body, or in a compiled module, are not known.
                 is_doubtful = (name == top or self._glance.source_of(name.rpartition(".")[0]) is not None) and (
                     self._glance.is_there(name) is not True
                 )
@@ -290,7 +290,7 @@ class _Walk:
         source = self._glance.source_of(name)
         if source is None:
             return self._glance.is_there(name) is True
-        # What other packages do is no more known to the reading: each of them is examined itself.
+        # The reading does not follow other packages, either: each of them is examined by itself.
         effect = self._glance.effect(source) if name.partition(".")[0] in self._own else BodyEffect.NONE
         if effect is BodyEffect.ACTS:
             raise _Doubt(name)
@@ -348,7 +348,7 @@ def _read_module(name: str, path: Path) -> _Module:
         range(outline.data.count(b"\n", 0, match.start()) + 1, outline.data.count(b"\n", 0, match.end()) + 1)
         for match in (_FOR_CHECKERS.finditer(outline.data) if b"TYPE_CHECKING" in outline.data else ())
     ]
-    # What looks like an import in a text, such as a template, has other words than names.
+    # In a text that looks like an import, such as a template, words are not all names.
     lines = (line for line in outline.imports if all(map(str.isidentifier, filter("*".__ne__, line.names))))
     imports = [line for line in lines if not any(line.line in block for block in blocks)]
     if b"\nwith " in outline.data:
@@ -449,7 +449,7 @@ def _nodes_run_at_import(body: Sequence[ast.AST], *, handled: bool = False) -> I
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _nodes_run_at_import([*node.decorator_list, *node.args.defaults])
         elif not isinstance(node, ast.Lambda):
-            # What is raised in a handler says again that something is not there, which is looked for anyway.
+            # A raise in a handler only repeats that something is missing, which is checked anyway.
             inside = handled or isinstance(node, ast.Try | ast.ExceptHandler)
             yield from _nodes_run_at_import(list(ast.iter_child_nodes(node)), handled=inside)
 

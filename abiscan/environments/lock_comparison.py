@@ -64,7 +64,7 @@ def compare_locks(
 
 
 def _with_environments(outcomes: Mapping[OutcomeChange, Sequence[str]]) -> Iterator[OutcomeChange]:
-    # What fails for itself comes first: it is the reason of the others.
+    # Packages that fail by themselves come first: they are the reason for the others.
     for change in sorted(outcomes, key=lambda item: (item.cause is not None, item.name)):
         yield msgspec.structs.replace(change, environments=tuple(outcomes[change]))
 

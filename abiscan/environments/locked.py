@@ -452,7 +452,8 @@ def _check_distribution(
         checked_package = check_package(
             source, choice, session, others, import_errors=errors, hardware=hardware, planned=planned
         )
-        # What the reading does not follow to its end is no news about torch, if it uses nothing that torch lacks.
+        # A package whose import cannot be followed to its end is no news about torch, if it uses nothing that torch
+        # lacks.
         unknown = checked_package is not None and checked_package.fitness is Fitness.UNKNOWN
         if unknown and not errors and not has_libraries and not may_fail(source, choice, session):
             return CheckedPackage(results=())

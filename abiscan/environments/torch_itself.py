@@ -74,7 +74,7 @@ def _import_errors(
         for path in paths:
             closure = loader.open(process, path)
             resolution = resolve_load(process, closure)
-            # ld.so stops at the first library that is not there, before it looks at symbols.
+            # ld.so stops at the first missing library, before it looks up symbols.
             missing = [library for library in closure.missing if here or library.stops]
             if missing:
                 yield f"{exception}: {missing[0].message}"

@@ -15,7 +15,7 @@ from abiscan.linkage.registering import Backend
 from abiscan.registrations import Registrations
 from abiscan.torches import embedded, embedded_operators
 
-# A torch has these or not, depending on its build: no extension adds them to a torch that was built without.
+# These depend on the build of torch: no extension adds them.
 _BUILT_IN_BACKENDS: Final = frozenset({"CPU", "CUDA", "HIP"})
 _MAKERS: Final = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
 
@@ -56,7 +56,7 @@ def brought_backend(
     if backend is None or backend[0] in _BUILT_IN_BACKENDS:
         return None
     built_key, built_keys = backend
-    # Whoever has kernels that create tensors has the backend; without them, no other kernel is ever called.
+    # An extension with kernels that create tensors has the backend; without them, no other kernel is ever called.
     makers = operators_of(_MAKERS)  # looking up a few operators is faster than looking up all
     # The key of the same backend may have another number, and another name, in this torch.
     key = key_in(makers.keys.values(), built_key)

@@ -117,7 +117,8 @@ class ExaminedTarget:
         """
         from abiscan.extension.inventory import argument_tail, recover_registrations
 
-        # All that the releases decide, or else the extension that asks first would decide for the others.
+        # Everything that depends on the releases belongs to the key, or the extension that asks first would decide for
+        # the others.
         key = identity, argument_tail(built_for, facts.machine)
         if key not in self._libraries:
             self._libraries[key] = recover_registrations(source, facts, built_for, self.folder)
@@ -239,7 +240,7 @@ class ExaminedExtension:
             for examined_extension in self.owner.extensions
             if examined_extension.extension.location == library.location
         )
-        # A library that is an extension of the target itself is recovered once, as that.
+        # A library that is itself an extension of the target is recovered once, as an extension.
         if extension := next(extensions, None):
             return extension.inventory.registrations
         built_for = self.origin.releases

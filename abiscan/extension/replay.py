@@ -410,7 +410,7 @@ def find_reactions(
     state = state_of(operators, release, names) if operators else State()
     if state.classes is not None:
         state = msgspec.structs.replace(state, classes=state.classes | assumed_classes)
-    # What was loaded before is taken as accepted: its own conflicts were reported with it.
+    # What was loaded before is assumed to be accepted: its own conflicts were reported with it.
     kept = [event for registrant in before for event in registrant.calls if event.phase in _LOADED]
     events = [(event, registrant) for registrant in objects for event in registrant.calls]
     # Two objects may register what is equal.
@@ -426,7 +426,7 @@ def find_reactions(
         (outcome, True) for outcome in loading.after_failure
     ]
     if on_call and loading.failure is None:
-        # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
+        # The state after the load; each of the remaining functions is called by itself, or not at all.
         outcomes += ((outcome, False) for outcome in replay_events(loading.state, on_call, keys).outcomes)
     for outcome, behind in outcomes:
         is_dead, event = outcome.kind is OutcomeKind.DEAD, outcome.event

@@ -144,7 +144,7 @@ def describe_stability(
     since = {name: shims.exported_since(name, machine) for name in functions}
     available_since = {name: release for name, release in since.items() if release}
     minimum = max(available_since.values(), default=None)
-    # What only headers take, they take because of the target version: an older one would not.
+    # Functions that only headers call are called because of the target version: an older one would not need them.
     own = [release for name, release in available_since.items() if not shims.taken_by_headers(name)]
     promises = [until for until in map(shims.promised_until, available_since.values()) if until]
     cuda = next((library.version.partition(".")[0] for library in map(gpu_library, facts.needed) if library), None)

@@ -93,8 +93,8 @@ def knows_ptx(driver: Driver, version: tuple[int, int]) -> bool | None:
     first = driver_for_ptx(version)
     if first is not None:
         return driver >= first
-    # What is older than the table, every driver of the table knows; what is newer, no driver of the table does, but one
-    # that came out since then may.
+    # A version older than the table is supported by every driver of the table; a newer one by none of them, but perhaps
+    # by a driver that came out since then.
     if version < min(_PTX):
         return True
     return False if driver < _NEWEST_KNOWN else None

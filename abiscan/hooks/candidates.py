@@ -47,7 +47,7 @@ class Candidates:
             if version is not None and version.number in builds:
                 self._by_number.setdefault(version.number, _plan_torch(text, builds[version.number]))
         if planned is not None and (asked := TorchVersion.parse(planned.version)) is not None:
-            # What the user asked for wins, even a build of another kind than the index has first.
+            # The user's choice wins, even if it is not the kind of build that the index offers first.
             self._by_number[asked.number] = planned
         for number in self._by_number:
             _write_wheel(folder, number)

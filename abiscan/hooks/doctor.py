@@ -148,13 +148,13 @@ def examine_environment(
     users = [item for item in list_users(environment, files) if item not in copies]
     target = hardware_of((), None, (), session.system).system
     state = examine_torch(torch, environment, files, target)
-    if state.error is not None:  # what needs torch fails for that, whatever else is wrong with it
+    if state.error is not None:  # everything that needs torch fails because of that, whatever else is wrong
         ailments.append(_torch_ailment(state.error, environment, pip))
         fails = functools.partial(ExaminedDistribution, checked_package=None, problem=_NO_TORCH, cause="torch")
         rows = [fails(distribution=item) for item in users]
     else:
-        # A module that imports torch may be one that hardly anybody imports: what is not known of such a distribution
-        # is no news about torch.
+        # A module that imports torch may be hardly ever imported: an unknown verdict on such a distribution is no news
+        # about torch.
         rows = [
             row
             for row in examine(environment, users, session)
@@ -170,7 +170,7 @@ def examine_environment(
         elif problem := _gpu_ailment(row.distribution, hardware, session):
             ailments.append(problem)
             without_gpu.append(row.distribution)
-    # What no package is to blame for comes last: the search path, then what torch itself has built.
+    # Problems that no package causes come last: the search path, then extensions that torch itself has built.
     ailments += _on_search_path(torch.package) if target is None else ()
     tag = torch.interpreter.tag if torch.interpreter else None
     accelerator = build_of(torch.package, files).accelerator
@@ -229,7 +229,7 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         return WayOut()
 
     def search() -> WayOut:
-        # What asks an index takes longer to import than an environment takes to look at.
+        # Importing the code for indexes takes longer than examining an environment.
         from abiscan.index.client import settings_of_pip
 
         if session.index.no_index and not settings_of_pip(python, session.index).find_links:
@@ -349,13 +349,13 @@ def _make_ailment(broken: Broken, remedies: Mapping[str, str], pip: Pip) -> Ailm
     distribution, checked_package = broken.row.distribution, broken.checked_package
     finding = worst_finding(checked_package.results[0]) if checked_package.results else None
     # The order is that of what users can do: rebuild what is theirs, reinstall what is for another Python, and only
-    # then look for other versions. What fails for another package is mended with that.
+    # then look for other versions. A package that fails because of another one is repaired with it.
     if broken.row.cause is not None:
         commands = [remedies[broken.row.cause]] if broken.row.cause in remedies else []
     elif distribution.source and broken.own_command:
         commands = [pip.format_command(["install", "--no-build-isolation", "-e", distribution.source])]
     elif distribution.origin and broken.own_command:
-        # Built again, it is for the torch that is here; a wheel would be the same as before.
+        # A new build is for the installed torch; a wheel would be the same as before.
         words = ["install", "--no-build-isolation", "--force-reinstall", "--no-deps", distribution.origin]
         commands = [] if is_wheel_name(distribution.origin) else [pip.format_command(words)]
     elif broken.for_another_python:

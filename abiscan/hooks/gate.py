@@ -58,7 +58,7 @@ def check_install(
         if inspection.problems:
             lines += _explain_refusal(installer, arguments, plan, inspector, inspection, session)
         change = torch_change(plan, inspection, inspector, arguments, session)
-        # Only for a plan that goes ahead: before a refusal, sizes would be noise, and each takes a request.
+        # Only for a plan that goes ahead: in a refusal, sizes would be noise, and each takes a request.
         shown: tuple[PackageChange, ...] = ()
         if not lines and not arguments_of.has_option(arguments, "-q", "--quiet"):
             shown = list_changes(plan, inspection.torch, installer.index_options(arguments), session)
@@ -107,8 +107,8 @@ def _explain_refusal(
     ]
     for problem, main_cause in zip(inspection.problems, causes, strict=True):
         yield _format_line(problem, main_cause, inspection.torch)
-    # Without a torch there is nothing that other versions could work with; nor are other versions of what fails for
-    # another package what the user asked for.
+    # Without a torch, there is nothing that other versions could work with. And if a package fails because of another
+    # one, the user did not ask for other versions of it.
     if inspection.torch is None or all(problem.other_change for problem in inspection.problems):
         return
     try:

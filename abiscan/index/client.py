@@ -172,7 +172,7 @@ class System(Struct, frozen=True, kw_only=True):
     @property
     def environment(self) -> dict[str, str]:
         """For environment markers."""
-        # PEP 508, "Environment Markers"; what no requirement of wheels asks for is left empty.
+        # PEP 508, "Environment Markers"; variables that no requirement of a wheel uses are left empty.
         version = ".".join(map(str, self.python))
         return {
             "platform_machine": "",
@@ -196,7 +196,7 @@ def _tags_of(python: tuple[int, int], platforms: tuple[str, ...]) -> dict[tags.T
     """Rank the tags of wheels that fit: the best has the lowest number."""
     interpreter = f"cp{python[0]}{python[1]}"
     ordered = (*tags.cpython_tags(python, platforms=platforms), *tags.compatible_tags(python, interpreter, platforms))
-    # Reversed, so that of a tag that is listed twice, the better rank stays.
+    # Reversed, so that a tag that is listed twice keeps the better rank.
     return {tag: number for number, tag in reversed(list(enumerate(ordered)))}
 
 
@@ -225,7 +225,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     :ivar version: the version
     :ivar wheel: the name of the file that pip would choose, empty if it would choose none
     :ivar unfit: why pip would choose none, empty if it would
-    :ivar variant: what the wheel says of its variant; None if it is of none: released installers choose no others
+    :ivar variant: what the wheel says about its variant; None for an ordinary wheel, which released installers choose
     """
 
     name: str
@@ -264,13 +264,13 @@ class Index:
         delete_oldest_files(folder)
 
     def _finder_of(self, *, only_binary: Sequence[str]) -> _Finder:
-        """Make what finds packages, all of them or those that are wheels."""
+        """Make a finder of packages: of all files, or of wheels only."""
         return _Finder(
             cast("Fetcher", _Pages(self.web)),  # its responses are those of httpx2, as those of unearth's own client
             index_urls=self.settings.index_urls,
             find_links=self.settings.find_links,
             target_python=TargetPython(py_ver=self.system.python, platforms=list(self.system.platforms)),
-            ignore_compatibility=True,  # so that it can be said why a version does not fit
+            ignore_compatibility=True,  # to be able to say why a version does not fit
             only_binary=only_binary,
         )
 
@@ -287,15 +287,15 @@ class Index:
         return self.web.bytes_read
 
     def candidates(self, requirement: Requirement, *, variants: bool = False) -> tuple[Candidate, ...]:
-        """List the versions of a package that a requirement admits, newest first.
+        """List the versions of a package that a requirement allows, newest first.
 
         Pre-releases are listed only if they are asked for.
 
-        :param variants: whether wheels of variants are listed, too, after the wheel of the same version that is of none
+        :param variants: whether variant wheels are listed, too, after the ordinary wheel of the same version
         :raises InputError: the index cannot be read, or does not have the package
         """
         name, specifier = canonicalize_name(requirement.name), requirement.specifier
-        # PEP 592: a version that was yanked is only installed by its very number.
+        # PEP 592: a yanked version is only installed if its exact number is required.
         exact = any(clause.operator in ("==", "===") for clause in specifier)
         links: dict[Version, list[Link]] = {}
         for package in (*_packages_on_index(self._finder, name, allow_yanked=exact), *self._finder.variants.wheels):
@@ -333,7 +333,7 @@ class Index:
         return frozenset(Version(package.version) for package in found if package.version is not None)
 
     def source_versions(self, name: str) -> frozenset[Version]:
-        """Return the versions that the indexes have as source code alone: no wheel, for whatever system.
+        """Return the versions that the indexes have only as source code, without a wheel for any system.
 
         :raises UnreachableError: an index cannot be read
         """
@@ -374,7 +374,7 @@ class Index:
         chosen = {label: self._choose_wheel(name, version, of_label) for label, of_label in by_label.items()}
         chosen = {label: candidate for label, candidate in chosen.items() if not candidate.unfit}
         if variants and chosen:
-            # PEP 825 puts it last ("Variant ordering"), but released installers choose nothing else.
+            # PEP 825 puts the ordinary wheel last ("Variant ordering"), but released installers choose nothing else.
             if not plain.unfit:
                 yield plain
             yield from self._describe_variants(chosen)
@@ -396,7 +396,7 @@ class Index:
         return [described[variant] for variant in sorted(described, key=listed.sort_key)]
 
     def _listed_variants(self, name: str) -> VariantList:
-        """Read what the index says about the variants of a version; it may say nothing (PEP 825)."""
+        """Read what the index states about the variants of a version, which may be nothing (PEP 825)."""
         link = self._finder.variants.descriptions.get(name)
         if link is None or not _is_sound(link):
             return VariantList()
@@ -407,7 +407,7 @@ class Index:
                     return read_variants(file.read(_LARGEST_METADATA).decode("utf-8"))
             page = self.web.get(link.normalized, largest=_LARGEST_METADATA)
             return VariantList() if page.is_error else read_variants(page.content.decode("utf-8"))
-        except ValueError:  # the wheels say it, too
+        except ValueError:  # the wheels state it, too
             return VariantList()
 
     def _variant_of_wheel(self, label: str, candidate: Candidate) -> WheelVariant:
@@ -432,7 +432,7 @@ class Index:
                 continue
             if not priorities:
                 continue
-            # What is wrong with the last wheel is said of the version if none fits.
+            # If no wheel fits, the version is reported with what is wrong with the last one.
             if not _is_sound(link):
                 unfit = "is described wrongly by the index"
                 continue
@@ -448,7 +448,7 @@ class Index:
         return candidate
 
     def _admits_python(self, requires: str | None) -> bool:
-        """Tell whether a wheel's Requires-Python admits the Python of this system."""
+        """Tell whether a wheel's Requires-Python allows the Python of this system."""
         try:
             return SpecifierSet(requires or "").contains(".".join(map(str, self.system.python)), prereleases=True)
         except InvalidSpecifier:
@@ -483,7 +483,7 @@ class Index:
         return self.wheel(candidate)
 
     def origin(self, candidate: Candidate) -> tuple[str, str | None]:
-        """Return where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
+        """Return the address of the wheel of a version, and its SHA-256 if the index states it."""
         link = self._links[candidate]
         return link.url_without_fragment, sound_hash((link.hash_option or {}).get("sha256", [None])[0])
 
@@ -526,7 +526,7 @@ class Index:
         return wheel.read_content(name, _LARGEST_METADATA)
 
     def _open_once(self, candidate: Candidate) -> IO[bytes]:
-        """Open the wheel of a version, once; note on the record what decides on its bytes."""
+        """Open the wheel of a version, once; record what its bytes depend on."""
         link, (url, sha256) = self._links[candidate], self.origin(candidate)
         if link.is_file:
             observed_fs.stat_file(_path_of(link))
@@ -542,15 +542,15 @@ class Index:
 
 
 class _Finder(PackageFinder):
-    """Finds also what unearth does not know: wheels of variants, and the files that describe them.
+    """Also finds files that unearth does not know: variant wheels, and the descriptions of variants.
 
-    :ivar variants: those of the package that was asked for last
+    :ivar variants: those of the package that was looked up last
     """
 
     variants: _Variants
 
     def build_evaluator(self, package_name: str, allow_yanked: bool = False) -> Evaluator:  # noqa: FBT001, FBT002
-        """Make what decides about a link."""
+        """Make the object that decides whether a link is a file of the package."""
         self.variants = _Variants(super().build_evaluator(package_name, allow_yanked))
         return cast("Evaluator", self.variants)
 
@@ -568,12 +568,12 @@ class _Variants:
         self.descriptions: dict[str, Link] = {}
 
     def evaluate_link(self, link: Link) -> Package | None:
-        """Return the package of a file whose name unearth knows; None if the link is none of them."""
+        """Return the package that a link is a file of; None for any other link, and for what is about variants."""
         name = link.filename
         if name.endswith(_VARIANTS_SUFFIX):
             self.descriptions[name] = link
         elif variant_label(name):
-            # Without the label, it is a name as in PEP 427, which unearth takes apart.
+            # Without the label, the name is one of PEP 427, which unearth can parse.
             url = f"file:///{urllib.parse.quote(without_label(name))}"
             package = self._plain.evaluate_link(dataclasses.replace(link, url=url))
             if package:
@@ -584,14 +584,14 @@ class _Variants:
 
 
 class _Pages:
-    """The pages of indexes as unearth asks for them, within the limits of ``index_page``."""
+    """Gets pages of indexes for unearth, within the limits of ``index_page``."""
 
     def __init__(self, web: Web) -> None:
         self.iter_secure_origins, self.head, self.get_stream = web.iter_secure_origins, web.head, web.get_stream
         self._web = web
 
     def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> httpx2.Response:
-        """Get a page, as JSON whatever it is on the index."""
+        """Get a page, converted to JSON if it is HTML."""
         page = self._web.get(url, headers=headers)
         kind = page.headers.get("Content-Type", "")
         if page.is_error or not kind.lower().startswith(index_page.KINDS):
@@ -601,11 +601,11 @@ class _Pages:
 
 
 def _is_sound(link: Link) -> bool:
-    """Tell whether what an index says of a file has the types of PEP 691, and names no file of this machine.
+    """Tell whether an index describes a file with the types of PEP 691, and as no file of this machine.
 
     unearth does not verify that.
     """
-    # A page of the web must not make this machine open one of its own files.
+    # A page from a server must not make this machine open one of its own files.
     requires, hashes = link.requires_python, link.hashes
     return (
         isinstance(requires, str | None)
@@ -643,6 +643,6 @@ def _packages_on_index(finder: PackageFinder, name: str, *, allow_yanked: bool) 
     """
     try:
         return finder.find_all_packages(name, allow_yanked=allow_yanked)
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:  # unearth takes pages on trust
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:  # unearth validates no page
         problem = f"the index has a page for it that cannot be read: {type(error).__name__}: {error}"
         raise UnreachableError(name, problem, "check the index settings") from error

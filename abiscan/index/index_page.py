@@ -56,7 +56,7 @@ def bound_page(url: str, kind: str, content: bytes) -> bytes:
         if not isinstance(document, dict) or not isinstance(document.get("files", []), list):
             raise ValueError("it is not a page of files")
     else:
-        # Latin-1 has a character for each byte; what states nothing is taken as UTF-8.
+        # Latin-1 has a character for each byte; a page that states no encoding is read as UTF-8.
         text = content.decode("latin-1" if _CHARSET.search(kind) else "utf-8")
         document = {"files": list(_read_anchors(url, text))}
     files = document.get("files", [])

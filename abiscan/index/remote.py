@@ -77,7 +77,7 @@ class RemoteFile(io.RawIOBase):
 
     def __init__(self, web: Web, url: str, sha256: str | None, folder: Path) -> None:
         super().__init__()
-        # Two lists of parts: what this run has received or checked, and what an earlier run says is there.
+        # Two lists of parts: those that this run has received or checked, and those that an earlier run has noted.
         self._web = web
         self._url = url
         self._sha256 = sound_hash(sha256)
@@ -143,7 +143,7 @@ class RemoteFile(io.RawIOBase):
                 else:
                     start, end, digest = noted
                     self._kept.append((int(start), int(end), str(digest)))
-        # A list that contradicts itself is worth nothing.
+        # A list that contradicts itself is ignored.
         if not 0 <= self._size <= _LARGEST or any(not 0 <= start < end <= self._size for start, end, _ in self._kept):
             self._kept, self._size = [], -1
 

@@ -130,7 +130,7 @@ class _Branch(Generic[_Item, _Found]):
         """Stop it, if it is still at work."""
         if not self.is_done:
             with contextlib.suppress(OSError):
-                # Only a branch whose result nobody wants is still at work here, so it need not clean up.
+                # A branch that still runs here computes a result that is not needed, so it need not clean up.
                 os.kill(self._process, signal.SIGKILL)
                 os.close(self.pipe)
                 os.waitpid(self._process, 0)
@@ -142,7 +142,7 @@ class _Branch(Generic[_Item, _Found]):
         """
         if not self._received:
             return self._find(self.item)
-        # What the branch looked at belongs to the record of this process: the result depends on it here, too.
+        # The branch's record is added to that of this process, since the result depends on it here, too.
         is_final, seen, text, error = json.loads(self._received)
         observed_fs.add_observations(seen)
         if is_final:

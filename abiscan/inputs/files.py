@@ -540,7 +540,7 @@ class Files:
 
     def merge_layer(self, layer: Files) -> None:
         """Let what is in a layer of this replace what is here."""
-        # What was read here at such a path is hidden now; what the layer has read of it, if anything, follows below.
+        # Objects that were read here at such a path are hidden now; those that the layer has read follow below.
         for path in layer._mounted:
             self._objects.pop(path, None)
             self._damaged.pop(path, None)
@@ -585,10 +585,10 @@ class Files:
 
         :param remember: whether what cannot be read leaves something open, and ``take_unread`` returns it
         """
-        # The paths that are kept are normal, and most of those that are asked for are among them.
+        # The stored paths are normalised, and most lookups are for one of them.
         if path not in self._objects:
             path = posixpath.normpath(path)
-        # What no layer changes is read and kept at the bottom: all torches that are compared share it.
+        # Files that no layer changes are read and kept by the lowest one: all torches that are compared share them.
         if self._below and path not in self._objects and path not in self._mounted:
             return self._below.object_at(path, remember=remember)
         if path not in self._objects:

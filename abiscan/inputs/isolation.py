@@ -226,7 +226,7 @@ def turn_of(target: str) -> Iterator[None]:
     # The last is about whoever reads what this process writes.
     except (AbiscanError, BrokenPipeError):
         raise
-    # Only this target is given up: what it took is free again for the others.
+    # Only this target is given up: its memory is free for the others.
     except MemoryError:
         observed_fs.look_once()  # another day, there may be more
         raise StoppedError(target, "it needs more memory than is available") from None
@@ -266,8 +266,8 @@ def confine_process(writable: Collection[Path], *, online: bool = False) -> int:
     if version < 1:
         return 0
     changes = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    # Each version of Landlock knows more; what the kernel does not know, it rejects (EINVAL, E2BIG). So the struct is
-    # cut off behind what version 1, 4 or 6 has: files, TCP, then abstract sockets and signals.
+    # Each version of Landlock has more rights; the kernel rejects those that it does not know (EINVAL, E2BIG). So the
+    # struct is cut off behind what version 1, 4 or 6 has: files, TCP, then abstract sockets and signals.
     handled = (changes, 0 if online else _TCP, _ABSTRACT_SOCKETS_AND_SIGNALS)[
         : 1 if version < 4 else 2 if version < 6 else 3
     ]

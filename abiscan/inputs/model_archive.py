@@ -217,7 +217,7 @@ def _find_weights(content: memoryview) -> range:
                 largest = range(begin, begin + length)
     # OverflowError: of an offset that no memory has.
     except (struct.error, IndexError, ValueError, OverflowError):
-        return range(0)  # who reads it as ELF says what is wrong with it
+        return range(0)  # reading it as ELF reports what is wrong with it
     return largest if largest.stop <= len(content) else range(0)
 
 
@@ -236,14 +236,14 @@ def _check_members(path: Path, infos: list[zipfile.ZipInfo], size: int) -> dict[
     for info in infos:
         name = info.filename
         subject = f"{path}!{name[:_MAX_NAME]}"
-        # Harmless to who reads members; but a tool that unpacks the archive would write to such a path.
+        # Harmless when members are read; but a tool that unpacks the archive would write to such a path.
         if len(name) > _MAX_NAME or posixpath.isabs(name) or ".." in name.split("/") or "\\" in name:
             raise InputError(subject, "is a member with a name that leads out of the archive", _DAMAGED)
         if stat.S_ISLNK(info.external_attr >> 16):
             raise InputError(subject, "is a symbolic link", _DAMAGED)
         if info.flag_bits & _ENCRYPTED:
             raise InputError(subject, "is encrypted, which torch does not read", "save the model without a password")
-        # torch and zipfile need not choose the same of the two, so what was read would not be what runs.
+        # torch and zipfile need not choose the same of the two, so what abiscan reads might not be what runs.
         if name in members:
             raise InputError(subject, "occurs twice, so readers may disagree about its content", _DAMAGED)
         if info.header_offset + _LOCAL_HEADER + info.compress_size > size:

@@ -80,7 +80,7 @@ def record_observations() -> Iterator[Record]:
     finally:
         _record.reset(token)
         if outer is not None:
-            # What an inner answer depends on, the outer one does too: it was made of it.
+            # The outer answer depends on everything that an inner one depends on.
             outer.is_final |= record.is_final
             add_observations(record.seen)
 
@@ -89,7 +89,7 @@ def add_observations(seen: Mapping[str, Mapping[str, Seen]]) -> None:
     """Write down what was seen before, and still stands."""
     if record := _record.get():
         for sense, item in seen.items():
-            # What was seen first counts: if something changed in the meantime, the record must no longer stand.
+            # The first observation counts: if something has changed since then, the record must become invalid.
             record.seen[sense] = {**item, **record.seen[sense]}
 
 

@@ -381,7 +381,7 @@ def resolve_target(
         )
     if word == "-":
         raise InputError(word, "the standard input is not a target", "write it to a file, and pass that")
-    # What lies there counts first, so that a file is never taken for a package of the same name.
+    # An existing path comes first, so that a file is never taken for a package of the same name.
     path = Path(word)
     if not is_name(word):
         return require_existing(path)

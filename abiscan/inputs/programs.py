@@ -54,8 +54,8 @@ def keep_content(name: str, *, stdin: bool) -> str:
         return name
     if not (is_read_once or _DESCRIPTOR.fullmatch(name)) or not os.path.isdir(folder):  # noqa: PTH112
         return name
-    # This number of this process, which is also that of the program in its place: programs that are started by others,
-    # which close what they inherit, can open it nevertheless.
+    # By the number of this process, which the program that replaces it keeps: programs that are started by others,
+    # which close inherited descriptors, can open it nevertheless.
     return f"{folder}/{_copy_content(name)}"
 
 

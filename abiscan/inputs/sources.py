@@ -421,7 +421,7 @@ def _read_conda(path: Path, files: Files, site: str) -> Target:
     files.mount_archive(archive, site)
     names = filter(is_library, archive.list_members())
     members = ((name, archive.installed_path(name, site), archive.find_member(name)) for name in names)
-    # What conda's solver goes by; the wheel's metadata inside, if there are any, are not asked.
+    # These are what conda's solver uses; the wheel's metadata inside, if there are any, are ignored.
     metadata = metadata_of(archive.requirements, archive.version)
     package = package_files.of_archive(archive, site)
     return _read_members(str(path), TargetKind.CONDA, site, members, files, metadata, package)

@@ -80,7 +80,7 @@ class ExtensionLoad(Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def torch_cuda(self) -> str | None:
         """The major version of CUDA that this torch was built for; None if it has no CUDA."""
-        for name in ("libc10_cuda.so", "libtorch_cpu.so"):  # in 1.11 to 1.13, only the second needs the runtime
+        for name in ("libc10_cuda.so", "libtorch_cpu.so"):  # in 1.11 to 1.13, only the second needs CUDA
             library = self.torch_libraries.get(name)
             for version in map(cuda_runtime, library.needed if library else ()):
                 if version:

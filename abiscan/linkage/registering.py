@@ -106,8 +106,8 @@ class Backend(Struct, frozen=True, kw_only=True, dict=True):
         old = self.before
         if old is None:
             return ()
-        # Which generic kernel an operator has, computeDispatchTableEntryWithDebug decides (OperatorEntry.cpp); the
-        # table of the old release is computed the same way, with the same extension.
+        # computeDispatchTableEntryWithDebug (OperatorEntry.cpp) decides which generic kernel an operator has; the table
+        # of the old release is computed the same way, with the same extension.
         had_generic = {
             name: None
             for name in self.table.operators.operators

@@ -78,7 +78,7 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
     versions = tuple(missing for _, missing in version_errors if missing is not None)
     undefined: list[UndefinedSymbol] = []
     unchecked: list[Reference] = []
-    # What a refused file has does not matter, and nobody knows what will be there in its place.
+    # The symbols of a refused file do not matter, and the file that will replace it is not known.
     refused = {module for module in closure.new if _refuse_mapping(process, closure, module)}
     absent = frozenset(module.name for module in scope if module.facts is None or module in refused)
     has_python = process.has_python
@@ -279,7 +279,7 @@ class _Elsewhere(Struct, frozen=True, kw_only=True):
         return cls(
             files=absent.intersection(version.file for version in facts.version_needs),
             has_any=bool(absent),
-            # The runtime itself, or a library of somebody that has it, or instances of its templates, linked in.
+            # The runtime itself, a library with a copy of it, or linked-in instances of its templates.
             has_cxx=any(is_cxx_library(name) or not is_system_library(name) for name in absent),
             has_python=has_python,
         )
@@ -573,7 +573,7 @@ def _relocation_errors(
         if facts is None:
             continue
         own = [symbol for symbol in undefined if symbol.module is module]
-        # What lies behind a place of the same number is a reference; all else lies before it.
+        # After a place of the same number comes a reference; everything else is before it.
         ends = [(_place_of(own[0].reference, facts) + 0.5, _symbol_error(own[0]))] if own else []
         if facts.static_tls and not process.for_program:  # for what it starts with, a program has as much as it needs
             from abiscan.linkage.static_tls import StaticBlock  # few libraries need it

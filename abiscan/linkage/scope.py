@@ -306,7 +306,7 @@ class Loader:
                 return
             name = expanded or name
         yield from ((path, opened_as, True) for path, opened_as in self._search_objects(name, needed_by, process))
-        # Not ld.so from here on: what the package itself, torch or another package has loaded by then.
+        # No longer ld.so's search: libraries that the package itself, torch or another package has loaded by then.
         sibling = self._search.siblings.get(name)
         if sibling and self._search.has_code:
             yield sibling, sibling, False

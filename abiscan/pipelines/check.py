@@ -58,7 +58,7 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
                 if package is None:
                     torch_set.target(source, torch).target.require_extensions()
                 # What a target has loaded stays in the process for the targets after it, as if they were imported in
-                # turn; what ended its turn leaves nothing.
+                # turn; a target that was given up leaves nothing.
                 for name in (torch, *builds) if keep else ():
                     torch_set.keep_loaded(name)
                 results += of_files

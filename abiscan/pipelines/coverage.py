@@ -192,7 +192,7 @@ def _coverage_notes(
     major, minor = built_keys.minor
     numbers = {number for number, name in built_keys.names.items() if name == built_key}
     used = {kernel.dispatch_key for registrations in registered for kernel in registrations.kernels}
-    # An extension has keys as numbers, compiled in; what a number means is for the running torch to say.
+    # An extension has keys compiled in as numbers, and the running torch decides what a number means.
     for number in sorted(numbers & {used_key for used_key in used if isinstance(used_key, int)}):
         current_name = operators.keys.get(number, f"Unknown({number})")
         if key_in([current_name], built_key) is None:

@@ -314,7 +314,7 @@ class _Attempt:
 
         torch_set = TorchSet(CheckRequest(targets=(wheel,), torches=(self._choice,), rules=tuple(RULES)), self._session)
         (torch,) = torch_set.names
-        # To read all that are Python code alone would take a plan minutes; few use what a torch lacks.
+        # Reading all packages that are only Python code would take minutes for a plan; few use what a torch lacks.
         if torch_set.target(wheel, torch).target.is_python and not torch_set.misses_names(wheel, torch):
             return None, ()
         results = torch_set.check(wheel, torch, with_suggestions=False)
@@ -375,7 +375,7 @@ def form_opinion(package: PackageResult | None, results: Sequence[Result]) -> Op
             return Opinion()
         case PackageVerdict.WORKS_WITHOUT if all(_is_absent(item.file, results) for item in package.without):
             return Opinion(note=package.summary)
-        # Something may fail on a machine that nobody knows here; a search that excluded that would exclude too much.
+        # Something may fail on an unknown machine; excluding that would exclude too much.
         case PackageVerdict.UNKNOWN if not _certainly_failing(package):
             return Opinion(note=package.summary.removeprefix("unknown - "), proven=False)
         case _:

@@ -187,7 +187,7 @@ def check_on_all(
     examined = torch_set.target(source)
     _require_torch(examined.target)
 
-    # What has libraries for torch has no verdict where no build of torch is for their machine.
+    # A target with libraries has no verdict on a release without a build for their machine.
     has_verdict = examined.target.is_model or not examined.target.uses_torch
 
     def check_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
@@ -203,7 +203,7 @@ def check_on_all(
     # Recovers what they register before the processes part, whether or not a torch asks for it.
     origins = {extension.path: extension.origin for extension in examined.extensions}
     first, *remaining = torch_set.names
-    # What is read of the target for the first torch need not be read again, and some others show how long one takes.
+    # The first torch includes reading the target, which is not repeated; some others show how long each takes.
     tried = remaining[::_TRIED_OF] if jobs > 1 else []
     left = [torch for torch in remaining if torch not in tried]
     by_torch = dict(zip([first], check_on([first]), strict=True))

@@ -33,7 +33,7 @@ def extension_operators(source: Source, session: Session, *, cpu: bool = True) -
     from abiscan.results.operators import ExtensionOperators
 
     examined = examine(source, session)
-    # All at once: what was not recovered yet would be, one after the other, as it is asked for below.
+    # All at once: otherwise the code below would recover them one after the other.
     examined.recover(session.jobs)
     return ExtensionOperators(
         target=examined.target.name,

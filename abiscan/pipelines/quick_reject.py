@@ -195,7 +195,8 @@ class _Lacking:
             return False
         # The library of torch that has the symbol in other releases says where this torch would have to have it.
         exporting = embedded.libraries_exporting(name, self._machine)
-        # Whoever needs a library of CUDA on a torch for CPUs fails for that, and not for a symbol.
+        # An extension that needs a library of CUDA fails because of that on a torch for CPUs, and not because of a
+        # symbol.
         if exporting.isdisjoint(self._torch) or any(facts.symbols.find(name) for facts in self._torch.values()):
             return False
         # Another library of the package may bring it; if its names cannot be had, it counts as if it did.

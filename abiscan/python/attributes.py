@@ -143,7 +143,7 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     if machine.library.may_be_filled(module.name, machine.extensions.values()):
         module.open_ = True
         return NotKnown(f"{module.name}.{name}")
-    # From here on the name is certainly absent. The words are those of module_getattro while ``__spec__._initializing``
+    # From here on the name is certainly absent. The message is that of module_getattro while ``__spec__._initializing``
     # is set.
     if module.stage is Stage.RUNNING:
         reason = " (most likely due to a circular import)"
@@ -371,7 +371,7 @@ def is_group(failure: PythonError) -> bool:
     return any(getattr(ancestor, "__name__", "") == "BaseExceptionGroup" for ancestor in failure.ancestry())
 
 
-# ---- what object and type do
+# ---- object and type
 
 
 def default_method(name: str, receiver: object = ABSENT) -> object:

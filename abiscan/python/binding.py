@@ -27,8 +27,8 @@ class Binding(Expressions):
 
     def bind(self, name: str, value: object, scope: Scope) -> None:
         """Bind a name."""
-        # What may not have run can still be seen by the code after it in the same scope, which forgets it at the end
-        # (see ``forget_bindings``). A name of another scope outlives that: it is unknown at once.
+        # Names that may not have been bound are visible to the following code of the same scope, which drops them at
+        # the end (see ``forget_bindings``). A name of another scope outlives that: it is unknown at once.
         home = scope.outer_names.get(name, scope)
         home.names[name] = NotKnown(name) if self.is_speculative and home is not scope else value
 

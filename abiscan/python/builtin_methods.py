@@ -63,7 +63,7 @@ class HostMethod(Modelled):
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call the method, if all that it needs is known."""
-        # Where it is open whether the code runs at all, a change leaves the items of a container unknown.
+        # If it is unknown whether the code runs at all, a change leaves the items of a container unknown.
         if machine.is_speculative and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
             note_change(self.value)
             return NotKnown(self.display_name() + "()")

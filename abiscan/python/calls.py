@@ -162,7 +162,7 @@ class Calls(ClassMaking):
     def perhaps_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
         """Note that code which is not read gets values, and may call the functions among them."""
         waiting = list(values)
-        # What occurs twice, or in itself, is used once.
+        # A value that occurs twice, or in itself, is used once.
         seen: set[int] = set()
         while waiting:
             value = waiting.pop(0)
@@ -277,8 +277,8 @@ class Calls(ClassMaking):
     def _run_function(self, function: PythonFunction, form: FunctionForm, scope: Scope) -> object:
         self.count_steps(_STEPS_PER_CALL)
         frames, node = self.frames, function.node
-        # What perhaps runs, and comes back to itself on a way that is not known, has no end. What it changes is noted
-        # as it runs for the first time.
+        # A function that may run, and that calls itself under an unknown condition, would never end. Its changes are
+        # noted when it runs for the first time.
         if (
             self.is_speculative
             and sum(frame.function is not None and frame.function.node is node for frame in frames) >= _MOST_ROUNDS
@@ -411,7 +411,7 @@ class Calls(ClassMaking):
             return self._call_dir(args)
         if name in {"vars", "locals"} and (args or scope.around is not None):
             return self.get_attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
-        # Whoever has the dictionary of a module may bind any name in it.
+        # Code that has the dictionary of a module may bind any name in it.
         scope.module.open_ = True
         if name not in {"globals", "vars", "locals"}:
             return NotKnown(f"{name}()")

@@ -27,7 +27,7 @@ def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None =
     :param trace: of the run that raises it: where a library of the package has failed to load, that is why
     """
     errors = list(chain(raised))
-    # What is installed alongside it was read, too, and is no mistake of this reading.
+    # Packages that are installed alongside it were read, too, so their absence is no mistake of this reading.
     if any(error.of_other or error.of_torch or _ABSENT_TORCH_NAME.search(error.message or "") for error in errors):
         return True
     if trace is not None and any(isinstance(attempt.raised, Raised) for attempt in trace.attempts):
@@ -47,7 +47,7 @@ def _is_absent(raised: Raised, surroundings: Surroundings) -> bool:
 def fails_for_torch(raised: object) -> bool:
     """Whether an import fails because torch lacks a name, a parameter or an operator."""
     errors = list(chain(raised if isinstance(raised, Raised) else None))
-    # What the torch lacks for another package, another version of this one does not bring.
+    # If the torch lacks something that another package needs, another version of this package does not help.
     if any(error.of_other for error in errors):
         return False
     return any(error.of_torch or _ABSENT_TORCH_NAME.search(error.message or "") for error in errors)

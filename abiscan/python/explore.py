@@ -25,13 +25,13 @@ class Explored(Struct, frozen=True, kw_only=True):
 def explore_import(runs: Runs, module: str) -> Explored:
     """Import a module on each path that matters."""
     first = runs.run(module)
-    # So far, nothing was there that is not required and that the code can do without. One more run has all of it, for
-    # what users who installed it load and register; it does not count for how the import ends.
+    # So far, packages that are not required, and that the code can do without, were absent. In one more run, all of
+    # them exist, to see what is loaded and registered for users who have them; how that run ends does not count.
     more = bool(first.trace.registrations) or not load_everything(runs.library, [first])
     runs_made = _explore(runs, module, first, list(first.trace.decisions.values()), more=more)
     outcome = _summarise(module, runs_made)
     if outcome.raised is Answer.UNKNOWN and all(isinstance(run.raised, Raised) for run in runs_made):
-        # It fails whatever is not known: users see what it says on this machine.
+        # It fails whatever is unknown: users see the error that it raises on this machine.
         here = runs.run(module, as_it_is_here=True) if first.trace.lacking else first
         outcome = replace(outcome, raised=here.raised)
     return Explored(outcome=outcome, runs=tuple(runs_made))
@@ -89,7 +89,7 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
         )
         for attempt in first.trace.attempts
     )
-    # Certain is what every run registers; what a single one registers is listed, too, as a possibility.
+    # A registration is certain if every run makes it; others are listed as possible.
     everywhere = set(first.trace.registrations).intersection(*(run.trace.registrations for run in usual))
     registrations = dict.fromkeys(
         replace(registration, is_conditional=registration not in everywhere)

@@ -292,7 +292,7 @@ class Expressions(PythonMachine):
         if kind is MethodOfTarget or TargetExpression in map(type, args):
             if _only_computes(function) and not kwargs:
                 return self._evaluate_computed(function, args)
-            # A version of which no more is known than what is required says something only once it is compared.
+            # A version that is only known to meet a requirement is only useful once it is compared.
             waits = isinstance(function, PythonFunction) and not kwargs and _takes_each(function, args)
             args = [value if waits and _is_required(value) else self.settle(value) for value in args]
         result = (self.call_function if kind is PythonFunction else self.call)(function, args, kwargs)
@@ -342,7 +342,7 @@ class Expressions(PythonMachine):
         keys: list[object] = []
         for item in node.values[number:]:
             if unknown is not None and self.acts(item):
-                # It is evaluated only if what is not known lets it.
+                # It is only evaluated if the unknown value does not decide.
                 text = f"{unknown.name} is {'false' if decisive else 'true'}"
                 spot = (item.lineno, item.col_offset)
                 goes_on = self.decide(
@@ -395,7 +395,7 @@ class Expressions(PythonMachine):
         result: object = True
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             if unknown is not None and self.acts(comparator):
-                # As in ``and``: it is evaluated only if what is not known lets it.
+                # As in ``and``: it is only evaluated if the unknown value does not decide.
                 spot = (comparator.lineno, comparator.col_offset)
                 if not self.decide(f"{unknown.name} is true", unknown.why, spot, default=False, about=unknown):
                     return unknown
@@ -566,7 +566,7 @@ def _is_long(value: object) -> bool:
 def opposite_of(unknown: NotKnown) -> NotKnown:
     """Return the opposite of what is not known."""
     name, key = f"not {unknown.name}"[:_LONG_EXPRESSION], unknown.key
-    # Twice the opposite is decided as the thing itself.
+    # A double negation is decided as the condition itself.
     is_opposite = isinstance(key, tuple) and key[0] == "not"
     return NotKnown(name, unknown.why, key[1] if is_opposite else ("not", key))  # type: ignore[index]
 

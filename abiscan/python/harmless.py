@@ -848,7 +848,7 @@ class _Body:
             names = {getattr(decorator, "id", None) for decorator in method.node.decorator_list}
             if names <= {"staticmethod", "classmethod"}:
                 return method
-        # What a class body binds is taken as it is, unless it may be a descriptor, which decides itself what it gives.
+        # A value that a class body binds is itself the attribute, unless it may be a descriptor.
         for cls in classes:
             for node in cls.node.body:
                 bound = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -947,8 +947,8 @@ class _Body:
             if isinstance(node.args[0].value, (int, float)) or node.args[0].value in {"inf", "-inf", "nan"}:
                 return _Plain("number")
             raise _BodyMustRun
-        # What is left makes plain values of plain values. It raises only if it iterates over, or measures, what is no
-        # container.
+        # The remaining functions compute plain values from plain values. It raises only if it iterates over, or
+        # measures, what is no container.
         numbers = any(isinstance(value, _Plain) and value.kind in {"number", "none", "any"} for value in values)
         iterates = name not in {"str", "bool", "object", "print", "hasattr", "len", "range"}
         if name not in _MAKE_PLAIN or not is_plain or (iterates and numbers) or (name == "len" and numbers):

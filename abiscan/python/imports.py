@@ -183,7 +183,7 @@ class PythonInterpreter(Calls):
     def misses_names(self, file: str) -> bool:
         """Whether a module uses, as it is imported, a name that this torch does not have: its body then matters."""
         if file not in self._missing:
-            # Which names those are is not asked: where functions alone use them, the import is the same without them.
+            # The names do not matter: if only functions use them, the import is the same without them.
             library = self.library
             self._missing[file] = bool(library.all_torch_uses) and bool(
                 self.world.tells(
@@ -199,7 +199,7 @@ class PythonInterpreter(Calls):
         file, library = self.place().file, self.library
         if file is None or not library.all_torch_uses:
             return False
-        # Which names those are is not asked here, either: most torches lack other ones.
+        # The names do not matter here, either: other torches lack other ones.
         where = f"{file}:{node.lineno}:{node.col_offset} to {node.end_lineno}:{node.end_col_offset}"
         return bool(
             self.world.tells(
@@ -239,7 +239,8 @@ class PythonInterpreter(Calls):
     def _raise_rejection(self, file: str) -> None:
         """Raise what the target's Python raises for a file that none can parse, if its grammar is known."""
         error, python = self.library.failures.get(file), self.world.python
-        # Nested too deep is what another Python may not find it. Python 3.6 accepts ``async`` as a name.
+        # A source that is too deeply nested for this Python may not be for another one. Python 3.6 accepts ``async`` as
+        # a name.
         if (
             isinstance(python, Answer)
             or not (3, 6) < python <= NEWEST
@@ -357,7 +358,7 @@ class PythonInterpreter(Calls):
             try:
                 self.run_body(module)
             except Thrown as error:
-                # Whoever imported it has long gone on, so the exception comes too late to end the import.
+                # The importing code has continued since, so the exception comes too late to end the import.
                 self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
                 module.stage, module.open_ = Stage.DONE, True
 

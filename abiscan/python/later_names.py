@@ -1015,14 +1015,15 @@ class _Callers:
         return _open_modules(self._code, _BRANCHES)[0]
 
     def _open_to(self, mention: _Mention) -> frozenset[str]:
-        # Whoever catches a failed import has no function to call; and a call that is rejected fails no import.
+        # Code that catches a failed import does not call the function; and a call that is rejected fails no import.
         if mention.use.error and mention.public:
             return self._callable
         return self._modules[not mention.public]
 
     def guard(self, mention: _Mention) -> bool:
         """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
-        # Whatever decides, what has been saved as a whole is refused: only the load itself could say otherwise.
+        # Whatever the condition is, a file that was saved as a whole object is refused, unless the call itself says
+        # otherwise.
         if mention.use.how == "default":
             return False
         if self._is_too_much or mention.use.file not in self._open_to(mention):

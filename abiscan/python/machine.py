@@ -193,7 +193,7 @@ class PythonMachine:
         self.is_traced = _log.isEnabledFor(logging.DEBUG)
         self.steps = 0
 
-    # ---- what the code is at
+    # ---- where the code is
 
     def count_steps(self, steps: int = 1) -> None:
         """Count a step, or as many as work on something large takes."""
@@ -304,7 +304,7 @@ class PythonMachine:
         self.choices = choices
 
     def _decide_now(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
-        # What may not run at all is not worth runs of its own.
+        # Code that may not run at all is not worth runs of its own.
         if self.is_speculative:
             return default
         place = self.place()

@@ -80,7 +80,7 @@ class OtherCode:
         new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
         if trace.is_doubtful or trace.may_end_earlier or len(new) > _MOST_DECISIONS:
             return None
-        # With what was not known before, all is as it was. What was met on the way to the error must not matter to it.
+        # The decisions made before stay the same. Those made on the way to the error must not affect it.
         for decision in new:
             self._machine.go_back(before, {decision.spot: not decision.condition.taken})
             other = self._import(module, name)
@@ -114,7 +114,7 @@ class OtherCode:
         except ProcessEnded as end:
             return end.raised
         except (Exhausted, RecursionError) as end:
-            # What it is in the middle of is in no state that anything else could go on from.
+            # A module in the middle of its body is in no state from which other imports could continue.
             _log.debug("%s: is not followed any further: %s", module, end)
             self._machine = None
         return None

@@ -128,7 +128,8 @@ def list_loads_after_failure(runs: Runs, modules: Sequence[str]) -> list[Attempt
     """Return what the package tries to load, one after the other, if all that it can do without does not load."""
     all_load = runs.of(ALL_LOAD)
     attempts = [attempt for name in modules for attempt in all_load.run(name).trace.attempts]
-    # Each round lets fail what the package has loaded so far and can do without, to see what it tries next.
+    # In each round, the libraries that the package has loaded so far and can do without fail, to see what it tries
+    # next.
     tried = list(attempts)
     refused: frozenset[str | None] = frozenset()
     for _ in range(_MOST_CHOICES - 1):

@@ -40,7 +40,7 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
             return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
         second = f"install another version of the extension{found_by}"
         return f"{second}, or report this to its authors: this happens on the torch that it was built for"
-    # pip has installed the pair without complaint: the reader should know that the metadata are to blame.
+    # pip installs the two without an error: the message says that the metadata are wrong.
     admitted = f" (its metadata allows {torch} too: {required})" if required else ""
     built_for = "the torch it was built for"
     if other_releases:

@@ -51,8 +51,8 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             fix=f"run it on a processor with {needed}, or install a build for older processors",
             says=MESSAGE,
         )
-    # What torch itself needs is compared with the processors that the user named, and said in a note: else the findings
-    # below would look as if another build of the extension helped.
+    # A note says which processors torch itself does not run on: otherwise the findings below would suggest that another
+    # build of the extension helps.
     for cpu in hardware.cpus if hardware.cpu is not None else ():
         if cpu.machine is load.facts.machine and (lacking := cpu.lacks(hardware.torch_cpu)):
             yield _torch_too(load, cpu, lacking)

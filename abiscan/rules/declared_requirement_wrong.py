@@ -40,7 +40,7 @@ def list_findings(declaration: Declaration, name: str) -> Iterator[Finding]:
 
     :param name: the extension or package that fails on the former
     """
-    # Admitted and failing is harm that pip will do; excluded and working is a chance that nobody takes.
+    # If a release is allowed and fails, pip will install it; if one is excluded and works, users only miss it.
     broken = [outcome for outcome in declaration.outcomes if outcome.admitted and outcome.error]
     excluded = [outcome for outcome in declaration.outcomes if not outcome.admitted and outcome.wheel_works]
     if broken:

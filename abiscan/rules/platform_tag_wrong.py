@@ -43,7 +43,7 @@ def compare_with_tag(libraries: Mapping[str, SharedObject], wheel: str, siblings
     beyond = {}
     for name, facts in libraries.items():
         for needed in facts.version_needs:
-            # What the wheel brings along is there on every system; of other libraries, the tags say nothing.
+            # Libraries that the wheel brings along exist on every system; the tags say nothing about others.
             if needed.file in siblings or not has_rules_for(needed.name):
                 continue
             lowest = lowest_manylinux(needed.name, facts.machine.value)

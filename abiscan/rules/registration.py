@@ -33,8 +33,7 @@ def list_refusals(load: ExtensionLoad, checks: Collection[str]) -> Iterator[Reac
     """
     for reaction in load.registering.reactions if load.registering else ():
         message = reaction.outcome.message
-        # What torch would reject later is told with the first refusal, and not as a finding of its own: it may go away
-        # with the first.
+        # Later refusals are reported with the first one, and not as findings of their own: they may go away with it.
         if reaction.fails and not reaction.after_failure and message is not None and message.id in checks:
             yield reaction
 

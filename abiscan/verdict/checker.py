@@ -136,7 +136,7 @@ class Checker:
             target, target.extensions if extensions is None else extensions
         ):
             linkage = self.link(examined, setting, with_suggestions=with_suggestions)
-            # What is kept of a load does not depend on what is asked about it.
+            # The cached part of a load does not depend on the questions about it.
             load = replace(linkage.load, with_suggestions=with_suggestions, defined_in_python=python or {})
             promises = replace(linkage.promises, declaration=(declarations or {}).get(examined.path))
             linkages.append((examined, replace(linkage, load=load, promises=promises)))
@@ -340,7 +340,7 @@ class Checker:
         Unless the user, or the variant of the wheel, names processors, only what was emulated anyway counts: what
         registers something.
         """
-        # What all files of a load need takes long to find: it is looked for only if somebody named a processor.
+        # Finding what all files of a load need takes long, so it is only done if a processor was named.
         named = self._hardware.cpus or promised
         if resolution is None or not (named or registering):
             return None
@@ -364,7 +364,7 @@ class Checker:
             return None
         needs = CpuNeeds(machine=machine, files=self._cpu_of_files(owner, machine, resolution))
         ends = illegal_instructions(needs, self._hardware.cpus)
-        # What only ``PyInit_*`` executes does not run if nobody imports the library.
+        # Code that only ``PyInit_*`` executes does not run if the library is not imported.
         return next((end for end in ends if imported or not end.in_module), None)
 
     def _cpu_of_files(self, owner: ExaminedTarget, machine: Machine, resolution: Resolution) -> dict[str, CpuAtLoad]:

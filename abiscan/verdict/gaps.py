@@ -46,7 +46,7 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
     yield from (Gap(stage="gpu", reason=reason) for reason in linkage.hardware.gpu_gaps)
     yield from _cpu_gaps(linkage.hardware)
     yield from _variant_gaps(linkage)
-    # The symbols that nothing here defines may be those of the Python that is not here, or of a library that is not.
+    # A symbol that nothing defines here may belong to the Python, or to a library, that is not on this machine.
     interpreter, unchecked = load.interpreter, load.resolution.unchecked
     if interpreter and interpreter.executable is None and any(is_python_symbol(symbol.name) for symbol in unchecked):
         python = f"Python {interpreter.tag}"

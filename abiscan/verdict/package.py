@@ -118,7 +118,7 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
     libraries = tuple(_used_libraries(facts, results))
     main = _module(outcome, process) if outcome else None
     others = tuple(_module(item, process) for item in facts.others)
-    # What users import and does not work counts, whatever the module is called.
+    # A module that users import and that does not work counts, whatever it is called.
     error = next((module.error for module in (main, *others) if module and module.error), None)
     submodules = tuple(_module(item, process) for item in facts.submodules)
     lost = tuple(module for module in submodules if not _is_unknown(module))
@@ -197,7 +197,7 @@ def _is_doubtful(library: UsedLibrary) -> bool:
 
 def _find_failure(outcome: ImportOutcome, process: PackageWorld | ImageWorld) -> ImportFailure | None:
     """Return the failure that users see; None if the import succeeds, or if that is unknown."""
-    # What ends the process is no exception, and nothing of the package comes after it.
+    # The end of the process is no exception, and nothing of the package runs after it.
     ends = [(load.raised, load.at) for load in outcome.loads]
     raised = outcome.raised
     if isinstance(raised, Raised) and raised.at is not None:
@@ -232,7 +232,8 @@ def _quotes_loader(message: str, loads: Iterable[Load]) -> bool:
 
 def _find_cause(raised: Raised, loads: Iterable[Load]) -> str | None:
     """Return the reason for an exception: what it was raised from, or else a load that failed before and was caught."""
-    # What it was raised from goes before a guess: a load that failed earlier, was survived, and says something else.
+    # The exception that it was raised from is better than a guess: an earlier failed load that was caught, and has
+    # another message.
     first = _origin(raised)
     if first is not raised:
         return first.message

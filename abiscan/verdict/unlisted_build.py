@@ -51,7 +51,7 @@ def limited(result: Result, load: ExtensionLoad) -> Result:
         f"{release} is not embedded: it was treated like {release.judged_as}, with which it shares "
         f"{', '.join(shared_facts)}; other differences of its libraries were not checked"
     )
-    # What counts against the extension stays only if it holds for every build that this one may be.
+    # A fault of the extension is only kept if it holds for every build that this one may be.
     certain = result.verdict is not Verdict.LOADS and _holds_for_every_build(load)
     return msgspec.structs.replace(
         result,

@@ -363,7 +363,7 @@ class _Loads:
         if load.release.judged_as is not None:
             from abiscan.verdict.unlisted_build import error_on  # few torches are checked as another build
 
-            # What the build that stands for this one says of its own symbols is not what this one says.
+            # The build that stands for this one may have other symbols.
             error = error_on(load)
             if error is None or error is not load.error:
                 words = f"{path}: {error.message}" if error else None

@@ -339,7 +339,7 @@ _ATOMIC: Final[dict[int, Callable[[int, int, int], int]]] = {
 _Instructions: TypeAlias = tuple[tuple[int, int, Callable[[Processor, Memory, int], None]], ...]
 # Instructions by the bits that identify them (Arm ARM, C4.1.96 and C7.2). First those that the emulator does wrongly:
 # it reads 32 bits of a literal, does twice what releases, compares more than bytes and halves and stores them as words,
-# and loads too much or too little.
+# and loads too many or too few bytes.
 _WRONG: Final[_Instructions] = (
     (0x3B00_0000, 0x1800_0000, _load_literal),
     (0x3F20_8C00, 0x3820_0000, _add_atomically),

@@ -72,7 +72,7 @@ def calls(content: memoryview, address: int, targets: Collection[int]) -> Iterat
     for at in range(0, len(content), _WINDOW):
         window = bytes(content[at : at + _WINDOW + _CALL_SIZE - 1])
         for opcode in (_CALL, _JUMP):
-            # Hundreds of thousands of candidates in a large library: as little as possible for each.
+            # A large library has hundreds of thousands of candidates, so each must take as little time as possible.
             for match in _relative(opcode, low - address - at - _WINDOW - 5, high - address - at).finditer(window):
                 matched = call_at(window, match.start(), address + at)
                 if matched[1] in targets:
@@ -98,7 +98,7 @@ def _relative(opcode: bytes, low: int, high: int) -> re.Pattern[bytes]:
     ends = (
         b"[" + b"".join(_escaped(third) for third in thirds) + b"]" + _escaped(top) for top, thirds in by_top.items()
     )
-    # What looks like a call may hide the one that begins within it, so none is more than its first byte.
+    # Bytes that look like a call may hide a call that begins within them, so a match is only one byte long.
     return re.compile(opcode + rb"(?=..(?:" + b"|".join(ends) + b"))", re.DOTALL)
 
 

@@ -89,7 +89,7 @@ class _Function:
         self._changes: dict[int, Mapping[Location, _Change]] = {}
         self._before: dict[int, list[int]] = defaultdict(list)
         self._has_frame = False
-        ends = {start}  # where what follows is not only got to from the instruction before
+        ends = {start}  # the addresses that are not only reached from the instruction before
         # The text of an instruction is enough to tell branches; decoding in detail is left to ``_changes_of``, which
         # keeps it.
         for address, size, mnemonic, operands in _decoder().disasm_lite(code, start) if code else ():
@@ -106,8 +106,8 @@ class _Function:
                 target = int(operands, 16)
                 self._before[target].append(address)
                 ends.update((target, following))
-            # The way to the next instruction. A jump through a register adds no way: what is only reached by one has no
-            # instruction before it, and no constants.
+            # The edge to the next instruction. A jump through a register adds no edge: code that is only reached by one
+            # has no predecessor, and no constants.
             if mnemonic not in _NO_WAY_ON:
                 self._before[following].append(address)
             else:
@@ -135,8 +135,8 @@ class _Function:
     def constant(self, location: Location, address: int) -> int | None:
         """Return the constant in a place before an instruction, None if it is not known to have one."""
         result, seen = set[int](), set[tuple[int, Location]]()
-        # Backwards from the instruction over all ways: every way has to end in the same constant. A way round a loop
-        # comes back to a place that was seen, and adds nothing.
+        # Backwards from the instruction along all paths: every path has to end in the same constant. A path around a
+        # loop returns to a place that was seen, and adds nothing.
         places = [(address, location)]
         while places:
             place = address, location = places.pop()

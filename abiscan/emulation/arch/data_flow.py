@@ -169,9 +169,9 @@ def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 -
         if operand.type == capstone.x86.X86_OP_REG
         for part in _parts_x86_64(names(operand.reg))
     }
-    # What only makes an address is no value that is read; ``lea`` computes with it, and reads nothing.
+    # Registers that only form an address are not read as values; ``lea`` computes with them, and reads no memory.
     if mnemonic not in _WITHOUT_ACCESS:
-        reads -= addresses - content  # an address decides by itself
+        reads -= addresses - content  # an unknown address is a decision by itself
     # The old value may stay (``cmov``), so it is among what the new one comes from.
     if mnemonic.startswith(_MERGING) or "fpu" in map(instruction.group_name, instruction.groups):
         reads |= {part for part in writes if part != _FLAGS}
@@ -194,14 +194,14 @@ def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 -
         accesses.append(Access((("RBP", 1),), 0, 8, reads=True, writes=False))
         reads -= set(parts("RBP"))
     decides: set[str] = set()
-    # What a jump reads decides where it leads; what it "writes" is the program counter, which is no value.
+    # The registers that a jump reads decide where it leads; it "writes" the program counter, which is not a value.
     if is_call or is_jump:
         decides = {part for part in reads if not part.startswith("RSP")}
         reads, writes = set(decides), set()
     elif mnemonic == "ret":
         accesses.append(Access((stack,), 0, 8, reads=True, writes=False))
         reads = writes = set()
-    # The count decides how often, and the pointers are addresses; neither is what is moved.
+    # The count decides the number of repetitions, and the pointers are addresses; neither is part of the moved value.
     if instruction.mnemonic.startswith("rep"):
         decides |= set(parts("RCX"))
         addresses |= set(parts("RSI", "RDI")) & (reads | writes)

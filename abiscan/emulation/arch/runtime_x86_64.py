@@ -82,9 +82,9 @@ def _change_case(first: str, distance: int) -> bytes:
 
 
 # std::__detail::_Prime_rehash_policy::_M_need_rehash(rdi, buckets: rsi, elements: rdx, added: rcx), where there is to
-# be one element per bucket, up to 127. The policy's second word tells up to how many nothing need be done, and is zero
-# at first (src/c++11/hashtable_c++0x.cc). The jumps to the end lead to the double, behind which are the numbers of
-# buckets.
+# be one element per bucket, up to 127. The policy's second word is the number of elements up to which nothing need be
+# done, and zero at first (src/c++11/hashtable_c++0x.cc). The jumps to the end lead to the double, behind which are the
+# numbers of buckets.
 _REHASH: Final = bytes.fromhex(
     "488d040a 4c8b4708 4c39c0 764d"  # lea rax, [rdx + rcx]; mov r8, [rdi + 8]; cmp rax, r8; jbe to the last line
     "813f0000803f 754a"  # cmp dword [rdi], 1.0; jne to the end

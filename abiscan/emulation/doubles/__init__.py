@@ -57,7 +57,7 @@ class _ByName(Generic[_D]):
         exact = self.by_name.get(name)
         if exact is not None:
             return exact
-        # Most names are no double of a library: one comparison for all expressions tells.
+        # Most names have no double in a module: one comparison for all of its expressions shows that.
         if not name.startswith(self._beginnings):
             return None
         for start, pattern, double in self.by_pattern:

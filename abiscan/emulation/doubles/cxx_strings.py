@@ -321,8 +321,8 @@ def _string_pop_back(call: Call) -> None:
 @_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
 def _string_insert(call: Call) -> int:
     text, at = _string_argument(call), call.argument(1)
-    # What is inserted is in the mangled parameters; the order of the checks is that of libstdc++, which texts of errors
-    # show.
+    # The mangled parameters say what is inserted; the order of the checks is that of libstdc++, since it decides the
+    # error.
     signature = call.name.rpartition("insertE")[2]
     if signature.endswith(("PKcm", "PKwm")):
         added = _characters_argument(call, 2, 3)

@@ -155,7 +155,7 @@ def _uncaught_exceptions(call: Call) -> int:
 @EXCEPTIONS.named("_ZSt9terminatev", "__cxa_call_terminate", "__cxa_call_unexpected", "_ZSt10unexpectedv")
 def _terminate(call: Call) -> None:
     exceptions = call.process.exceptions
-    # Landing pads hand over the exception on which they end the process: no handler has begun (libsupc++, eh_call.cc).
+    # Landing pads pass the exception on which they end the process: no handler has begun (libsupc++, eh_call.cc).
     passed = call.argument(0) if call.name.startswith("__cxa_call_") else 0
     raise exceptions.end_of(call.return_address, passed or (exceptions.caught[-1] if exceptions.caught else None))
 

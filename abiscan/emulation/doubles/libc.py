@@ -619,7 +619,7 @@ def _double_abort(call: Call) -> int:
 @LIBC.named("raise", "kill")
 def _double_raise(call: Call) -> int:
     number = call.argument(call.name == "kill") & 0xFFFF_FFFF
-    # What is not known of ``getpid`` is 0, which is the group of the process.
+    # The unknown result of ``getpid`` is 0, which stands for the group of the process.
     if call.name == "kill" and (call.argument(0) or "getppid" in call.process.called):
         call.answer_is_unknown()
         return 0

@@ -332,7 +332,7 @@ def _written_text(call: Call, buffer: int) -> bytes:
 def _put_padded(call: Call, text: bytes) -> int:
     """Append a text, padded to the width of the stream."""
     stream = call.argument(0)
-    # Whether the console fails is not known, and what was written to it nobody reads: it is good at all times.
+    # Whether the console fails is not known, and nothing that is written to it is read: it is always good.
     if _is_console(call, stream):
         return stream
     ios = _ios_of(call, stream)
@@ -364,7 +364,7 @@ def _append_to_buffer(call: Call, stream: int, text: bytes) -> None:
 
 
 def _append_to(call: Call, buffer: int, text: bytes) -> None:
-    # A buffer of the object's own class is called as the stream would call it: what it does with the text is its own.
+    # A buffer of the object's own class is called as the stream would call it, to do with the text what it likes.
     table = call.machine.word(buffer)
     if call.process.image_at(table) is not None:  # of a class of the object
         call.machine.call(call.machine.word(table + _XSPUTN), buffer, call.process.store(text), len(text))
@@ -480,7 +480,7 @@ def _stringbuf_underflow(call: Call) -> int:
     """Return the next character, which may have been written since, or EOF; ``uflow`` takes it."""
     buffer = call.argument(0)
     begin, at, _ = call.machine.words(buffer + _GET_AREA, 3)
-    # What was written since the last look is readable now: ``str`` and reading share one text (sstream.tcc).
+    # What was written since then is readable now: ``str`` and reading share one text (sstream.tcc).
     end = call.machine.word(buffer + _PUT_AREA + 8)
     if not begin or at >= end:
         return -1

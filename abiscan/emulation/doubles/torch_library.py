@@ -45,7 +45,7 @@ def _library_constructor(state: TorchState, call: Call) -> None:
     if not namespace:
         raise Stop("a torch::Library without a namespace", call.return_address)
     passed = call.argument(3)
-    # Of both forms only the value can be a small number: an address in the stack tells the older one.
+    # Only a key that is passed by value can be a small number: an address in the stack shows the older form.
     if call.machine.is_stack(passed):
         # Up to 1.6 c10::optional has a copy constructor, so it is passed by invisible reference (Itanium ABI, 3.1.2.3)
         passed = int.from_bytes(call.machine.read(passed, _OPTIONAL_KEY_SIZE), "little")

@@ -41,7 +41,7 @@ _FIRST, _COUNT = 16, 24  # in a std::unordered_map
 _PRIORITIES: Final = (1, 2, 3)  # RegistryPriority
 _PRIORITIES_AT: Final = 56
 _TABLES_AT: Final = (0, _PRIORITIES_AT, 120)  # in a c10::Registry: two, two flags, one more
-_BUCKETS: Final = 251  # so many that every entry becomes the first of its own, and the order of entries is kept
+_BUCKETS: Final = 251  # so many that every entry has a bucket of its own, and the order of entries is kept
 _MAX_ENTRIES: Final = 10_000
 _TEXT: Final = regex(r"[\x20-\x7e]+")
 
@@ -91,7 +91,7 @@ class FilledRegistries:
     def _table_nodes(self, table: int) -> Iterator[tuple[str | int, int]]:
         """Yield the keys in a table and their addresses."""
         machine = self.state.process.machine
-        with contextlib.suppress(Stop):  # a function that came to nothing may have left nonsense
+        with contextlib.suppress(Stop):  # a function that failed may have left invalid entries
             # All nodes of a ``std::unordered_map`` are one list, whatever bucket they are in (bits/hashtable.h).
             node = machine.word(table + _FIRST)
             for _ in range(min(machine.word(table + _COUNT), _MAX_ENTRIES)):

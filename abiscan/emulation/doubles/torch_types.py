@@ -89,7 +89,7 @@ class Types:
         """Whether the caller passes a place for the type at ``address``, as far as its registers tell."""
         passed = call.machine.vm.reg_read(_result_register(call))
         if self._result_buffer and passed == self._result_buffer:
-            # The caller's own result: handed on, or only left in its register. Serve both, and see what comes of it.
+            # The caller's own result: passed on, or only left in its register. Both are served, and one is ignored.
             call.machine.write(passed, struct.pack("<QQ", address, self.state.types.passed_on))
         return _returns_in_memory(call)
 

@@ -18,7 +18,7 @@ from abiscan.python.values import NotKnown, Why
 
 _CALL: Final = "()"
 
-# By module: what says the same on every build while a package is imported. Functions have parentheses.
+# By module: values that are the same on every build while a package is imported. Functions have parentheses.
 _FIXED: Final[Mapping[str, Mapping[str, object]]] = {
     "torch.distributed": {
         "is_available()": True, "is_initialized()": False, "is_gloo_available()": True, "is_mpi_available()": False,
@@ -28,7 +28,7 @@ _FIXED: Final[Mapping[str, Mapping[str, object]]] = {
     "torch.onnx": {"is_in_onnx_export()": False},
 }  # fmt: skip
 
-# Those that only say whether torch is for CUDA; further values are what a build for CPUs says, and no other.
+# Those that only depend on whether torch is a CUDA build; the values are those of a build for CPUs.
 _WHETHER_FOR_CUDA: Final[Mapping[str, frozenset[str]]] = {
     "torch.backends.cuda": frozenset({"is_built()"}),
     "torch.backends.cudnn": frozenset({"is_available()"}),
@@ -39,7 +39,7 @@ _ON_CPU_BUILDS: Final[Mapping[str, Mapping[str, object]]] = {
     "torch.backends.cudnn": {"version()": None},
     "torch.distributed": {"is_nccl_available()": False},
 }
-# What any build for CPUs or CUDA says where no GPU can be used.
+# The values on any build for CPUs or CUDA if no GPU can be used.
 _WITHOUT_GPU: Final[Mapping[str, Mapping[str, object]]] = {
     "torch.cuda": {"is_available()": False, "device_count()": 0, "get_arch_list()": []},
 }
