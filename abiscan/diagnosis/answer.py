@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.diagnosis import names
-from abiscan.diagnosis.causes import CAUSES, CHANGED_PARAMETERS, ErrorCause
+from abiscan.diagnosis.causes import CAUSES, CHANGED_PARAMETERS, CLASSES_IN_ERRORS, ErrorCause
 from abiscan.diagnosis.names import KnownName
 from abiscan.diagnosis.reading import Match, PastedText, read
 from abiscan.inputs.version import TorchVersion
@@ -26,6 +26,7 @@ _CXX_NAME: Final = regex(r"[A-Za-z_]\w*(?:::~?\w+)+(?:\(.*\)[\w ]*)?")
 _LIBRARY: Final = regex(r"lib[\w.+-]+\.so(?:\.[0-9]+)*")
 _VERSION: Final = regex(r"(?:GLIBCXX|GLIBC|CXXABI)_[0-9.]+")
 _NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OF_CLASS: Final = regex(r"type object '([\w.]+)'|'([\w.]+)' object")
 _ITSELF: Final = ("torch/lib/", "torch/_C.", "nvidia/")
 _LOADER_RULES: Final = ("undefined-symbol", "cxx11-abi-mismatch", "cuda-runtime-mismatch")
 _TORCH_FAILS_ADVICE: Final = (
@@ -155,6 +156,8 @@ def _known_names(reading: PastedText, match: Match, machine: Machine) -> Iterato
 def _torch_name(match: Match) -> str | None:
     values, text = match.values, match.text
     owner = f"torch.{values['module']}" if "module" in values else "torch"
+    if of_class := _OF_CLASS.search(text):
+        owner = CLASSES_IN_ERRORS.get(of_class[1] or of_class[2], owner)
     if "name" in values:
         return f"{owner}.{values['name']}"
     return owner if "No module named" in text and owner != "torch" else None

@@ -16,7 +16,11 @@ from abiscan.dispatch.messages import TEMPLATES
 from abiscan.linkage.model import NO_SUCH_FILE
 from abiscan.linkage.resolve import EXECUTABLE_STACK, ISA_LEVEL, PACKED, STATIC_TLS
 from abiscan.python import torch_texts
+from abiscan.python.torch_classes import COMPILED_CLASSES
 from abiscan.python.torch_texts import WORDINGS
+
+CLASSES_IN_ERRORS: Final = {"Tensor": "torch.Tensor", **{shown: name for name, shown in COMPILED_CLASSES.items()}}
+"""Classes of torch, by the names that errors have for them."""
 
 
 class ErrorCause(Struct, frozen=True, kw_only=True):
@@ -340,6 +344,8 @@ CAUSES: Final = (
             "module 'torch.{module}' has no attribute '{name}'",
             "module 'torch' has no attribute '{name}'",
             "No module named 'torch.{module}'",
+            *(f"type object '{shown}' has no attribute '{{name}}'" for shown in CLASSES_IN_ERRORS),
+            *(f"'{shown}' object has no attribute '{{name}}'" for shown in CLASSES_IN_ERRORS),
         ),
     ),
     ErrorCause(
