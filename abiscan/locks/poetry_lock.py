@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 from packaging.utils import canonicalize_name
 
@@ -65,7 +66,8 @@ def _entries_of(path: Path, item: Mapping[str, Any]) -> Iterator[ListEntry]:
     kind = str(source.get("type") or "")
     wheels: tuple[LockedFile, ...] = ()
     if kind in ("url", "file") and url.endswith(".whl"):
-        is_remote, name = kind == "url", url.rpartition("/")[2]
+        is_remote = kind == "url"
+        name = (unquote(url) if is_remote else url).rpartition("/")[2]
         sha256 = next((file.sha256 for file in files if file.name == name), None)
         place = None if is_remote else str(path.absolute().parent / url)
         wheels = (LockedFile(name=name, url=url if is_remote else None, path=place, sha256=sha256),)

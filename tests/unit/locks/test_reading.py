@@ -300,6 +300,39 @@ def test_pinned_requirements(tmp_path: Path) -> None:
         lock_of(tmp_path, "requirements.txt", "torch>=2\n")
 
 
+WHEEL = "vision-1.0+cpu-py3-none-any.whl"
+URL = "https://files.example/vision-1.0%2Bcpu-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pylock.toml", PYLOCK.replace("https://files.example/vision-1.0-py3-none-any.whl", URL)),
+        (
+            "pylock.toml",
+            PYLOCK.replace(
+                'url = "https://files.example/vision-1.0', f'name = "{WHEEL}", url = "https://files.example/1.0', 1
+            ),
+        ),
+        *(
+            (
+                # Poetry decodes the name of a file (poetry-core, Link.filename), and keeps the address as it was typed.
+                "poetry.lock",
+                POETRY.replace("vision-1.0-py3-none-any.whl", WHEEL).replace(
+                    "[package.dependencies]",
+                    f'[package.source]\ntype = "{kind}"\nurl = "{url}"\n[package.dependencies]',
+                ),
+            )
+            for kind, url in (("url", URL), ("file", f"wheels/{WHEEL}"))
+        ),
+    ],
+)
+def test_the_name_of_a_file_that_has_an_address(tmp_path: Path, name: str, text: str) -> None:
+    text = text.replace('\nversion = "1.0"\n', '\nversion = "1.0+cpu"\n', 1)
+    (vision,) = (item for item in lock_of(tmp_path, name, text).select(LINUX, ProjectPart()) if item.name == "vision")
+    assert [(file.name, file.sha256) for file in vision.files] == [(WHEEL, A)]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
