@@ -25,7 +25,7 @@ OLDEST: Final = (3, 10)
 """The oldest Python that abiscan runs on: all newer ones accept what it accepts."""
 FAILURES: Final = (SyntaxError, ValueError, RecursionError, MemoryError, LookupError)
 """What ``parse`` raises: besides SyntaxError, for null bytes, for what is nested too deep, and for encodings."""
-_LONG: Final = 4096
+_LONG: Final = 4096  # bytes: what is shorter fits into the least stack that abiscan runs with
 _STACK: Final = 128
 """More bytes of stack than Python 3.10 needs for each byte of a source."""
 
