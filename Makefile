@@ -89,6 +89,7 @@ truth:  ## slow: every recorded pair of extension and torch (downloads 5 GB, unp
 bench:  ## ratios against auditwheel, abi3audit and importing torch; BENCH=--compare fails if one is 20 % worse
 	$(BIN)/python -m benchmarks.run --large --npu --twelve --environment $(BENCH)
 	$(BIN)/python -m benchmarks.reading
+	$(BIN)/python -m benchmarks.scaling
 
 gen:  ## regenerate the schemas of the JSON documents, and the generated parts of the documentation
 	$(BIN)/python -m tools.gen_docs

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import run
+from benchmarks import run, scaling
 
 
 @pytest.mark.parametrize(
@@ -143,3 +143,14 @@ def test_an_environment_that_is_named_is_not_made(tmp_path: Path, monkeypatch: p
     assert (pythons, made) == ([None, "python3"], [])
     assert run.environment(run.parsed(["--environment"]).environment, tmp_path) == "its python"
     assert made == [tmp_path / "environment"]
+
+
+@pytest.mark.parametrize(("power", "fixed"), [(1, 0), (1, 50), (2, 0), (2, 50), (0.5, 0)])
+def test_the_exponent_is_that_of_what_grows(power: float, fixed: float) -> None:
+    sizes = [1, 4, 16, 64]
+    # What the smallest target takes is taken for fixed, so that of other powers than 1 is only nearly right.
+    assert scaling.exponent(sizes, [fixed + size**power for size in sizes]) == pytest.approx(power, abs=0.1)
+
+
+def test_what_does_not_grow_has_no_exponent() -> None:
+    assert scaling.exponent([1, 4, 16, 64], [3, 3, 3, 3]) == 0
