@@ -111,7 +111,7 @@ class PythonInterpreter(Calls):
         # Below a package of its own, only that one's folders are searched.
         if isinstance(parent, PythonModule):
             located = self.library.find(full, parent.folders)
-            if located is None and not self._is_foreign(top):
+            if located is None and not self._is_foreign(parent):
                 hint = "" if parent.folders else f"; '{parent.name}' is not a package"
                 raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
             return NotKnown(full) if located is None else self._load_found(full, located)
@@ -146,10 +146,13 @@ class PythonInterpreter(Calls):
         text = as_text(place)
         return None if text is None else self.files.inside(text)
 
-    def _is_foreign(self, top: str) -> bool:
-        """Whether other distributions may have modules in a package of this name, too."""
-        located = self.library.find(top)
-        return located is not None and located.file is None
+    def _is_foreign(self, package: PythonModule) -> bool:
+        """Whether other distributions may have modules in a package of this one, too."""
+        # In a namespace package, they may. A package with a body of its own is searched in its own folder, unless that
+        # body changes its ``__path__``.
+        top = self.library.find(package.name.partition(".")[0])
+        is_space = package.file is None or b"__path__" in self.library.source(package.file)
+        return is_space and top is not None and top.file is None
 
     def _load_found(self, full: str, located: Found) -> object:
         if located.extension and located.file is not None:

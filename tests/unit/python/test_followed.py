@@ -193,3 +193,17 @@ def test_python_is_started_without_options(condition: str, raised: Answer | None
     code = f"import sys\n{LOAD}if {condition}:\n    load()\n"
     (outcome,) = reading_of({"pkg/__init__.py": code, "pkg/bad.so": ""}, BROKEN).imports
     assert outcome.raised is raised
+
+
+@pytest.mark.parametrize(
+    ("top", "paths", "is_certain"),
+    [("", "", True), ("", "__path__ = list(__path__)\n", False), ("p/__init__.py", "", True)],
+    ids=["in a namespace package", "with a path of its own", "in a package"],
+)
+def test_a_package_with_a_body_is_searched_in_its_own_folder(top: str, paths: str, *, is_certain: bool) -> None:
+    # As Python 3.11 says. In a namespace package, or where the code says so, other distributions may have more modules.
+    files: dict[str, str | bytes] = {top: "import p.l\n"} if top else {}
+    code = f"import torch, importlib\n{paths}importlib.import_module('.absent', __name__)\n"
+    (outcome,) = reading_of(files | {"p/l/__init__.py": code}).imports
+    raised = outcome.raised
+    assert (isinstance(raised, Raised) and raised.message == "No module named 'p.l.absent'") is is_certain
