@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.cache.result_cache import answer
 from abiscan.environments.glance import ImportGlance
+from abiscan.environments.library_glance import LibraryGlance
 from abiscan.environments.model import (
     Unmet,
     WholeEnvironment,
@@ -170,6 +171,15 @@ def list_users(environment: WholeEnvironment, files: Files) -> list[Distribution
     return users
 
 
+def list_required(environment: WholeEnvironment, users: Sequence[Distribution]) -> list[Distribution]:
+    """Return what distributions require, directly or not, and what does not use torch; what only torch requires is a
+    part of torch.
+    """
+    names = set[str]().union(*(_all_required(environment, item, beyond_torch=False) for item in users))
+    known = {"torch", *(canonicalize_name(item.name) for item in users)}
+    return [item for item in environment.distributions if canonicalize_name(item.name) in names - known]
+
+
 def examine(
     environment: WholeEnvironment,
     distributions: Sequence[Distribution],
@@ -177,17 +187,26 @@ def examine(
     check: CheckDistribution | None = None,
     *,
     users: Sequence[Distribution] | None = None,
+    required: Sequence[Distribution] = (),
 ) -> list[ExaminedDistribution]:
     """Return what becomes of each distribution in an environment; one that cannot be checked costs no other.
 
     :param distributions: those of ``list_users``, or some of them
     :param check: checks one that is not installed
     :param users: all of ``list_users``, whose code is followed where others import it; by default ``distributions``
+    :param required: those of ``list_required``, which are examined as well
     """
-    check_one = check or functools.partial(_check_distribution, environment, session=session)
-    look = None if check else _Look(environment, users or distributions, session)
+    check_one = check or functools.partial(
+        _check_distribution, environment, required=frozenset(required), session=session
+    )
+    look = None if check else _Look(environment, users or distributions, required, session)
+    distributions = (*distributions, *required)
     rows, read = dict[str, ExaminedDistribution](), set[str]()
-    waiting = [item for item in distributions if look is None or not look.may_settle(item)]
+    # What others require comes first: they fail with it.
+    for items in (required, distributions):
+        waiting = [item for item in items if look is None or not look.may_settle(item)]
+        if waiting:
+            break
     # A package whose import of another one fails fails, too, even if its own reading could not follow the other one. So
     # the packages that require a failing one are examined again, until no more fail.
     errors: dict[str, Raised] = {}
@@ -205,7 +224,8 @@ def examine(
                 continue
             if look is not None and look.settles(item, errors):
                 read.add(name)
-                if mentions_import(item, "torch"):  # an extra of it requires torch, and none of its code
+                # An extra of it may require torch, and none of its code.
+                if item in required or mentions_import(item, "torch"):
                     rows[name] = look.make_row(item)
             elif not is_read or broken & _all_required(environment, item):
                 waiting.append(item)
@@ -216,20 +236,35 @@ def examine(
 
 
 class _Look:
-    """The distributions whose imports a look at their code may settle: see ``glance``."""
+    """The distributions whose imports a look at their code may settle: see ``glance``.
 
-    def __init__(self, environment: WholeEnvironment, distributions: Sequence[Distribution], session: Session) -> None:
-        self._environment = environment
-        self._torch = environment.choice.open(session.files(), session)
-        self._modules = {item: _modules_for_users(item) for item in distributions if is_python_alone(item)}
+    :param users: those that use torch
+    :param required: those that do not, and may have libraries
+    """
+
+    def __init__(
+        self,
+        environment: WholeEnvironment,
+        users: Sequence[Distribution],
+        required: Sequence[Distribution],
+        session: Session,
+    ) -> None:
+        self._environment, self._required = environment, frozenset(required)
+        files = session.files()
+        self._torch = environment.choice.open(files, session)
+        looked_at = (*filter(is_python_alone, users), *(required if session.system is None else ()))
+        self._modules = {item: _modules_for_users(item) for item in looked_at}
         torch = environment.find("torch")
         surroundings = surroundings_of(self._torch, of_distribution(torch)) if torch is not None else Surroundings()
         names = self._torch.python_names(self._torch.release) if isinstance(self._torch, InstalledTorch) else None
-        users = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
-        self._glance = ImportGlance(surroundings, names, users) if surroundings.is_final else None
+        owners = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
+        self._glance = ImportGlance(surroundings, names, owners) if surroundings.is_final else None
+        self._libraries = LibraryGlance(environment, surroundings, files)
 
     def may_settle(self, distribution: Distribution) -> bool:
-        """Whether a distribution is Python code alone, installed as an installer does, with all that it requires."""
+        """Whether a distribution has no libraries for torch, is installed as an installer does, with all that it
+        requires.
+        """
         if self._glance is None or distribution.source is not None or not self._modules.get(distribution):
             return False
         required = map(self._environment.find, _all_required(self._environment, distribution))
@@ -241,7 +276,9 @@ class _Look:
             return False
         try:
             with turn_of(str(distribution)):
-                return self._glance.settles(self._modules[distribution], failing)
+                uses_torch = distribution not in self._required
+                settled = self._glance.settles(self._modules[distribution], failing, uses_torch=uses_torch)
+                return settled and self._libraries.settles(distribution)
         except InputError:  # examining it says why
             return False
 
@@ -255,7 +292,7 @@ class _Look:
             torch_build=self._torch.build,
             module=self._modules[distribution][0],
             verdict=PackageVerdict.WORKS,
-            is_python=True,
+            is_python=is_python_alone(distribution),
         )
         checked_package = CheckedPackage(results=(), package=package)
         return ExaminedDistribution(distribution=distribution, checked_package=checked_package, is_settled=True)
@@ -263,7 +300,8 @@ class _Look:
 
 def _modules_for_users(distribution: Distribution) -> tuple[str, ...]:
     """Return the modules that users import a distribution by, the one that goes by its name first."""
-    names = [name for name in modules_of(distribution) if not is_apart(name)]
+    modules = modules_of(distribution)
+    names = [name for name in modules if not is_apart(name)] or modules
     own = canonicalize_name(distribution.name).replace("-", "_")
     return tuple(sorted(names, key=lambda name: name != own))
 
@@ -296,10 +334,16 @@ def _check_all(
 
 
 def _check_distribution(
-    environment: WholeEnvironment, distribution: Distribution, *, session: Session, errors: Mapping[str, Raised]
+    environment: WholeEnvironment,
+    distribution: Distribution,
+    *,
+    session: Session,
+    required: Collection[Distribution],
+    errors: Mapping[str, Raised],
 ) -> CheckedPackage | None:
     """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on."""
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
+    any_package = distribution in required
     own = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     known = sorted((module, str(error)) for module, error in errors.items())
     question = [
@@ -310,15 +354,21 @@ def _check_distribution(
         cpu_question(session.cpus),
         session.system,
         known,
+        any_package,
     ]
-    find = functools.partial(check_package, distribution, environment.choice, session, import_errors=errors)
+    find = functools.partial(
+        check_package, distribution, environment.choice, session, import_errors=errors, any_package=any_package
+    )
     if environment.over is not None:  # a folder that is gone tomorrow
         return find()
     return answer(session.folder, question, find, ())
 
 
-def _all_required(environment: WholeEnvironment, distribution: Distribution) -> set[str]:
-    """Return the canonical names of everything that a distribution requires, directly or not."""
+def _all_required(environment: WholeEnvironment, distribution: Distribution, *, beyond_torch: bool = True) -> set[str]:
+    """Return the canonical names of everything that a distribution requires, directly or not.
+
+    :param beyond_torch: whether what torch requires belongs to that
+    """
     required, waiting = set[str](), [distribution]
     while waiting:
         for requirement in environment.requirements(waiting.pop()):
@@ -326,7 +376,7 @@ def _all_required(environment: WholeEnvironment, distribution: Distribution) -> 
             there = environment.find(name)
             if name not in required and there is not None:
                 required.add(name)
-                waiting.append(there)
+                waiting += [there] if beyond_torch or name != "torch" else []
     return required
 
 

@@ -31,6 +31,7 @@ from abiscan.python.scan import ImportLine, Outline
 from abiscan.python.torch_names import TorchNames, list_prefixes
 from abiscan.python.torch_uses import torch_uses
 from abiscan.regex import regex
+from abiscan.verdict.package_reading import is_apart
 
 _WORDS: Final = regex(
     rb"load_library|CDLL|cdll|dlopen|PyDLL|load_dynamic|LibraryLoader|FileLoader"
@@ -61,6 +62,7 @@ _LINE_START: Final = regex(rb"\n[ \t]*")
 _ALWAYS_RUN: Final = (b"with", b"class")
 _NAME: Final = regex(rb"\w+")
 _ASSIGNED: Final = regex(rb"\n([A-Za-z]\w*)[ \t]*(?::[^=\n]+)?=[^=]")
+_OF_EACH_MODULE: Final = frozenset({"__doc__", "__file__", "__name__", "__package__", "__spec__"})
 _STARS: Final = 5
 """Through how many modules a name is followed that one takes from another with a star."""
 
@@ -112,15 +114,18 @@ class ImportGlance:
         self._effects: dict[str, BodyEffect] = {}
         self._definitions: dict[str, dict[bytes, list[str]]] = {}
 
-    def settles(self, modules: Sequence[str], failing: Collection[str]) -> bool:
+    def settles(self, modules: Sequence[str], failing: Collection[str], *, uses_torch: bool) -> bool:
         """Whether the import of some modules certainly works.
 
         :param failing: the modules whose import fails
+        :param uses_torch: whether they use torch; what others do besides importing modules is no more certain to the
+            reading, as they were imported before they were published
         """
-        walk = _Walk(self, failing, {module.partition(".")[0] for module in modules})
+        walk = _Walk(self, failing, {module.partition(".")[0] for module in modules}, uses_torch=uses_torch)
         try:
             for module in modules:
-                if self.source_of(module) is None:  # a folder shared with others, or none of the files that are listed
+                # A folder shared with others, or none of the files that are listed.
+                if self.source_of(module) is None and (uses_torch or self.is_there(module) is not True):
                     return False
                 walk.enter(module)
             walk.finish()
@@ -128,8 +133,8 @@ class ImportGlance:
             return False
         return True
 
-    def is_user(self, top: str) -> bool:
-        """Whether a top-level module is looked into: it is Python code alone; what has libraries is checked itself."""
+    def is_followed(self, top: str) -> bool:
+        """Whether a top-level module is looked into: it is Python code alone; what has libraries is not followed."""
         user = self._users.get(top)
         return user is not None and not user.objects and not user.images
 
@@ -146,13 +151,29 @@ class ImportGlance:
 
     def is_there(self, module: str) -> bool | Answer:
         """Whether a module is installed, with or without a source."""
-        top, *below = module.split(".")
-        if not below:
-            return self.is_standard(top) or self._surroundings.installed(top)
-        around = self._surroundings.source(module.rpartition(".")[0])
-        if around is None or around.name != "__init__.py":
-            return False
-        return is_in(around.parent, below[-1], self._surroundings.python)
+        around, _, name = module.rpartition(".")
+        if not around:
+            return self.is_standard(name) or self._surroundings.installed(name)
+        folder = self._folder_of(around)
+        return folder is not None and is_in(folder, name, self._surroundings.python)
+
+    def is_vendored(self, top: str, asking: _Module) -> bool:
+        """Whether the package of a module brings a top-level module along, and puts the folder on the search path."""
+        package = asking.name.partition(".")[0]
+        return (
+            not self.is_standard(top)
+            and self._surroundings.installed(top) is False
+            and self.is_there(f"{package}._vendor.{top}")
+        )
+
+    def _folder_of(self, package: str) -> Path | None:
+        """Return the folder of a package, which may have no body; None if there is none."""
+        source = self._surroundings.source(package)
+        if source is not None:
+            return source.parent if source.name == "__init__.py" else None
+        around, _, name = package.rpartition(".")
+        inside = self._folder_of(around) if around else self._surroundings.place_of(name)
+        return inside / name if inside is not None and observed_fs.is_dir(inside / name) else None
 
     def effect(self, module: _Module) -> BodyEffect:
         """Return what the body of a module may do."""
@@ -239,11 +260,15 @@ class _Walk:
     """One import: the modules that it has come to.
 
     :param own: the top-level modules of the distribution
+    :param uses_torch: as for ``ImportGlance.settles``
     """
 
-    def __init__(self, glance: ImportGlance, failing: Collection[str], own: Collection[str]) -> None:
+    def __init__(
+        self, glance: ImportGlance, failing: Collection[str], own: Collection[str], *, uses_torch: bool
+    ) -> None:
         self._glance = glance
         self._own = own
+        self._uses_torch = uses_torch
         self._failing = frozenset(failing)
         self._seen: dict[str, bool] = {}
         """What it has come to, and whether only perhaps."""
@@ -274,7 +299,7 @@ class _Walk:
             top = name.partition(".")[0]
             if top == "torch":
                 is_doubtful = self._glance.breaks(name)
-            elif self._glance.is_user(top):
+            elif top in self._own or self._glance.is_followed(top):
                 self._waiting.append((name, is_conditional))
                 continue
             else:
@@ -291,7 +316,8 @@ class _Walk:
         if source is None:
             return self._glance.is_there(name) is True
         # The reading does not follow other packages, either: each of them is examined by itself.
-        effect = self._glance.effect(source) if name.partition(".")[0] in self._own else BodyEffect.NONE
+        is_judged = self._uses_torch and name.partition(".")[0] in self._own
+        effect = self._glance.effect(source) if is_judged else BodyEffect.NONE
         if effect is BodyEffect.ACTS:
             raise _Doubt(name)
         for line in source.imports:
@@ -299,11 +325,20 @@ class _Walk:
         return effect is BodyEffect.NONE
 
     def _follow(self, line: ImportLine, source: _Module, *, is_conditional: bool) -> None:
+        try:
+            self._import(line, source, is_conditional=is_conditional)
+        except _Doubt:
+            if _is_import(line, source.outline):  # and not a line of a text that looks like one
+                raise
+
+    def _import(self, line: ImportLine, source: _Module, *, is_conditional: bool) -> None:
         base = absolute_name(source.package, line.module)
         if not base:
             raise _Doubt(line.module)
-        self.enter(base, is_conditional=is_conditional)
         top = base.partition(".")[0]
+        if self._glance.is_vendored(top, source):
+            return
+        self.enter(base, is_conditional=is_conditional)
         if top == "torch" or self._glance.is_standard(top):  # which names torch has is asked where they are used
             return
         for name in line.names:
@@ -316,7 +351,7 @@ class _Walk:
         source = self._glance.source_of(base)
         if source is None:
             return  # compiled, or a folder
-        bound = source.name != asking and _has_word(source.text, name)
+        bound = name in _OF_EACH_MODULE or (source.name != asking and _has_word(source.text, name))
         if self._glance.is_there(submodule) is True:
             self.enter(submodule, is_conditional=is_conditional)
             return
@@ -329,15 +364,20 @@ class _Walk:
         """Whether a module has a name that is no word of its text: it takes it with a star, or makes it when asked."""
         for line in source.imports if depth else ():
             if "*" in line.names:
-                other = self._glance.source_of(absolute_name(source.package, line.module))
-                if other is not None and (_has_word(other.text, name) or self._is_made(other, name, depth - 1)):
+                base = absolute_name(source.package, line.module)
+                other = self._glance.source_of(base)
+                # A compiled module may have any name.
+                if (self._glance.is_there(base) is True) if other is None else _has_word(other.text, name):
+                    return True
+                if other is not None and self._is_made(other, name, depth - 1):
                     return True
         if not _MAKES_NAMES.search(source.text):
             return False
         makers = self._glance.list_definitions(source.name).get(name.encode(), ())
         # Which of them it is does not matter as long as nothing fails that one of them imports.
         for module in makers if self._failing else ():
-            self.enter(module)
+            if not is_apart(module):
+                self.enter(module)
         return bool(makers)
 
 
@@ -409,6 +449,15 @@ def _may_raise(node: ast.AST) -> bool:
         return False
     raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
     return not (isinstance(raised, ast.Name) and raised.id in _AUTHORS_ERRORS)
+
+
+def _is_import(line: ImportLine, outline: Outline) -> bool:
+    """Whether a line is a statement.
+
+    :raises _Doubt: the module cannot be parsed
+    """
+    nodes = (node for statement in _parsed(outline) for node in walk(statement))
+    return any(isinstance(node, ast.Import | ast.ImportFrom) and node.lineno == line.line + 1 for node in nodes)
 
 
 def _names_any(outline: Outline, names: Collection[str]) -> bool:

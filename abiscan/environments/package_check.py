@@ -135,6 +135,7 @@ def check_package(
     import_errors: Mapping[str, Raised] | None = None,
     hardware: Hardware | None = None,
     planned: tuple[tuple[str, str | None], ...] = (),
+    any_package: bool = False,
 ) -> CheckedPackage | None:
     """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
 
@@ -142,6 +143,7 @@ def check_package(
     :param import_errors: what the imports of other packages are known to raise, by their modules
     :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
     :param planned: the versions of distributions that are to be installed alongside it: see ``Surroundings``
+    :param any_package: whether it is read if it is Python code alone that does not use torch
     :raises InputError: it cannot be read
     """
     request = CheckRequest(
@@ -152,6 +154,7 @@ def check_package(
         import_errors=import_errors or {},
         hardware=hardware or Hardware(),
         planned=planned,
+        any_package=any_package,
     )
     report = check_targets(request, session)
     if not report.results and not report.packages:

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.cache.result_cache import answer_by_content
-from abiscan.environments.examination import ExaminedDistribution, examine, list_modules, list_users
+from abiscan.environments.examination import ExaminedDistribution, examine, list_modules, list_required, list_users
 from abiscan.environments.model import WholeEnvironment, origin_of
 from abiscan.environments.package_check import (
     CheckedPackage,
@@ -157,8 +157,9 @@ def examine_environment(
         # about torch.
         rows = [
             row
-            for row in examine(environment, users, session)
-            if row.fitness is not Fitness.UNKNOWN or environment.may_need_torch(row.distribution)
+            for row in examine(environment, users, session, required=list_required(environment, users))
+            if row.fitness is not Fitness.UNKNOWN
+            or (row.distribution in users and environment.may_need_torch(row.distribution))
         ]
     for row in rows:
         if row.fitness is Fitness.FAILS:

@@ -154,19 +154,20 @@ class Target(Struct, frozen=True, kw_only=True):
             raise self.unreadable[0][1]
 
 
-def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
+def read_target(source: Source, files: Files, site: str, torch_package: str, *, any_package: bool = False) -> Target:
     """Read a target.
 
     :param source: a path, an installed package, a downloaded wheel
     :param files: a wheel is mounted there
     :param site: the folder into which a wheel would be installed: the one that contains torch
     :param torch_package: torch's own folder, which is skipped inside a target folder
+    :param any_package: whether an installed package is read, too, that is Python code alone and does not use torch
     :raises InputError: it does not exist, cannot be read, or is not a package and contains nothing that uses torch
     """
     if isinstance(source, Missing):
         raise source.error
     if isinstance(source, Distribution):
-        return _read_distribution(source, files)
+        return _read_distribution(source, files, any_package=any_package)
     if isinstance(source, FetchedWheel):
         return _read_wheel(source.path, files, site, name=name_of(source))
     if isinstance(source, RemoteWheel):
@@ -373,14 +374,23 @@ def _files_of(distribution: Distribution) -> Iterator[tuple[str, str, DiskFile]]
             yield posixpath.relpath(path, distribution.site), path, DiskFile(Path(path))
 
 
-def _read_distribution(distribution: Distribution, files: Files) -> Target:
+def _read_distribution(distribution: Distribution, files: Files, *, any_package: bool) -> Target:
     from abiscan.inputs.requirement import metadata_of
 
     variant = variants.variant_of_wheel("", distribution.variant) if distribution.variant else None
     metadata = metadata_of(distribution.requires, distribution.version, variant=variant)
     package = package_files.of_distribution(distribution)
     members = _files_of(distribution)
-    return _read_members(str(distribution), TargetKind.INSTALLED, distribution.site, members, files, metadata, package)
+    return _read_members(
+        str(distribution),
+        TargetKind.INSTALLED,
+        distribution.site,
+        members,
+        files,
+        metadata,
+        package,
+        any_package=any_package,
+    )
 
 
 def _read_wheel(
@@ -440,6 +450,8 @@ def _read_members(
     files: Files,
     metadata: Metadata | None,
     package: Package | None,
+    *,
+    any_package: bool = False,
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
@@ -462,7 +474,7 @@ def _read_members(
     # A wheel's tag names one system, and the images of another one in it are never loaded.
     if metadata is None or is_for_any_system(metadata.wheel):  # others are for one system
         unreadable += _for_other_systems(images)
-    if not objects and not unreadable and (package is None or not _imports_torch(package)):
+    if not objects and not unreadable and not any_package and (package is None or not _imports_torch(package)):
         if metadata is not None:  # a package may be pure Python: that is fine
             raise _no_extension(name)
         raise InputError(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")

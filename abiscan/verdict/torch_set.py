@@ -73,6 +73,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     :ivar hardware: the GPUs and processors that extensions are checked on as well
     :ivar import_errors: what the imports of installed packages are known to raise, by their modules
     :ivar planned: the versions of distributions that are to be installed alongside the targets: see ``Surroundings``
+    :ivar any_package: whether installed packages are read, too, that are Python code alone and do not use torch
     """
 
     targets: tuple[Source, ...]
@@ -84,6 +85,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     hardware: Hardware = Hardware()
     import_errors: Mapping[str, Raised] = {}
     planned: tuple[tuple[str, str | None], ...] = ()
+    any_package: bool = False
 
 
 class TorchSet:
@@ -151,7 +153,9 @@ class TorchSet:
         if (source, package) not in self._targets:
             self._progress(f"reading {name_of(source)}")
             files = self._files.add_layer()
-            target = read_target(source, files, posixpath.dirname(package), package)
+            target = read_target(
+                source, files, posixpath.dirname(package), package, any_package=self._request.any_package
+            )
             # On another torch, the target lies elsewhere, but its bytes are the same: what was found out about them is
             # shared.
             twin = next((examined for (second, _), (examined, _) in self._targets.items() if second == source), None)

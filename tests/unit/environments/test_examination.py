@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.environments.examination import ExaminedDistribution, examine, list_users
+from abiscan.environments.examination import ExaminedDistribution, examine, list_required, list_users
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
 from abiscan.environments.package_check import Fitness
 from abiscan.inputs.session import Session
@@ -34,7 +34,8 @@ def site(tmp_path: Path) -> Path:
 def rows_of(site: Path) -> dict[str, ExaminedDistribution]:
     environment = WholeEnvironment.installed(python_of(site, site.parent))
     session = Session(folder=site.parent / "cache")
-    return {row.name: row for row in examine(environment, list_users(environment, session.files()), session)}
+    users = list_users(environment, session.files())
+    return {row.name: row for row in examine(environment, users, session, required=list_required(environment, users))}
 
 
 def test_what_imports_a_package_that_fails_fails_with_it(site: Path) -> None:
@@ -80,6 +81,42 @@ def test_distributions_that_mention_torch_nowhere_are_found_by_their_code(site: 
     install(site, "apart", {}, requires="", files={"apart/__init__.py": "import json\n"})
     rows = rows_of(site)
     assert (sorted(rows), rows["silent"].fitness) == (["silent"], Fitness.FAILS)
+
+
+def test_what_is_required_is_examined_as_well(site: Path) -> None:
+    """As skorch requires scikit-learn, which fails for a numpy, opencv without a library, pandas without pytz."""
+    frames = {"frames/__init__.py": "import zones\n"}
+    install(site, "frames", {}, requires="zones", files=frames)
+    learns = {"learns/__init__.py": "from . import _counts, _sums\n"}
+    counts = extension(needed=(), texts=OF_1, defined=exports("PyInit__counts"))
+    install(
+        site,
+        "learns",
+        {"learns/_counts.so": counts, "learns/_sums.so": extension(needed=())},
+        requires="",
+        files=learns,
+    )
+    images = {"images/__init__.py": "from ._view import show\n"}
+    install(site, "images", {"images/_view.so": extension(needed=("libnot-there.so.1",))}, requires="", files=images)
+    sound = {
+        "sound/__init__.py": "from . import _sums\nfrom .deep import name\n",
+        "sound/deep.py": "from ._sums import *\n",
+    }
+    install(site, "sound", {"sound/_sums.so": extension(needed=())}, requires="", files=sound)
+    install(site, "numpy", {}, version="2.4.6", requires="")
+    install(site, "apart", {}, requires="", files={"apart/__init__.py": "import zones\n"})
+    text = "import torch, sound\ndef f():\n    import frames, images, learns\n"
+    needs = "torch, frames, images, learns, sound".replace(", ", "\nRequires-Dist: ")
+    install(site, "user", {}, requires=needs, files={"user/__init__.py": text})
+    rows = rows_of(site)
+    assert {name: (row.fitness, row.error and row.error.message) for name, row in rows.items()} == {
+        "user": (Fitness.WORKS, None),
+        "frames": (Fitness.FAILS, "No module named 'zones'"),
+        "learns": (Fitness.FAILS, "numpy.core.multiarray failed to import"),
+        "images": (Fitness.FAILS, "libnot-there.so.1: cannot open shared object file: No such file or directory"),
+        "sound": (Fitness.WORKS, None),
+    }
+    assert rows["sound"].is_settled
 
 
 @pytest.mark.parametrize("requires", ["absent>=2", "there>=2", "there<2", "there; python_version < '3'", "there[x]>=1"])
