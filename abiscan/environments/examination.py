@@ -72,6 +72,7 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     :ivar unmet: the requirements that are not met
     :ivar cause: the distribution that it fails for, which fails itself; None if nothing or itself
     :ivar is_settled: whether a look at its code was enough
+    :ivar uses_torch: whether it uses torch, and is not only required by others that do
     """
 
     distribution: Distribution
@@ -80,6 +81,7 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     unmet: tuple[Unmet, ...] = ()
     cause: str | None = None
     is_settled: bool = False
+    uses_torch: bool = True
 
     @property
     def name(self) -> str:
@@ -143,6 +145,7 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
             missing_requirements=tuple(item.name for item in self.missing),
             unmet=tuple(map(str, self.unmet)),
             cause=self.cause,
+            uses_torch=self.uses_torch,
         )
 
 
@@ -231,7 +234,11 @@ def examine(
                 waiting.append(item)
         if not waiting:
             in_order = (rows.get(canonicalize_name(item.name)) for item in distributions)
-            with_causes = list(_with_causes(list(filter(None, in_order)), environment))
+            named = [
+                msgspec.structs.replace(row, uses_torch=row.distribution not in required)
+                for row in filter(None, in_order)
+            ]
+            with_causes = list(_with_causes(named, environment))
             return list(_with_doubts(with_causes, environment))
 
 

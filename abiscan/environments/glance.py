@@ -163,7 +163,7 @@ class ImportGlance:
         return (
             not self.is_standard(top)
             and self._surroundings.installed(top) is False
-            and self.is_there(f"{package}._vendor.{top}")
+            and self.is_there(f"{package}._vendor.{top}") is True
         )
 
     def _folder_of(self, package: str) -> Path | None:

@@ -69,7 +69,7 @@ def _distribution_html(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield the table of distributions, what fails first."""
     if not diagnosis.distributions:
         return
-    yield "<h2>Distributions that use torch</h2>"
+    yield "<h2>Distributions that use torch, and what they require</h2>"
     yield '<div class="scroll" tabindex="0" role="region" aria-label="distributions"><table class="texts">'
     heads = "".join(f'<th scope="col"><button>{name}</button></th>' for name in ("distribution", "verdict", "why"))
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
@@ -88,6 +88,8 @@ def _rank(item: DistributionState) -> tuple[int, bool, str]:
 
 
 def _reasons(item: DistributionState) -> Iterator[str]:
+    if item.failing_modules:
+        yield f"import {', '.join(item.failing_modules)}"
     if item.cause is not None:
         yield f"fails for {item.cause}"
     yield from filter(None, (item.error,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from abiscan.results.changes import change_lines
 from abiscan.results.doctor import Ailment, Diagnosis, ProblemKind
-from abiscan.words import clean, first_line
+from abiscan.words import clean, first_line, listed
 
 
 def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
@@ -23,12 +23,14 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     console.print(Text(str(diagnosis.counts), style="red" if fails else "green"), soft_wrap=True)
     console.print(Text(f"environment {clean(diagnosis.chosen)}, {torch}"), soft_wrap=True)
     _render_ailments(
-        [item for item in diagnosis.ailments if item.effect and item.trouble is not ProblemKind.TORCH_ITSELF], console
+        [item for item in diagnosis.ailments if item.effect and item.trouble is not ProblemKind.TORCH_ITSELF],
+        {str(item): item.failing_modules for item in diagnosis.distributions},
+        console,
     )
     _render_lines("in part", (f"{item} {lost}" for item in diagnosis.distributions for lost in item.without), console)
     unmet = (*diagnosis.torch.unmet, *(line for item in diagnosis.distributions for line in item.unmet))
     _render_lines("requirements", unmet, console)
-    _render_ailments([item for item in diagnosis.ailments if not item.effect], console)
+    _render_ailments([item for item in diagnosis.ailments if not item.effect], {}, console)
     _render_lines("imported", _trial_lines(diagnosis), console)
     for finding in diagnosis.process:
         console.print()
@@ -40,8 +42,13 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     _render_unsolved(diagnosis, console)
 
 
-def _render_ailments(ailments: Sequence[Ailment], console: Console) -> None:
-    """Write a table of what is wrong, each with what fails for it."""
+def _render_ailments(
+    ailments: Sequence[Ailment], failing_modules: Mapping[str, Sequence[str]], console: Console
+) -> None:
+    """Write a table of what is wrong, each with what fails for it.
+
+    :param failing_modules: by distribution, the modules that fail beside others that work
+    """
     if not ailments:
         return
     # Two columns without lines: what is copied from a terminal or a log has no frame around it.
@@ -53,8 +60,13 @@ def _render_ailments(ailments: Sequence[Ailment], console: Console) -> None:
         if ailment.because_of in subjects:
             continue
         style = "bold red" if ailment.effect else "yellow"
-        table.add_row(Text(clean(ailment.subject), style=style), Text(_format_problem(ailment)))
-        following = [clean(item.subject) for item in ailments if item.because_of == ailment.name]
+        modules = _format_modules(failing_modules.get(ailment.subject, ()))
+        table.add_row(Text(clean(ailment.subject), style=style), Text(f"{_format_problem(ailment)}{modules}"))
+        following = [
+            clean(f"{item.subject}{_format_modules(failing_modules.get(item.subject, ()))}")
+            for item in ailments
+            if item.because_of == ailment.name
+        ]
         if following:
             verb = "fails" if len(following) == 1 else "fail"
             table.add_row("", Text(f"{', '.join(following)} {verb} for the same reason"))
@@ -129,6 +141,10 @@ def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
 
 def _label(what: str, text: str, style: str) -> Text:
     return Text.assemble((what, style), f": {clean(text)}")
+
+
+def _format_modules(names: Sequence[str]) -> str:
+    return f" (import {listed(names)})" if names else ""
 
 
 def _format_problem(ailment: Ailment) -> str:

@@ -109,6 +109,7 @@ class ImportTrial(Struct, frozen=True, kw_only=True):
 class DistributionState(Struct, frozen=True, kw_only=True):
     """An installed distribution that has to do with torch.
 
+    :ivar uses_torch: false for one that only others require that do
     :ivar verdict: works, works-without, corrupts, import-fails, unknown
     :ivar error: what users see when they import it, or why nothing is known; None if it works
     :ivar without: what it works without, and why
@@ -127,9 +128,16 @@ class DistributionState(Struct, frozen=True, kw_only=True):
     missing_requirements: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
     cause: str | None = None
+    uses_torch: bool = True
 
     def __str__(self) -> str:
         return f"{self.name}=={self.version}"
+
+    @property
+    def failing_modules(self) -> tuple[str, ...]:
+        """The modules whose import fails, if that of another one works."""
+        failing = tuple(module.name for module in self.modules if module.verdict is PackageVerdict.IMPORT_FAILS)
+        return failing if any(module.verdict is PackageVerdict.WORKS for module in self.modules) else ()
 
 
 class Origin(enum.Enum):
@@ -176,6 +184,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     """How many distributions have to do with torch, and what becomes of them.
 
     :ivar without_part: those that work without something
+    :ivar required: those that do not use torch, and are required by others that do
     """
 
     looked_at: int
@@ -183,6 +192,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     fail: int
     without_part: int
     unknown: int
+    required: int = 0
 
     def __str__(self) -> str:
         if not self.looked_at:
@@ -194,8 +204,11 @@ class Counts(Struct, frozen=True, kw_only=True):
             (self.unknown, "unknown", "unknown"),
         )
         parts = [f"{count} {one if count == 1 else many}" for count, one, many in verbs if count]
-        uses = "uses" if self.looked_at == 1 else "use"
-        return f"{plural(self.looked_at, 'distribution')} {uses} torch: {', '.join(parts)}"
+        users = self.looked_at - self.required
+        what = f"{plural(users, 'distribution')} {'uses' if users == 1 else 'use'} torch"
+        if self.required:
+            what = f"{what} and {'requires' if users == 1 else 'require'} {plural(self.required, 'other')}"
+        return f"{what}: {', '.join(parts)}"
 
 
 class Remedy(Struct, frozen=True, kw_only=True):
@@ -325,6 +338,7 @@ class Diagnosis(Document, frozen=True, kw_only=True):
             fail=verdicts[PackageVerdict.IMPORT_FAILS] + verdicts[PackageVerdict.CORRUPTS],
             without_part=verdicts[PackageVerdict.WORKS_WITHOUT],
             unknown=verdicts[PackageVerdict.UNKNOWN],
+            required=sum(not item.uses_torch for item in self.distributions),
         )
 
     @property

@@ -1,21 +1,24 @@
-"""The state of an environment as HTML and SARIF."""
+"""The state of an environment as text, HTML and SARIF."""
 
 from __future__ import annotations
 
+import io
 import json
 from html.parser import HTMLParser
 from pathlib import Path
 
 import jsonschema
+from rich.console import Console
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.report import doctor_html, doctor_sarif
+from abiscan.report import doctor_html, doctor_sarif, doctor_text
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import (
     Ailment,
     Diagnosis,
     DistributionState,
     EnvironmentState,
+    ModuleState,
     Origin,
     ProblemKind,
     Remedy,
@@ -28,7 +31,8 @@ COMMAND = "abiscan pip install vision==2"
 
 
 def distribution(name: str, verdict: PackageVerdict, **fields: object) -> DistributionState:
-    return DistributionState(name=name, version="1.0", origin=Origin.INDEX, verdict=verdict, modules=(), **fields)  # type: ignore[arg-type]
+    fields = {"modules": (), **fields}
+    return DistributionState(name=name, version="1.0", origin=Origin.INDEX, verdict=verdict, **fields)  # type: ignore[arg-type]
 
 
 def ailment(subject: str, because_of: str | None = None) -> Ailment:
@@ -43,13 +47,17 @@ def ailment(subject: str, because_of: str | None = None) -> Ailment:
     )
 
 
+MODULES = (
+    ModuleState(name="metrics", verdict=PackageVerdict.IMPORT_FAILS),
+    ModuleState(name="fabric", verdict=PackageVerdict.WORKS),
+)
 DIAGNOSIS = Diagnosis(
     chosen="/venv (--python)",
     environment=EnvironmentState(python="3.11.7", executable="/venv/bin/python", root="/venv"),
     torch=TorchHealth(version="2.13.0+cpu", imports=True),
     distributions=(
-        distribution("good", PackageVerdict.WORKS),
-        distribution("metrics", PackageVerdict.IMPORT_FAILS, error="OSError", cause="vision"),
+        distribution("good", PackageVerdict.WORKS, uses_torch=False),
+        distribution("metrics", PackageVerdict.IMPORT_FAILS, error="OSError", cause="vision", modules=MODULES),
         distribution("vision", PackageVerdict.IMPORT_FAILS, error="ImportError: <script>"),
     ),
     process=(
@@ -99,7 +107,11 @@ def test_a_page_names_what_fails_for_itself_first_and_each_command_once() -> Non
     page.feed(text)
     assert (page.open, page.text) == ([], ["vision==1.0", "metrics==1.0", "good==1.0"])
     assert (text.count(f"<code>{COMMAND}</code>"), "ImportError: &lt;script&gt;" in text) == (1, True)
-    assert "3 distributions use torch: 1 works, 2 fail" in text
+    assert "2 distributions use torch and require 1 other: 1 works, 2 fail" in text
+    assert "<td>import metrics<br>fails for vision<br>OSError</td>" in text
+    written = io.StringIO()
+    doctor_text.render_diagnosis(DIAGNOSIS, Console(file=written, width=120))
+    assert "metrics==1.0 (import metrics) fails for the same reason" in written.getvalue()
 
 
 def test_sarif_has_a_result_for_each_cause() -> None:
