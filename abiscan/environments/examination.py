@@ -399,25 +399,27 @@ def _with_causes(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
 def _find_cause(
     row: ExaminedDistribution, failing: Mapping[str, ExaminedDistribution], environment: WholeEnvironment
 ) -> str | None:
-    """Return the row that one fails for: it imports that, or something of that which raises the same."""
+    """Return the row that one fails for: it imports that, or something which raises the same."""
     error = row.error
     if error is None:
         return None
-    if error.of_package is not None:
-        names: list[str] = [canonicalize_name(item.name) for item in environment.providers(error.of_package)]
-    else:
-        required = _all_required(environment, row.distribution)
-        same = (error.exception, error.message)
-        names = [
-            name
-            for name, item in failing.items()
-            if name in required and item.error and (item.error.exception, item.error.message) == same
-        ]
-    return next((name for name in names if name in failing and name != row.name), None)
+    providers = environment.providers(error.of_package) if error.of_package is not None else ()
+    named = next((name for item in providers if (name := canonicalize_name(item.name)) in failing), None)
+    if named is not None and named != row.name:
+        return named
+    # transformers works, and raises a text of its own where a name of it comes from a module that imports torchvision.
+    required = _all_required(environment, row.distribution)
+    said = {error.message} if error.of_package is None else {error.message, error.cause}
+    for other, item in failing.items():
+        if other == row.name or item.error is None or item.error.message not in said:
+            continue
+        if other in required or any(mentions_import(source, module) for source in providers for module in item.modules):
+            return other
+    return None
 
 
 def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnvironment) -> Iterator[ExaminedDistribution]:
-    """Yield rows; those are unknown that take names from a package which imports something that fails for some names.
+    """Yield rows; those are unknown that import parts of a package which imports something that fails for some of them.
 
     The reading does not follow which module of another package a name comes from: transformers imports torchvision for
     half of its names, when they are asked for.
@@ -444,7 +446,7 @@ def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
             yield row
             continue
         name, broken = lazy[taken]
-        problem = f"it imports names from {name}, some of which need {broken}, whose import fails"
+        problem = f"it imports parts of {name}, some of which import {broken}, whose import fails"
         yield msgspec.structs.replace(row, checked_package=None, problem=problem)
 
 

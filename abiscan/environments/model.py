@@ -189,8 +189,10 @@ def mentions_import(distribution: Distribution, module: str) -> bool:
 
 
 def imports_at_once(distribution: Distribution, module: str) -> bool:
-    """Whether code of a distribution takes names from a module, under no condition and with no handler."""
-    word = re.compile(rf"^from[ \t]+{re.escape(module)}\b".encode(), re.MULTILINE)
+    """Whether code of a distribution takes names from a module, or imports a module in it, under no condition and with
+    no handler.
+    """
+    word = re.compile(rf"^(?:from[ \t]+{re.escape(module)}\b|import[ \t]+{re.escape(module)}\.)".encode(), re.MULTILINE)
     return any(word.search(source) for source in _top_level_sources(distribution))
 
 

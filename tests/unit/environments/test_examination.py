@@ -169,16 +169,40 @@ def test_names_of_a_package_that_imports_what_fails_are_in_doubt(site: Path) -> 
     install(site, "vision", {"vision/_C.so": extension(undefined=GONE)}, files=vision)
     lazy = {
         "lazy/__init__.py": "def __getattr__(name):\n    from . import images\n    return images.Model\n",
+        "lazy/deep.py": "if open('/proc/version').read():\n    import vision\n",  # which the reading does not know
         "lazy/images.py": "import torch\nif True:\n    import vision\nclass Model: pass\n",
     }
     install(site, "lazy", {}, requires="torch", files=lazy)
     install(site, "takes", {}, requires="lazy", files={"takes/__init__.py": "import torch\nfrom lazy import Model\n"})
     install(site, "has", {}, requires="lazy", files={"has/__init__.py": "import torch\nimport lazy\n"})
+    part = {"part/__init__.py": "import torch\nimport lazy.deep\n"}
+    install(site, "part", {}, requires="lazy", files=part)
     rows = rows_of(site)
     assert {name: row.fitness for name, row in rows.items()} == {
         "vision": Fitness.FAILS,
         "lazy": Fitness.WORKS,
         "takes": Fitness.UNKNOWN,
+        "part": Fitness.UNKNOWN,
         "has": Fitness.WORKS,
     }
-    assert rows["takes"].problem == "it imports names from lazy, some of which need vision, whose import fails"
+    assert rows["takes"].problem == "it imports parts of lazy, some of which import vision, whose import fails"
+
+
+def test_a_package_that_hides_what_it_fails_for_is_no_cause(site: Path) -> None:
+    """As transformers raises a text of its own where torchvision, which it does not require, fails for a name of it."""
+    vision = {"vision/__init__.py": "from . import _C"}
+    install(site, "vision", {"vision/_C.so": extension(undefined=GONE)}, files=vision)
+    hides = (
+        "try:\n    import vision\nexcept ImportError as error:\n    raise ModuleNotFoundError('no Model') from error\n"
+    )
+    files = {"lazy/__init__.py": "import torch\n", "lazy/models.py": hides}
+    install(site, "lazy", {}, requires="torch", files=files)
+    install(
+        site, "takes", {}, requires="lazy", files={"takes/__init__.py": "import torch\nfrom lazy.models import Model\n"}
+    )
+    rows = rows_of(site)
+    assert {name: (row.fitness, row.cause) for name, row in rows.items()} == {
+        "vision": (Fitness.FAILS, None),
+        "lazy": (Fitness.WORKS, None),
+        "takes": (Fitness.FAILS, "vision"),
+    }
