@@ -19,7 +19,7 @@ from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
-from abiscan.python.models import MODELS, companions, next_to_torch, torch_module
+from abiscan.python.models import MODELS, companions, torch_module
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.questions import Ask, AskedWorld
 from abiscan.python.torch_imports import comes_with_torch, is_of_torch
@@ -430,7 +430,7 @@ class PythonInterpreter(Calls):
         if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent
         if answer is Answer.UNKNOWN and not self.catches(ModuleNotFoundError):
-            next_to_torch.need_module(self, name)
+            companions.need_module(self, name)
         self._raise_if_broken(name)
         return companions.as_module(self, name) or NotKnown(name)
 

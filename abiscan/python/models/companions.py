@@ -1,4 +1,5 @@
-"""Modules of Triton and numpy: which names they lack in the version that is installed, or that is required."""
+"""Packages next to torch: the names that Triton and numpy lack in the version that is installed, or that is required,
+and those that packages import without requiring them."""
 
 from __future__ import annotations
 
@@ -12,6 +13,48 @@ from abiscan.python.values import NotKnown, PythonError, Thrown
 
 REQUIRED_BY_TORCH: Final = frozenset({"triton"})
 """Those that builds of torch require."""
+_REQUIRED_BY: Final = {
+    "torchaudio": frozenset(
+        {
+            "asteroid",
+            "audiocraft",
+            "espnet",
+            "pyannote_audio",
+            "s3tokenizer",
+            "speechbrain",
+            "torch_audiomentations",
+            "vllm",
+            "whisperx",
+        }
+    ),
+    "torchtext": frozenset({"audiocraft"}),
+    "torchvision": frozenset(
+        {
+            "audiocraft",
+            "clip_anytorch",
+            "easyocr",
+            "effdet",
+            "facexlib",
+            "fastai",
+            "gfpgan",
+            "lightly",
+            "lpips",
+            "open_clip_torch",
+            "python_doctr",
+            "pytorch_fid",
+            "realesrgan",
+            "segmentation_models_pytorch",
+            "timm",
+            "torchgeo",
+            "ultralytics",
+            "unsloth",
+            "vllm",
+            "whisperx",
+        }
+    ),
+    "triton": frozenset({"liger_kernel", "openai_whisper", "unsloth", "whisperx"}),
+}
+"""Each of them, and distributions whose metadata required it in November 2026, and that so bring it."""
 
 
 class CompanionModule(NotKnown, frozen=True):
@@ -127,3 +170,10 @@ def _all_say(machine: PythonMachine, text: str, name: str, ask: Callable[[TorchN
 def _lacks(cls: type[BaseException], text: object, name: str) -> Thrown:
     attributes: dict[str, object] = {} if cls is AttributeError else {"name": name}
     return Thrown(PythonError(cls, (text,), attributes, of_torch=name.partition(".")[0] == "triton"))
+
+
+def need_module(machine: PythonMachine, name: str) -> None:
+    """Note that such a package has to be there, where its module is imported and nothing that is known brings it."""
+    brought_by = _REQUIRED_BY.get(name)
+    if brought_by is not None and brought_by.isdisjoint(machine.library.required):
+        machine.need("requirement", name, f"the package imports {name} and does not require it")
