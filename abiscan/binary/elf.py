@@ -355,8 +355,8 @@ class ElfFile:
         self.machine = MACHINES[machine]
         self.is_fixed = file_type == ET_EXEC
         if count > _MOST_SEGMENTS or program_headers + count * PHDR.size > len(self.data):
-            said = LoaderRefusal(message="cannot read file data")
-            raise RefusedFileError(subject, "truncated inside the program headers", "download it again", said)
+            refusal = LoaderRefusal(message="cannot read file data")
+            raise RefusedFileError(subject, "truncated inside the program headers", "download it again", refusal)
         # Only what ld.so looks at: segments. Section headers may be stripped, or lie.
         headers = list(PHDR.iter_unpack(self.data[program_headers : program_headers + count * PHDR.size]))
         self.segments = tuple(
@@ -381,8 +381,8 @@ class ElfFile:
         )
         if not sections or not all(header[5] for header in sections):
             problem = "not a shared object: it has no dynamic section"
-            said = LoaderRefusal(message=words or "object file has no dynamic section")
-            raise RefusedFileError(subject, problem, "pass the linked .so", said)
+            refusal = LoaderRefusal(message=words or "object file has no dynamic section")
+            raise RefusedFileError(subject, problem, "pass the linked .so", refusal)
         self.headers = headers
         self.refusal = LoaderRefusal(message=words) if words else None
         address = sections[-1][3]

@@ -55,8 +55,8 @@ def initialises(file: _Mapped, relocations: Sequence[int], symbols: bytes, read_
         address = _relocated_word(file, tables, dynamic.get(_INIT_ARRAY, 0) + 8 * number)
         if _is_frame_dummy(file, address):
             continue
-        found = _match(file, traits.ios_init, address) if traits.ios_init else None
-        calls = [(address + found.end(group), found[group]) for group in range(1, 5) if found[group]] if found else []
+        match = _match(file, traits.ios_init, address) if traits.ios_init else None
+        calls = [(address + match.end(group), match[group]) for group in range(1, 5) if match[group]] if match else []
         if tuple(_import_at(file, tables, symbols, read_name, end, distance) for end, distance in calls) != _CALLED:
             return True
     # A reference from anywhere to an exported IFUNC runs its resolver.
@@ -66,15 +66,15 @@ def initialises(file: _Mapped, relocations: Sequence[int], symbols: bytes, read_
 
 def _is_frame_dummy(file: _Mapped, address: int) -> bool:
     traits = file.machine.traits
-    found = _match(file, traits.frame_dummy, address)
-    group = next((number for number in range(1, found.re.groups + 1) if found[number]), 0) if found else 0
-    if not found or not group:
+    match = _match(file, traits.frame_dummy, address)
+    group = next((number for number in range(1, match.re.groups + 1) if match[number]), 0) if match else 0
+    if not match or not group:
         return False
-    distance = int.from_bytes(found[group], "little", signed=True)
+    distance = int.from_bytes(match[group], "little", signed=True)
     if traits.word:  # a branch has its distance in words in its lower 26 bits (Arm ARM, C6.2.26)
-        target = address + found.start(group) + traits.word * ((distance + _BRANCH & 2 * _BRANCH - 1) - _BRANCH)
+        target = address + match.start(group) + traits.word * ((distance + _BRANCH & 2 * _BRANCH - 1) - _BRANCH)
     else:
-        target = address + found.end(group) + distance
+        target = address + match.end(group) + distance
     return _match(file, traits.tm_clones, target) is not None
 
 

@@ -74,8 +74,8 @@ def _explain_text(text: str) -> None:
     else:
         from abiscan.diagnosis.answer import answer
 
-        found = answer(text)
-        lines, recognised = found.lines, found.recognised
+        explanation = answer(text)
+        lines, recognised = explanation.lines, explanation.recognised
     for line in lines:
         click.echo(clean(line))
     if not recognised:

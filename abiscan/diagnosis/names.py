@@ -138,7 +138,7 @@ def _alike(name: str, machine: Machine) -> list[_Other]:
     prefixes = same_name_prefixes(name)
     if missing.parameters is None or not prefixes:
         return []
-    found = []
+    others = []
     for candidate in {other for prefix in prefixes for other, _ in embedded.exports_starting_with(prefix)} - {name}:
         signature = Signature.of(demangle(candidate))
         if signature.parameters is None or _without_tag(signature.name) != _without_tag(missing.name):
@@ -148,13 +148,13 @@ def _alike(name: str, machine: Machine) -> list[_Other]:
         )
         if releases:
             marked = signature.mark_against(missing)
-            found.append(
+            others.append(
                 (
                     signature.similarity_to(missing),
                     _Other(name=candidate, readable=demangle(candidate), marked=marked, releases=releases),
                 )
             )
-    return [other for _, other in sorted(found, key=lambda pair: (-pair[0], pair[1].marked))]
+    return [other for _, other in sorted(others, key=lambda pair: (-pair[0], pair[1].marked))]
 
 
 def _without_tag(name: str) -> str:
@@ -291,8 +291,8 @@ def of_library(name: str, machine: Machine = Machine.X86_64) -> KnownName | None
             if there:
                 lines.append(f"  torch built for CUDA {major}: {ranges(there, list(map(str, majors)))}")
         return KnownName(lines=tuple(lines))
-    if found := _LIBPYTHON.match(name):
-        line = f"  Python {found[1]} as a library: conda install python={found[1]}, or the package of the system"
+    if match := _LIBPYTHON.match(name):
+        line = f"  Python {match[1]} as a library: conda install python={match[1]}, or the package of the system"
         return KnownName(lines=(name, line))
     return KnownName(lines=(name,))
 

@@ -142,20 +142,20 @@ def _find_all(text: str) -> Iterator[Match]:
     """Yield the texts that are known, those nearest to the cause first."""
     for cause, patterns in _compiled():
         for pattern in patterns:
-            if (found := pattern.search(text)) is not None:
-                yield _make_match(cause, found, text)
+            if (match := pattern.search(text)) is not None:
+                yield _make_match(cause, match, text)
                 break
 
 
-def _make_match(cause: ErrorCause, found: re.Match[str], text: str) -> Match:
-    start = text.rfind("\n", 0, found.start()) + 1
-    end = text.find("\n", found.end())
-    before = text[start : found.start()]
+def _make_match(cause: ErrorCause, match: re.Match[str], text: str) -> Match:
+    start = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    before = text[start : match.start()]
     file = re.search(r"([^\s:'\"()]*\.(?:so|pyd|dylib|dll)[\w.]*)['\")]?[:,]?[^\n/\\]*$", before)
     return Match(
         cause=cause,
         text=" ".join(text[start : end if end >= 0 else None].split())[:400],
-        values={name: value.strip(" .") for name, value in found.groupdict().items() if value},
+        values={name: value.strip(" .") for name, value in match.groupdict().items() if value},
         start=start,
         path=file[1] if file else None,
     )
@@ -164,7 +164,7 @@ def _make_match(cause: ErrorCause, found: re.Match[str], text: str) -> Match:
 def _last_exception(text: str) -> str | None:
     if _TRACEBACK not in text:
         return None
-    starts = [found.start() for found in _EXCEPTION.finditer(text, text.rfind(_TRACEBACK))]
+    starts = [match.start() for match in _EXCEPTION.finditer(text, text.rfind(_TRACEBACK))]
     return text[starts[-1] :].strip()[:2000] if starts else None
 
 
@@ -206,7 +206,7 @@ def _packages_in(text: str, match: Match | None) -> Iterator[tuple[str, str | No
         modules += [module for module in (match.path and _module_of(match.path), match.values.get("package")) if module]
         if match.cause.name == "wheel-for-another-system" and (wheel := match.values.get("wheel")):
             modules.append(wheel.partition("-")[0])
-    modules += [found[2] or found[1] for found in reversed(list(_SITE.finditer(text)))]
+    modules += [site[2] or site[1] for site in reversed(list(_SITE.finditer(text)))]
     seen = set[str]()
     for module in modules:
         name = distribution_of(module)
@@ -216,9 +216,9 @@ def _packages_in(text: str, match: Match | None) -> Iterator[tuple[str, str | No
 
 
 def _module_of(path: str) -> str | None:
-    found = _SITE.search(path)
-    if found:
-        return found[2] or found[1]
+    match = _SITE.search(path)
+    if match:
+        return match[2] or match[1]
     # A name alone: that of a module, or of a library.
     base = re.split(r"[/\\]", path)[-1].partition(".")[0]
     parts = re.split(r"[/\\]", path)
@@ -234,5 +234,5 @@ def distribution_of(module: str) -> str:
 
 def _version_in(text: str, name: str) -> str | None:
     spelling = re.escape(name).replace(r"\-", "[-_]")
-    found = re.search(_VERSIONED.format(spelling), text, re.IGNORECASE)
-    return found[1] if found else None
+    match = re.search(_VERSIONED.format(spelling), text, re.IGNORECASE)
+    return match[1] if match else None

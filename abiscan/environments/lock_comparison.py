@@ -40,7 +40,7 @@ def compare_locks(
     :raises AbiscanError: a lock contradicts itself, or what it names cannot be had, or is something else
     """
     store = LockStore(session)
-    found: dict[str, dict[OutcomeChange, list[str]]] = {"worse": {}, "better": {}, "still": {}, "unknown": {}}
+    by_kind: dict[str, dict[OutcomeChange, list[str]]] = {"worse": {}, "better": {}, "still": {}, "unknown": {}}
     versions: dict[VersionChange, None] = {}
     names: list[str] = []
     for system in systems:
@@ -51,7 +51,7 @@ def compare_locks(
         names.append(str(state))
         versions |= dict.fromkeys(_version_changes(before, after))
         for kind, change in _outcome_changes(state_before, state, changed=_changed(before, after)):
-            found[kind].setdefault(change, []).append(str(state))
+            by_kind[kind].setdefault(change, []).append(str(state))
     changes = tuple(sorted(versions, key=lambda change: (change.name != "torch", change.name)))
     return LockComparison(
         old=str(old.path),
@@ -59,7 +59,7 @@ def compare_locks(
         torch=next((change for change in changes if change.name == "torch"), None),
         changes=changes,
         environments=tuple(names),
-        **{kind: tuple(_with_environments(outcomes)) for kind, outcomes in found.items()},
+        **{kind: tuple(_with_environments(outcomes)) for kind, outcomes in by_kind.items()},
     )
 
 

@@ -89,8 +89,8 @@ class LockStore:
         asked = [item for item in wanted if named[item] is None and _is_on_index(item)]
         if asked:
             self._session.progress(f"asking the index for {len(asked)} packages")
-        found = dict(zip(asked, self._each(asked, lambda item: self._ask_index(item, system)), strict=True))
-        self._located |= {(item, system): found.get(item, named[item]) for item in wanted}
+        files = dict(zip(asked, self._each(asked, lambda item: self._ask_index(item, system)), strict=True))
+        self._located |= {(item, system): files.get(item, named[item]) for item in wanted}
         located = {item: self._located[item, system] for item in packages}
         raise_together([error for error in located.values() if isinstance(error, AbiscanError)])
         return {item: file for item, file in located.items() if not isinstance(file, InputError)}
@@ -104,11 +104,11 @@ class LockStore:
         if package.hashes:
             with contextlib.suppress(OSError, ValueError):
                 return msgspec.json.decode(cache_folder.read_checked(path), type=LockedFile | None)
-        found = self._find_on_index(package, system)
-        if package.hashes and not isinstance(found, InputError):
+        file = self._find_on_index(package, system)
+        if package.hashes and not isinstance(file, InputError):
             with contextlib.suppress(OSError):
-                cache_folder.write_checked(path, msgspec.json.encode(found))
-        return found
+                cache_folder.write_checked(path, msgspec.json.encode(file))
+        return file
 
     def _find_on_index(self, package: LockedPackage, system: System) -> LockedFile | InputError | None:
         try:

@@ -315,10 +315,10 @@ def _below(torch: LockedPackage | None, packages: Mapping[str, LockedPackage]) -
 
 def _above(packages: Mapping[str, LockedPackage]) -> frozenset[str]:
     """Return what requires torch, directly or not: gpytorch requires linear-operator alone, and imports torch."""
-    names, found = set[str](), set[str](TORCHES)
-    while found:
-        names |= found
-        found = {
+    names, level = set[str](), set[str](TORCHES)
+    while level:
+        names |= level
+        level = {
             name for name, item in packages.items() if name not in names and names.intersection(item.requires or ())
         }
     return frozenset(names)
@@ -385,8 +385,8 @@ def _in_order_of_work(users: Sequence[Distribution], environment: LockedEnvironm
     Before it comes the smallest: what all of them need, such as torch, is read while it is alone.
     """
     sizes = {item: len(environment.members.get(canonicalize_name(item.name), ())) for item in users}
-    found = [item for item in users if canonicalize_name(item.name) in environment.sources]
-    ordered = sorted(found, key=sizes.__getitem__, reverse=True)
+    with_sources = [item for item in users if canonicalize_name(item.name) in environment.sources]
+    ordered = sorted(with_sources, key=sizes.__getitem__, reverse=True)
     return [*ordered[-1:], *ordered[:-1]]
 
 

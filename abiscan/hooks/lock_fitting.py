@@ -183,14 +183,14 @@ def _find_versions(
     """
     requirements = list(map(Requirement, lines))
     try:
-        found = fit_packages(requirements, choices, index, session, installed=True, variants=False)
+        fit = fit_packages(requirements, choices, index, session, installed=True, variants=False)
     # It is an InputError as well, but one about the index, and not about what it lacks.
     except UnreachableError:
         raise
     except InputError:  # an index does not have one of them
         return None
-    versions: dict[str, str] = {canonicalize_name(item.name): item.version for item in found.packages}
-    return (number_of(found.torch), versions) if versions and found.torch else None
+    versions: dict[str, str] = {canonicalize_name(item.name): item.version for item in fit.packages}
+    return (number_of(fit.torch), versions) if versions and fit.torch else None
 
 
 def _torch_before(before: Lock | None, locked: Mapping[str, LockedPackage], system: System) -> Iterator[Proposal]:

@@ -107,8 +107,8 @@ class ProjectCopy:
         options = [value for name, value in pairwise(command.resolving) if name in ("-p", "--python")]
         folder = self._source if self._tool.knows_folder else self.root
         done = self._start([*self._tool.python, *options[-1:]], folder)
-        found = done.stdout.strip()
-        return found if not done.returncode and observed_fs.is_file(Path(found)) else None
+        executable = done.stdout.strip()
+        return executable if not done.returncode and observed_fs.is_file(Path(executable)) else None
 
     def _run(self, words: Sequence[str], folder: Path) -> None:
         done = self._start(words, folder)

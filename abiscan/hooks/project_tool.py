@@ -167,7 +167,7 @@ class _Line(Struct, frozen=True):
     rest: tuple[str, ...]
 
     def has(self, meaning: Meaning) -> bool:
-        return any(found is meaning for _, found, _ in self.pairs)
+        return any(own_meaning is meaning for _, own_meaning, _ in self.pairs)
 
     def values(self, *meanings: Meaning) -> tuple[str, ...]:
         """Several may be in one word: ``--with docs,test``."""

@@ -226,13 +226,13 @@ def _differences_among(wheels: Sequence[ReleaseWheel]) -> Iterator[ReleaseProble
     for wheel in wheels:
         by_gpus.setdefault(tuple(wheel.gpus), []).append(f"{wheel.python}-{wheel.platform}")
     if len(by_gpus) > 1:
-        told = "; ".join(f"{listed(gpus, 12) or 'none'} in {listed(names)}" for gpus, names in by_gpus.items())
-        yield _note(f"the wheels have code for different GPUs: {told}", "set TORCH_CUDA_ARCH_LIST in all builds")
+        differences = "; ".join(f"{listed(gpus, 12) or 'none'} in {listed(names)}" for gpus, names in by_gpus.items())
+        yield _note(f"the wheels have code for different GPUs: {differences}", "set TORCH_CUDA_ARCH_LIST in all builds")
     requirements = {wheel.requires_dist or wheel.declared for wheel in wheels}
     if len(requirements) > 1:
-        told = "; ".join(str(requirement or "no requirement") for requirement in sorted(requirements, key=str))
+        differences = "; ".join(str(requirement or "no requirement") for requirement in sorted(requirements, key=str))
         fix = "state one requirement in all of them: resolvers read one wheel of a version, and assume the others agree"
-        yield _note(f"the wheels would require different torches: {told}", fix)
+        yield _note(f"the wheels would require different torches: {differences}", fix)
 
 
 def _compared(wheel: ReleaseWheel, earlier: Iterable[ReleaseWheel]) -> ReleaseWheel:

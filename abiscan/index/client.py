@@ -329,8 +329,8 @@ class Index:
 
         :raises UnreachableError: an index cannot be read
         """
-        found = _packages_on_index(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
-        return frozenset(Version(package.version) for package in found if package.version is not None)
+        offered = _packages_on_index(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
+        return frozenset(Version(package.version) for package in offered if package.version is not None)
 
     def source_versions(self, name: str) -> frozenset[Version]:
         """Return the versions that the indexes have only as source code, without a wheel for any system.
@@ -347,8 +347,8 @@ class Index:
 
         :raises InputError: it cannot be read, or is not the file that the index describes
         """
-        found = _packages_on_index(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
-        links = [package.link for package in found if package.version and Version(package.version) == version]
+        offered = _packages_on_index(self._finder_of(only_binary=()), canonicalize_name(name), allow_yanked=True)
+        links = [package.link for package in offered if package.version and Version(package.version) == version]
         link = next((link for link in links if not link.is_wheel and _is_sound(link)), None)
         if link is None:
             return None

@@ -107,8 +107,8 @@ def _read_installed(installed: Mapping[str, str], read: Callable[[str], bytes], 
 
 
 def _declared_name(names: Collection[str], read: Callable[[str], bytes]) -> str | None:
-    found = (_NAME.search(read(file)) for file in ("pyproject.toml", "setup.cfg") if file in names)
-    return next((match[1].decode() for match in found if match), None)
+    matches = (_NAME.search(read(file)) for file in ("pyproject.toml", "setup.cfg") if file in names)
+    return next((match[1].decode() for match in matches if match), None)
 
 
 def _read_tar(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:

@@ -301,8 +301,8 @@ class Loader:
             expanded = self._expand(name, needed_by)
             if expanded is not None and "/" in expanded:
                 folder, _, base = expanded.rpartition("/")
-                if found := self._objects.find_folder(folder or "/"):
-                    yield posixpath.join(found[0], base), expanded, True
+                if place := self._objects.find_folder(folder or "/"):
+                    yield posixpath.join(place[0], base), expanded, True
                 return
             name = expanded or name
         yield from ((path, opened_as, True) for path, opened_as in self._search_objects(name, needed_by, process))
@@ -369,10 +369,10 @@ class Loader:
         Each comes with how ``ld.so`` writes it.
         """
         host = self._search.host
-        found = self._objects.find_folder(folder, host.subfolder_roots if host else ())
-        if found is None:
+        resolved = self._objects.find_folder(folder, host.subfolder_roots if host else ())
+        if resolved is None:
             return
-        place, roots = found
+        place, roots = resolved
         prefix = f"{folder}/" if folder and folder != "/" else folder
         if host and roots:
             for subfolder in host.subfolders:

@@ -252,10 +252,10 @@ def stated_hash(text: object, subject: str) -> str | None:
     kind, _, digits = str(text or "").rpartition(":")
     if not digits or kind not in ("", "sha256"):
         return None
-    found = sound_hash(digits)
-    if found is None:
+    digest = sound_hash(digits)
+    if digest is None:
         raise InputError(subject, f"has a SHA-256 that no file has: {digits[:80]!r}", "lock the project again")
-    return found
+    return digest
 
 
 def require_few(packages: Sequence[object], subject: str) -> None:

@@ -131,8 +131,8 @@ def _find_failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | Non
         return next((f"import fails - {path}: undefined symbol: {symbol}" for path, symbol in lacks.items()), None)
     # Of several variants, one is enough.
     enough = {_without_digits(path) for path in tried if path not in lacks}
-    told = {load.path for load in outcome.loads if load.told is not None}
-    missed = (path for path in lacks if path in told and _without_digits(path) not in enough)
+    survived = {load.path for load in outcome.loads if load.told is not None}
+    missed = (path for path in lacks if path in survived and _without_digits(path) not in enough)
     return next((f"works without {path}: undefined symbol: {lacks[path]}" for path in missed), None)
 
 

@@ -140,8 +140,8 @@ def text_of_processor(machine: PythonMachine, path: object) -> str | None:
     """Return the text of ``/proc/cpuinfo``; None for other files, and if the processor is not known."""
     if as_text(path) != CPUINFO or machine.files.system is not LINUX:
         return None
-    told = machine.world.tells("its processor", lambda world: cpuinfo(world.cpu) if world.cpu else None)
-    return told if isinstance(told, str) else None
+    answer = machine.world.tells("its processor", lambda world: cpuinfo(world.cpu) if world.cpu else None)
+    return answer if isinstance(answer, str) else None
 
 
 def read_text(machine: PythonMachine, path: object) -> object:

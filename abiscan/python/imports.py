@@ -346,8 +346,8 @@ class PythonInterpreter(Calls):
         if kind is not Deferred and kind is not TargetExpression:
             return value
         if isinstance(value, TargetExpression):
-            told = self.world.tells(value.name, value.of if value.required is None else _agreed_for(value))
-            return list(told) if isinstance(told, list) else told
+            answer = self.world.tells(value.name, value.of if value.required is None else _agreed_for(value))
+            return list(answer) if isinstance(answer, list) else answer
         assert isinstance(value, Deferred)
         self.catch_up(value.module)
         try:

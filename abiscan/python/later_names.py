@@ -153,10 +153,10 @@ def _open_mentions(
     lacking = names.lacking(code.all_torch_uses)
     for file in code.sources:
         uses = code.torch_uses(file) if is_for_users(file) else frozenset[str]()
-        further = (
+        other_uses = (
             (*_options_in(code.source(file), uses), *_attributes_in(code.source(file), uses, names)) if uses else ()
         )
-        for use in (*(use for use in lacking if use in uses), *further):
+        for use in (*(use for use in lacking if use in uses), *other_uses):
             name = _lacking_part(names, use)
             if name is not None and name.split(".")[1] not in DEVICE_MODULES:
                 missing.setdefault(name, set()).add(file)

@@ -214,10 +214,10 @@ def _wrap_error(machine: PythonMachine, path: str, loader: LoadedBy, failure: Py
     if loader not in _TORCH_LOADERS:
         return failure
     spelled = machine.files.system.spelled(path)
-    told = machine.world.tells(
+    answer = machine.world.tells(
         "it wraps errors", lambda world: wording_of(NOT_LOADED, release_of(world.torch_version)) is not None
     )
-    if not told:
+    if not answer:
         return failure
     error = torch_error(NOT_LOADED, path=spelled)
     error.cause, error.at, error.loads = failure, failure.at, set(failure.loads)

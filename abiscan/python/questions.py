@@ -61,7 +61,7 @@ class Answered(Generic[_Result]):
     def __init__(self) -> None:
         self._first: _Fork[_Result] | _Done[_Result] | None = None
 
-    def find(self, world: AskedWorld, told: KeptAnswers) -> _Result | None:
+    def find(self, world: AskedWorld, kept_answers: KeptAnswers) -> _Result | None:
         """Return the result for a target, None if no other one answers like it.
 
         :param world: the target's, in which nothing is loaded yet
@@ -72,12 +72,12 @@ class Answered(Generic[_Result]):
         fork, is_traced = self._first, _log.isEnabledFor(logging.DEBUG)
         while isinstance(fork, _Fork):
             question = fork.question
-            answer = told.get(question.text) if question.lasts else None
+            answer = kept_answers.get(question.text) if question.lasts else None
             if answer is None:
                 passed = _ask_world(question.ask, world)
                 answer = passed, _comparison_key(passed)
                 if question.lasts:
-                    told[question.text] = answer
+                    kept_answers[question.text] = answer
             if is_traced:
                 _log.debug("asks the target: %s", _Told(question.text, answer[0]))
             fork = fork.ways.get(answer[1])

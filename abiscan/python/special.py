@@ -576,8 +576,8 @@ def contains_item(machine: PythonMachine, container: object, item: object) -> ob
         method = machine.get_attribute(container, "__contains__")
         if isinstance(method, NotKnown):
             return method
-        told = machine.call(method, [item], {})
-        return told if isinstance(told, NotKnown) else bool(told)
+        result = machine.call(method, [item], {})
+        return result if isinstance(result, NotKnown) else bool(result)
     if isinstance(container, Class) and (members := machine.members(container)) is not None:
         return _is_among(machine, iter(members), item)
     if container is None or isinstance(container, (int, float)):

@@ -104,7 +104,9 @@ def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
     called = {name, *(match[1] for match in re.finditer(rb"\b%b[ \t]+as[ \t]+(\w+)" % re.escape(name), source))}
     bases = [base for base in called if base + b"):" in source]
     derived = [match[1] for base in bases for match in re.finditer(_DERIVED % base, source)]
-    yield from (read_call(source, found.end()) for found in (_INITIALISED.finditer(source) if derived else ()))
+    yield from (
+        read_call(source, initialised.end()) for initialised in (_INITIALISED.finditer(source) if derived else ())
+    )
     called.update(derived)
     for word in called:
         start = source.find(word)

@@ -36,8 +36,8 @@ def render_coverage(report: BackendReport, console: Console, *, verbose: bool = 
         console.print(f"and {len(missing) - len(shown_kernels)} more (use -v to show all)", soft_wrap=True)
     # One message is enough to recognise the error; all others have the same form.
     for kernel in missing if verbose else missing[:1]:
-        said = kernel.message if verbose else f"{kernel.message.partition('. ')[0]}. … (use -v to show all)"
-        console.print(Text.assemble(("torch says: ", "bold"), clean(said)), soft_wrap=True)
+        message = kernel.message if verbose else f"{kernel.message.partition('. ')[0]}. … (use -v to show all)"
+        console.print(Text.assemble(("torch says: ", "bold"), clean(message)), soft_wrap=True)
     for text in report.coverage.ambiguous:
         console.print(Text(f"ambiguous autograd: {clean(text)}", style="yellow"), soft_wrap=True)
     if report.coverage.unknown and report.workload:

@@ -42,8 +42,8 @@ def _comparison_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text
     for key in comparison.keys if verbose else [key for key in comparison.keys if key not in renumbered]:
         yield Text.assemble(("dispatch key", "cyan"), f" {clean(_format_renumbering(key))}")
     if renumbered and not verbose:
-        told = clean(listed(map(_format_renumbering, renumbered)))
-        yield Text.assemble(("dispatch keys", "cyan"), f" with another number: {told} (use -v to show all)")
+        renumberings = clean(listed(map(_format_renumbering, renumbered)))
+        yield Text.assemble(("dispatch keys", "cyan"), f" with another number: {renumberings} (use -v to show all)")
     # The one number that answers whether a rebuild is needed; what follows says why it differs.
     api = "unchanged" if comparison.old_api == comparison.new_api else f"{comparison.old_api} → {comparison.new_api}"
     yield Text.assemble(("operator API version", "cyan"), f": {api}")

@@ -168,9 +168,9 @@ def _missing_lines(package: PackageResult, *, verbose: bool) -> Iterator[StyledL
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     # Ten libraries that are skipped with one warning are told once.
     notice = dict.fromkeys((library.told, library.told_text) for library in without)
-    for told, text in notice:
-        if told and text:
-            yield StyledLine(f"  = {_SAID[told]}: {_make_readable(' '.join(text.split()), verbose=verbose)}")
+    for channel, text in notice:
+        if channel and text:
+            yield StyledLine(f"  = {_SAID[channel]}: {_make_readable(' '.join(text.split()), verbose=verbose)}")
     if names := package.missing_operators:
         yield StyledLine(f"  = missing: {clean(listed(names, len(names) if verbose else _OPERATORS_SHOWN))}")
 

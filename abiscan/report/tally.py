@@ -27,10 +27,10 @@ def list_lines(report: Report) -> Iterator[StyledLine]:
     rows = sorted(_answer_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
     counts = Counter(verdict for verdict, _, _ in rows)
     names = [subject for _, subject, _ in rows]
-    told = listed(
+    summary = listed(
         [f"{counts[verdict]} {_spell_verdict(verdict)}" for verdict in _SIGNS if counts[verdict]], len(_SIGNS)
     )
-    yield StyledLine(f"{plural(len(rows), 'answer')}: {told}", style="bold")
+    yield StyledLine(f"{plural(len(rows), 'answer')}: {summary}", style="bold")
     width = max(map(len, names))
     for verdict, subject, why in rows:
         sign = _SIGNS[verdict]

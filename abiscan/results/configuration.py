@@ -60,11 +60,11 @@ class Configuration(Struct, frozen=True, kw_only=True):
         folder = self.file.parent if self.file else Path()
         is_pattern = any(character in target for character in "*?[")
         paths = sorted(folder.glob(target)) if is_pattern else [folder / target]
-        found = [os.path.relpath(path) for path in paths if is_pattern or observed_fs.path_exists(path)]
-        if not found and (is_pattern or "/" in target):
+        expanded = [os.path.relpath(path) for path in paths if is_pattern or observed_fs.path_exists(path)]
+        if not expanded and (is_pattern or "/" in target):
             problem = f"targets of [tool.abiscan]: there is no {target} in {folder}"
             raise InputError(str(self.file), problem, "build it first, or correct the path")
-        return found or [target]
+        return expanded or [target]
 
     def replaced(self, **named: Sequence[str] | Effect | None) -> Configuration:
         """Return the settings where what the command line names, if it does, stands in for what the file says."""

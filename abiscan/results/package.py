@@ -60,8 +60,8 @@ class ImportFailure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __str__(self) -> str:
         end = self.exception or "the process ends"
-        said = f"{end}: {first_line(self.message)}" if self.message else f"{end}, with a text that is not known"
-        return f"{said} ({self.file}:{self.line})" if self.file else said
+        text = f"{end}: {first_line(self.message)}" if self.message else f"{end}, with a text that is not known"
+        return f"{text} ({self.file}:{self.line})" if self.file else text
 
 
 class UsedLibraryJson(JsonObject, frozen=True, kw_only=True, omit_defaults=False):

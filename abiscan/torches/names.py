@@ -98,8 +98,8 @@ class _NameFile:
         starts, hashes, sets = self._page(page)
         start, end = starts[bucket], starts[bucket + 1]
         position = bisect.bisect_left(hashes, low, start, end)
-        found = position < end and hashes[position] == low
-        return self._file.set(sets[position]) << self._start if found else 0
+        is_there = position < end and hashes[position] == low
+        return self._file.set(sets[position]) << self._start if is_there else 0
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Yield the names that begin with ``prefix``, in order."""

@@ -77,8 +77,8 @@ class OwnOperators(Struct, frozen=True, kw_only=True, dict=True):
     def _all(self) -> Operators:
         """All of them, from the cache of an earlier run, or cached for the next one."""
         # The version is part of the key, since it decides how dispatch keys are called.
-        found = map(self.files.find_source, operator_libraries(self.release))
-        identity = " ".join((self.release.version or "", *(identity_of(source) for source in found if source)))
+        sources = map(self.files.find_source, operator_libraries(self.release))
+        identity = " ".join((self.release.version or "", *(identity_of(source) for source in sources if source)))
         return get_or_compute(self.session.folder, KIND, identity, self._read_all)
 
     def _read_all(self) -> Operators:

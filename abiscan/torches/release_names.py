@@ -25,11 +25,11 @@ class ReleaseNames:
     def module(self, name: str) -> ModuleNames | None:
         """Return what is known of a module."""
         if name not in self._modules:
-            found = _find_module(self._table.lines_in(name, self._column))
-            if name == "torch" and found is not None:
+            names = _find_module(self._table.lines_in(name, self._column))
+            if name == "torch" and names is not None:
                 dtypes = {dtype for dtype in DTYPES_SINCE if self._sets.with_dtype(dtype) & self._bit}
-                found = replace(found, there=found.there | dtypes)
-            self._modules[name] = found
+                names = replace(names, there=names.there | dtypes)
+            self._modules[name] = names
         return self._modules[name]
 
     def is_module(self, name: str) -> bool:
@@ -42,8 +42,8 @@ class ReleaseNames:
 
     def in_unloaded(self, uses: frozenset[str]) -> Mapping[str, str]:
         """Return the names that are such a module or in one, each with the outermost."""
-        found = [(use, module) for use, module, bits in self._sets.in_unloaded(uses) if bits & self._bit]
-        return dict(reversed(found))
+        uses_in_unloaded = [(use, module) for use, module, bits in self._sets.in_unloaded(uses) if bits & self._bit]
+        return dict(reversed(uses_in_unloaded))
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""

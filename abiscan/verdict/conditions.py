@@ -17,15 +17,15 @@ _SOFTWARE: Final = {"FFmpeg": regex(r"lib(av(codec|device|filter|format|util)|sw
 
 def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tuple[VerdictCondition, ...]:
     """Return what the verdict on a package depends on, each once. The import itself does not fail."""
-    found: dict[tuple[ConditionKind, str], VerdictCondition] = {}
+    conditions: dict[tuple[ConditionKind, str], VerdictCondition] = {}
     for condition in (
         *_external_libraries(facts, libraries),
         *_loads_before_torch(facts),
         *_needs(facts),
         *_yet_to_be_built(facts),
     ):
-        found.setdefault((condition.kind, condition.name), condition)
-    return tuple(found.values())
+        conditions.setdefault((condition.kind, condition.name), condition)
+    return tuple(conditions.values())
 
 
 def _loads_before_torch(facts: PackageFacts) -> Iterator[VerdictCondition]:

@@ -59,8 +59,8 @@ def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> NumpyError | 
         if oldest is None or version >= Version(oldest[1].decode()):
             return None
         cause = f"module was compiled against the C-API of NumPy {oldest[1].decode()}, the running NumPy is {version}"
-    said = _search(file, _FAILS)
-    return NumpyError(message=said[1].decode() if said else "numpy.core.multiarray failed to import", cause=cause)
+    match = _search(file, _FAILS)
+    return NumpyError(message=match[1].decode() if match else "numpy.core.multiarray failed to import", cause=cause)
 
 
 def _search(file: ElfFile, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:

@@ -317,7 +317,7 @@ def _used_libraries(facts: PackageFacts, results: Sequence[Result]) -> Iterator[
         how = use.how if use else HowLoaded.UNKNOWN
         attempt = process.attempts.get(path)
         failing = load is not None and load.raised is not None
-        told, told_text = _told(use, load if failing and how in _OPTIONAL else None)
+        channel, told_text = _told(use, load if failing and how in _OPTIONAL else None)
         skipped = use.skipped if use else None
         yield UsedLibrary(
             path=path,
@@ -330,10 +330,10 @@ def _used_libraries(facts: PackageFacts, results: Sequence[Result]) -> Iterator[
             and result.predicted_error.how is How.ABORTS,
             verdict=result.verdict if result else (Verdict.FAILS if failing else Verdict.LOADS),
             error=attempt.problem if attempt and failing else None,
-            told=told,
+            told=channel,
             told_text=told_text,
             skipped=skipped,
-            operators=process.operators_of(path) if told else (),
+            operators=process.operators_of(path) if channel else (),
             convention=use.convention if use else None,
         )
 

@@ -272,7 +272,7 @@ class PackageReading:
             end = world.fresh()
             end.python = python
             ends.append((end, self._reader.read(end.fresh, surroundings)))
-        outcomes = {tuple(map(_ending, each.imports)) for _, each in ends}
+        outcomes = {tuple(map(_ending, other.imports)) for _, other in ends}
         return ends[-1] if len(outcomes) == 1 and (None, None) not in next(iter(outcomes)) else (world, reading)
 
     def as_other(self, module: str, checker: Checker, target: ExaminedTarget, others: OtherImports) -> OtherCode:

@@ -157,8 +157,8 @@ def _returns_in_memory(call: Call) -> bool:
 
 def _is_given_memory(call: Call) -> bool:
     """Whether the caller wants an object in memory."""
-    said = call.process.arch.sets_result(call.machine.read, call.return_address)
-    return _returns_in_memory(call) if said is None else said
+    sets_result = call.process.arch.sets_result(call.machine.read, call.return_address)
+    return _returns_in_memory(call) if sets_result is None else sets_result
 
 
 TORCH_TYPES: Final = SharedDoubles[Types]()

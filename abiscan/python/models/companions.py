@@ -87,7 +87,7 @@ def names_of(world: World, package: str, specifier: str | None, version: str | A
 
 def comes_with_torch(machine: PythonMachine, package: str) -> bool:
     """Whether the build of torch requires a package, and nothing shows that it is not installed."""
-    told = package in REQUIRED_BY_TORCH and machine.world.tells(
+    answer = package in REQUIRED_BY_TORCH and machine.world.tells(
         f"whether it requires {package}",
         lambda world: (
             isinstance(world.cuda, str)
@@ -96,7 +96,7 @@ def comes_with_torch(machine: PythonMachine, package: str) -> bool:
             and world.torch_names.companions().required(package, world.machine) is not None
         ),
     )
-    return told is True
+    return answer is True
 
 
 def surely_lacks(machine: PythonMachine, module: str, name: str) -> bool:

@@ -233,15 +233,15 @@ def _make_platform(machine: PythonMachine) -> object:
 # ---- telling users
 
 
-def _make_telling(told: Channel, name: str = "message") -> Model:
+def _make_telling(channel: Channel, name: str = "message") -> Model:
     """Return a function that tells users its first argument, filled in with the further ones as ``logging`` does."""
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         message = text(machine, take_argument(args, kwargs, 0, name))
-        if told is Channel.LOG and len(args) > 1:
+        if channel is Channel.LOG and len(args) > 1:
             filled_in = (text(machine, item) if isinstance(item, PythonError) else item for item in args[1:])
             message = apply_binary(ast.Mod(), message, tuple(filled_in))
-        machine.tell(told, message if isinstance(message, str) else None)
+        machine.tell(channel, message if isinstance(message, str) else None)
         return None
 
     return call

@@ -26,14 +26,14 @@ _SUPPORTED: Final = {
 
 
 def _model_capability(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    told = machine.world.tells(_CAPABILITY, lambda world: capability(world.cpu) if world.cpu else None)
-    return told if isinstance(told, str) else NotKnown(f"{_CAPABILITY}()", Why.ENVIRONMENT)
+    level = machine.world.tells(_CAPABILITY, lambda world: capability(world.cpu) if world.cpu else None)
+    return level if isinstance(level, str) else NotKnown(f"{_CAPABILITY}()", Why.ENVIRONMENT)
 
 
 def _supports(name: str, features: tuple[str, ...]) -> Native:
     def answer(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-        told = machine.world.tells(name, lambda world: not world.cpu.lacks(features) if world.cpu else None)
-        return told if isinstance(told, bool) else NotKnown(f"torch.cpu.{name}()", Why.ENVIRONMENT)
+        has_features = machine.world.tells(name, lambda world: not world.cpu.lacks(features) if world.cpu else None)
+        return has_features if isinstance(has_features, bool) else NotKnown(f"torch.cpu.{name}()", Why.ENVIRONMENT)
 
     return Native(f"torch.cpu.{name}", answer)
 
@@ -58,9 +58,9 @@ class ProcessorInfo(Modelled):
 
     def _model_item(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         key = args[0] if args and isinstance(args[0], str) else ""
-        told = machine.world.tells(f"py-cpuinfo: {key}", lambda world: _told(world.cpu, key) if world.cpu else None)
+        item = machine.world.tells(f"py-cpuinfo: {key}", lambda world: _told(world.cpu, key) if world.cpu else None)
         # What is told is kept, and the list may be changed by the code that gets it.
-        value = list(told) if isinstance(told, tuple) else told
+        value = list(item) if isinstance(item, tuple) else item
         return NotKnown(f"{self.display_name()}[{key!r}]", Why.ENVIRONMENT) if value is None else value
 
     def _model_has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

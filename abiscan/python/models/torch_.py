@@ -180,8 +180,8 @@ def _absent_device(
 
 def _cxx11_abi(machine: PythonMachine) -> object:
     """Return whether torch was built with the C++11 ``std::string``, as its libraries tell."""
-    told = machine.world.tells("its std::string ABI", lambda world: world.cxx11_abi)
-    return told if isinstance(told, bool) else NotKnown("torch.compiled_with_cxx11_abi()", Why.ENVIRONMENT)
+    answer = machine.world.tells("its std::string ABI", lambda world: world.cxx11_abi)
+    return answer if isinstance(answer, bool) else NotKnown("torch.compiled_with_cxx11_abi()", Why.ENVIRONMENT)
 
 
 def _if_cuda_is_known(value: object, name: str) -> Callable[[PythonMachine], object]:

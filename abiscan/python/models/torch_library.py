@@ -421,8 +421,8 @@ def _is_since(machine: PythonMachine, since: MinorVersion) -> bool | None:
         release = release_of(world.torch_version)
         return None if release is None else release >= since
 
-    told = machine.world.tells(f"it is at least {since[0]}.{since[1]}", ask)
-    return told if isinstance(told, bool) else None
+    answer = machine.world.tells(f"it is at least {since[0]}.{since[1]}", ask)
+    return answer if isinstance(answer, bool) else None
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {

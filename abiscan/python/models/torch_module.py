@@ -150,8 +150,8 @@ def _all_names(world: World, module: str) -> tuple[str, ...] | None:
 
 def has_name(machine: PythonMachine, owner: str, name: str) -> bool | None:
     """Whether a module or a class of torch has a name; None if that is not known."""
-    told = machine.world.tells(f"whether it has {owner}.{name}", lambda world: _module_has(world, owner, name))
-    return False if surely_lacks(machine, owner, name) else (told if told is True else None)
+    answer = machine.world.tells(f"whether it has {owner}.{name}", lambda world: _module_has(world, owner, name))
+    return False if surely_lacks(machine, owner, name) else (answer if answer is True else None)
 
 
 def _module_has(world: World, owner: str, name: str) -> bool | None:
@@ -161,11 +161,11 @@ def _module_has(world: World, owner: str, name: str) -> bool | None:
 
 def surely_lacks(machine: PythonMachine, owner: str, name: str) -> bool:
     """Whether the torch of the target certainly has no such name, and no code that has run may have added it."""
-    told = machine.world.tells(
+    answer = machine.world.tells(
         f"whether it lacks {owner}.{name}",
         lambda world: world.torch_names is not None and world.torch_names.lacks(owner, name),
     )
-    return told is True and (_is_config(machine, owner) or not _may_be_added(machine, owner, name))
+    return answer is True and (_is_config(machine, owner) or not _may_be_added(machine, owner, name))
 
 
 def surely_unloaded(machine: PythonMachine, name: str) -> bool:
@@ -186,11 +186,11 @@ def surely_unloaded(machine: PythonMachine, name: str) -> bool:
 
 
 def _is_unloaded(machine: PythonMachine, name: str) -> bool:
-    told = machine.world.tells(
+    answer = machine.world.tells(
         f"whether nothing of torch imports {name}",
         lambda world: world.torch_names is not None and world.torch_names.is_unloaded(name),
     )
-    return told is True
+    return answer is True
 
 
 def missing_name(machine: PythonMachine, module: str, name: str) -> str:
@@ -202,20 +202,20 @@ def missing_name(machine: PythonMachine, module: str, name: str) -> str:
 
 def _is_config(machine: PythonMachine, module: str) -> bool:
     """Whether the names of a module are options: no code can add one."""
-    told = machine.world.tells(
+    answer = machine.world.tells(
         f"whether {module} has options",
         lambda world: world.torch_names is not None and world.torch_names.is_config(module),
     )
-    return told is True
+    return answer is True
 
 
 def is_module(machine: PythonMachine, name: str) -> bool:
     """Whether something is known to be a module of the torch of the target."""
-    told = machine.world.tells(
+    answer = machine.world.tells(
         f"whether {name} is a module",
         lambda world: world.torch_names is not None and world.torch_names.source.is_module(name),
     )
-    return told is True
+    return answer is True
 
 
 def knows_names(machine: PythonMachine) -> bool:
@@ -270,14 +270,14 @@ def loads_backends(world: World) -> bool:
 def _is_of_torch(machine: PythonMachine, owner: str, name: str) -> bool:
     """Whether some release of torch has, or may have, a name: other packages give it names of their own."""
     full = f"{owner}.{name}"
-    told = machine.world.tells(
+    answer = machine.world.tells(
         f"whether some release has {full}",
         lambda world: (
             world.torch_names is not None
             and (world.torch_names.was_there(full) or world.torch_names.was_compiled(full))
         ),
     )
-    return told is True
+    return answer is True
 
 
 def _is_foreign(machine: PythonMachine, module: str) -> bool:
@@ -307,14 +307,14 @@ def has_module(machine: PythonMachine, name: str) -> bool | None:
 
 def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
     """Return what the import of a module raises that the target's torch certainly does not have; else None."""
-    told = machine.world.tells(
+    answer = machine.world.tells(
         f"whether it lacks the module {name}",
         lambda world: world.torch_names is not None and world.torch_names.has_module(name) is False,
     )
     around, _, last = name.rpartition(".")
     # An attribute of that name, which code of the package may set on anything, is no module: an import asks
     # ``sys.modules`` and the folder of the module around.
-    if told is not True or _others_may_add(machine, around, last) or machine.library.may_make_module(name):
+    if answer is not True or _others_may_add(machine, around, last) or machine.library.may_make_module(name):
         return None
     is_package = machine.world.tells(
         f"whether {around} is a package",
@@ -359,11 +359,11 @@ def _find_callee(world: World, function: str) -> Callee | None:
 
 def _may_be_replaced(machine: PythonMachine, module: str, name: str) -> bool:
     """Whether torch, the package or another one may put something else in the place of a function of torch."""
-    told = machine.world.tells(
+    answer = machine.world.tells(
         f"whether something sets {name}",
         lambda world: world.torch_names is None or world.torch_names.source.is_patched(name),
     )
-    return told is True or _may_be_added(machine, module, name)
+    return answer is True or _may_be_added(machine, module, name)
 
 
 def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:

@@ -49,18 +49,18 @@ def check_annotations(machine: PythonMachine, function: object, kwargs: Kwargs) 
     mutates = _mutated(kwargs.get("mutates_args", ()))
 
     def look_up(node: ast.expr) -> object:
-        found = named[ast.unparse(node)]
-        if found is UnknownType:
+        type_ = named[ast.unparse(node)]
+        if type_ is UnknownType:
             raise UnknownType
-        return found
+        return type_
 
     def ask(world: World) -> Flaw | None:
         release = release_of(world.torch_version)
         return find_flaw(signature, mutates, release, look_up) if release else None
 
-    told = machine.world.tells(f"whether it infers the schema of {function.name} at {machine.place()}", ask)
-    if isinstance(told, Flaw):
-        raise lacks(told.raises, _text_of(machine, told.text))
+    answer = machine.world.tells(f"whether it infers the schema of {function.name} at {machine.place()}", ask)
+    if isinstance(answer, Flaw):
+        raise lacks(answer.raises, _text_of(machine, answer.text))
 
 
 def _mutated(value: object) -> str | tuple[str, ...] | None:
