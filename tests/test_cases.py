@@ -48,7 +48,7 @@ def agrees(expected: dict[str, Any], finding: Finding) -> bool:
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_case(file: Path) -> None:
+def test_which_rules_fire_on_the_facts_of_a_case(file: Path) -> None:
     case = read(file)
     rule = rules.by_name(file.parent.name.replace("_", "-"))
     assert rule is not None

@@ -27,7 +27,7 @@ def ran(cache: Path, words: Sequence[str] = CHECK) -> Finished:
     return run(*words, env={"XDG_CACHE_HOME": str(cache)})
 
 
-def test_30_kills(tmp_path: Path) -> None:
+def test_runs_that_are_killed_leave_nothing_behind(tmp_path: Path) -> None:
     """With SIGKILL, at 30 moments of a run: nothing can be put in order, and nothing needs to be."""
     began = time.monotonic()
     expected = ran(tmp_path / "first")

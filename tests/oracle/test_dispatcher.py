@@ -299,7 +299,7 @@ def assert_as_recorded(result: Replay, case: dict[str, Any], release: tuple[int,
 
 
 @pytest.mark.parametrize(("torch", "name"), cases("steps"))
-def test_steps(torch: str, name: str) -> None:
+def test_recorded_sequences_of_registrations(torch: str, name: str) -> None:
     case = recorded(torch, "steps", name)
     release = release_of(torch)
     assert_as_recorded(replay(state_of(torch), events_of_steps(name), release), case, release)

@@ -156,7 +156,7 @@ def test_it_loads_nothing(seen: dict[str, Any], page: str) -> None:
     assert re.findall(r'(?:src|href)="(?!#)', page) == []
 
 
-def test_it_sorts(seen: dict[str, Any]) -> None:
+def test_clicks_sort_the_rows(seen: dict[str, Any]) -> None:
     name = HOSTILE.replace("\x1b", "\\x1b")
     assert seen["first"] == ["pkg/b.so", "pkg/a.so", name, "pkg/c.so"]
     assert seen["sort"] == "ascending"

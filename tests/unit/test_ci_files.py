@@ -88,7 +88,7 @@ def test_reports_of_the_action_have_names_that_every_system_takes(abiscan: Path,
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("torch", ["", " ", "\n \n"])
-def test_the_action_without_a_torch_is_2(abiscan: Path, tmp_path: Path, torch: str) -> None:
+def test_the_action_without_a_torch_exits_with_2(abiscan: Path, tmp_path: Path, torch: str) -> None:
     done = action(abiscan, tmp_path, TARGETS="good.so", TORCH=torch)
     assert done.returncode == 2
     assert "the input torch is empty" in done.stderr

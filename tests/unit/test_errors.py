@@ -10,5 +10,5 @@ def test_a_message_names_the_file_the_problem_and_the_fix() -> None:
     assert str(InputError("a.so", "is damaged")) == "a.so: is damaged"
 
 
-def test_every_error_ends_with_2() -> None:
+def test_every_error_exits_with_2() -> None:
     assert {kind("a", "b").exit_code for kind in (InputError, NotElfError)} == {AbiscanError.exit_code} == {2}

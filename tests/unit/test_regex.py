@@ -29,7 +29,7 @@ def test_it_is_compiled_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None
     assert compiled[0] == (r"(?P<first>\w+) (\w+)", re.IGNORECASE)
 
 
-def test_of_bytes() -> None:
+def test_patterns_of_bytes() -> None:
     assert regex(rb"\x00(.)", re.DOTALL).findall(b"a\x00\nb\x00c") == [b"\n", b"c"]
 
 

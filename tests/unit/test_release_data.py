@@ -33,7 +33,7 @@ def put(package: Path, version: str) -> None:
     (folder / "version.txt").write_text(f"{version}\n")
 
 
-def test_own_data(site: Path) -> None:
+def test_without_newer_data_its_own_are_read(site: Path) -> None:
     assert release_data.folder("torches") == site / "abiscan/torches/data"
     assert release_data.installed_version() is None
 
@@ -60,7 +60,7 @@ def test_what_tools_write_is_what_the_distribution_has() -> None:
 
 
 @pytest.mark.parametrize(("version", "said"), [("1.999", "(data 1.999)"), ("9.0", "abiscan-data 9.0 is not used: ")])
-def test_command(tmp_path: Path, version: str, said: str) -> None:
+def test_the_command_names_the_version_of_newer_data(tmp_path: Path, version: str, said: str) -> None:
     """A copy of abiscan with ``abiscan_data`` in the same folder; that of the working directory does not count."""
     shutil.copytree(
         PACKAGE, tmp_path / "site/abiscan", copy_function=os.link, ignore=shutil.ignore_patterns("__pycache__")

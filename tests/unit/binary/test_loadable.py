@@ -44,7 +44,7 @@ def patched(offset: int, value: bytes) -> bytes:
         (patched(54, b"\x40\0"), "ELF file's phentsize not the expected size"),
     ],
 )
-def test_a_header(head: bytes, words: str | None) -> None:
+def test_headers_that_the_loader_refuses(head: bytes, words: str | None) -> None:
     assert refuse_header(head) == words
 
 

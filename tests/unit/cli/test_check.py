@@ -46,7 +46,7 @@ def run(*words: str | Path) -> click.testing.Result:
     return result
 
 
-def test_what_loads_is_0(good: Path, torch: Path) -> None:
+def test_a_loading_extension_exits_with_0(good: Path, torch: Path) -> None:
     result = run(good, "--torch", torch)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"{good}: loads on torch 9.9.0+cpu\n"
@@ -79,7 +79,7 @@ def test_a_package_says_which_build_it_works_on(tmp_path: Path) -> None:
     ).stdout.replace("\n", " ")
 
 
-def test_what_fails_is_1(bad: Path, torch: Path) -> None:
+def test_a_failing_extension_exits_with_1(bad: Path, torch: Path) -> None:
     result = run(bad, "--torch", torch)
     assert (result.exit_code, result.stderr) == (1, "")
     verdict, finding, *_ = filter(None, result.stdout.splitlines())
@@ -87,11 +87,11 @@ def test_what_fails_is_1(bad: Path, torch: Path) -> None:
     assert finding == "error[undefined-symbol]: bad.so uses 1 symbol that torch 9.9.0+cpu does not have"
 
 
-def test_one_that_fails_among_several_is_1(good: Path, bad: Path, torch: Path) -> None:
+def test_one_that_fails_among_several_exits_with_1(good: Path, bad: Path, torch: Path) -> None:
     assert run(good, bad, "--torch", torch).exit_code == 1
 
 
-def test_what_cannot_be_told_is_3(tmp_path: Path, torch: Path) -> None:
+def test_what_cannot_be_told_exits_with_3(tmp_path: Path, torch: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "cut.so").write_bytes(extension().build()[:200])
     result = run(tmp_path / "pkg", "--torch", torch)
@@ -121,7 +121,7 @@ def test_a_member_that_cannot_be_read_does_not_hide_one_that_fails(bad: Path, to
         (Elf().build()[:-50], "truncated"),
     ],
 )
-def test_bad_input_is_one_line_and_2(data: bytes, problem: str, tmp_path: Path, torch: Path) -> None:
+def test_bad_input_is_one_line_and_exits_with_2(data: bytes, problem: str, tmp_path: Path, torch: Path) -> None:
     path = tmp_path / "bad.so"
     path.write_bytes(data)
     result = run(path, "--torch", torch)
@@ -130,7 +130,7 @@ def test_bad_input_is_one_line_and_2(data: bytes, problem: str, tmp_path: Path, 
     assert result.stderr.count("\n") == 1
 
 
-def test_inputs_that_are_nothing_are_2(tmp_path: Path, good: Path, torch: Path) -> None:
+def test_inputs_that_are_nothing_exit_with_2(tmp_path: Path, good: Path, torch: Path) -> None:
     (tmp_path / "empty").mkdir()
     broken = tmp_path / "broken.whl"
     broken.write_bytes(b"PK")
@@ -255,7 +255,7 @@ def test_a_pattern_that_matches_nothing(tmp_path: Path, torch: Path) -> None:
     assert (result.exit_code, "*.whl: matches no file" in result.stderr) == (2, True)
 
 
-def test_usage_is_2(good: Path, torch: Path) -> None:
+def test_a_usage_error_exits_with_2(good: Path, torch: Path) -> None:
     for words, problem in (
         ((), "Missing argument 'TARGET...'"),
         ((good, "--no-such-option"), "No such option"),
@@ -401,7 +401,7 @@ def test_output_in_text_has_no_color(bad: Path, torch: Path, tmp_path: Path) -> 
     assert "\x1b" not in text
 
 
-def test_output_that_cannot_be_written_is_2(bad: Path, torch: Path, tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_exits_with_2(bad: Path, torch: Path, tmp_path: Path) -> None:
     result = run(bad, "--torch", torch, "--output", tmp_path / "absent" / "report.txt")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "report.txt: cannot be written: the folder " in result.stderr
@@ -502,7 +502,7 @@ def test_the_torch_of_another_python(good: Path, torch: Path, tmp_path: Path) ->
     assert run(good, "--python", python).stdout == f"{good}: loads on torch 9.9.0+cpu\n"
 
 
-def test_a_python_without_torch_is_2(good: Path, tmp_path: Path) -> None:
+def test_a_python_without_torch_exits_with_2(good: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("""#!/bin/sh\necho '["3.11.9", [".cpython-311.so"], null, []]'\n""", encoding="utf-8")
     python.chmod(0o755)

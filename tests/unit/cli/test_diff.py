@@ -147,7 +147,7 @@ def test_text_counts_symbols_and_lists_them_when_asked(tmp_path: Path) -> None:
     assert (symbol in long, symbol in short) == (True, False)
 
 
-def test_what_is_no_torch_is_one_line_and_exit_2(tmp_path: Path) -> None:
+def test_what_is_no_torch_is_one_line_and_exits_with_2(tmp_path: Path) -> None:
     assert run("2.6.0", str(tmp_path / "none"), code=2).startswith(f"abiscan: {tmp_path / 'none'}: does not exist")
 
 

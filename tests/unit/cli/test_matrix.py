@@ -202,7 +202,7 @@ def test_exit_codes(torches: tuple[str, ...], code: int, old: Path) -> None:
     assert bool(result.stderr) == (code == 2)
 
 
-def test_what_cannot_be_read_is_3(tmp_path: Path) -> None:
+def test_what_cannot_be_read_exits_with_3(tmp_path: Path) -> None:
     path = wheel(tmp_path / "x.whl", {"bad.so": b"\x7fELF", "good.so": extension(undefined=uses(OLD_STRING)).build()})
     result = run("matrix", path, "--torch", "2.6.0")
     assert result.exit_code == 3

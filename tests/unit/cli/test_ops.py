@@ -123,7 +123,7 @@ def test_output_goes_to_a_file(tmp_path: Path) -> None:
     assert json.loads(file.read_text("utf-8"))["version"] == 1
 
 
-def test_what_cannot_be_read_is_one_line_and_exit_2(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_one_line_and_exits_with_2(tmp_path: Path) -> None:
     file = tmp_path / "broken.so"
     file.write_bytes(b"\x7fELF")
     output = run(str(file), code=2)
@@ -195,5 +195,5 @@ def test_whether_releases_changed_anything_for_an_extension() -> None:
         ((LOADS, "--api-version", "--torch", "nowhere/torch"), "does not exist"),
     ],
 )
-def test_what_cannot_be_answered_is_exit_2(arguments: tuple[str, ...], problem: str) -> None:
+def test_what_cannot_be_answered_exits_with_2(arguments: tuple[str, ...], problem: str) -> None:
     assert problem in run(*arguments, code=2)

@@ -35,7 +35,7 @@ def test_help_has_examples(words: tuple[str, ...]) -> None:
     assert "Examples:" in result.stdout
 
 
-def test_an_unknown_command_is_2() -> None:
+def test_an_unknown_command_exits_with_2() -> None:
     assert run("chekc").exit_code == 2
 
 
@@ -86,7 +86,7 @@ def test_explain_shows_the_documentation(rule: Rule) -> None:
     assert run("explain", rule.name).stdout == f"{rule.name}\n\n{rule.documentation}\n"
 
 
-def test_explain_of_no_rule_is_2() -> None:
+def test_explain_of_no_rule_exits_with_2() -> None:
     result = run("explain", "no-such-rule")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "there is no rule no-such-rule; rules: architecture-mismatch," in result.stderr
@@ -116,13 +116,13 @@ def test_a_cache_is_limited() -> None:
 
 
 @pytest.mark.parametrize("size", ["much", "-1", "1T", "1.5G", ""])
-def test_what_is_no_size_is_2(size: str) -> None:
+def test_what_is_no_size_exits_with_2(size: str) -> None:
     result = run("cache", f"--limit={size}")
     assert result.exit_code == 2
     assert "is not a size such as 500M or 2G" in result.stderr
 
 
-def test_a_cache_that_cannot_be_cleared_is_2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_cleared_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(self: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(13, "Permission denied", str(self), missing_ok)
 

@@ -43,7 +43,9 @@ def _wheel(folder: Path, source: str, further: str = "numpy", torch: str = "torc
         ("import torch\nraise ValueError('who knows')\n", "2.4.0", 3, "unknown"),
     ],
 )
-def test_check(source: str, release: str, code: int, words: str, tmp_path: Path) -> None:
+def test_names_that_a_release_lacks_in_pure_python(
+    source: str, release: str, code: int, words: str, tmp_path: Path
+) -> None:
     result = CliRunner().invoke(main, ["check", str(_wheel(tmp_path, source)), "--torch", release])
 
     assert result.exit_code == code, result.output

@@ -178,7 +178,7 @@ def test_what_torch_takes_for_equal(first: str, second: str) -> None:
     assert hash(parse(first)) == hash(parse(second))
 
 
-def test_the_parts() -> None:
+def test_the_parts_of_a_schema() -> None:
     schema = parse(
         "ns::op.out(Tensor(a!)[2] xs, int? n=None, *, Device d='cuda:1', Dict(str, t) m) -> (Tensor(a!) y, ...)"
     )
@@ -290,7 +290,7 @@ def test_a_union_may_have_fifty_members() -> None:
         parse(f"a::b(Union({', '.join(different)}) x) -> ()")
 
 
-def test_other_limits() -> None:
+def test_limits_of_unions_sizes_and_texts() -> None:
     with pytest.raises(SchemaError, match="too many members"):
         parse(f"a::b(Union({', '.join(f't{i}' for i in range(60))}) x) -> ()")
     with pytest.raises(SchemaError, match="cannot create std::vector"):

@@ -142,7 +142,7 @@ def test_a_giant_string_stops(process: EmulatedProcess) -> None:
         call(process, "_ZNSs12_S_constructEmcRKSaIcE", 1 << 60, ord("x"))
 
 
-def test_texts(process: EmulatedProcess) -> None:
+def test_string_functions_of_libc(process: EmulatedProcess) -> None:
     hello, upper = text(process, b"hello, world"), text(process, b"HELLO")
     assert call(process, "strlen", hello) == 12
     assert signed(call(process, "strcmp", hello, upper), 32) > 0
@@ -362,7 +362,7 @@ class TestStrings:
         assert abi.read(process, copy) == abi.read(process, moved) == b"made of a longer text"
         assert abi.read(process, address) == b""
 
-    def test_editing(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
+    def test_insert_append_and_replace(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
         address = self.new(process, abi, b"one three")
         assert call(process, f"{name}6insertEmPKc", address, 4, text(process, b"two ")) == address
         assert abi.read(process, address) == b"one two three"
@@ -378,7 +378,7 @@ class TestStrings:
 
     @pytest.mark.parametrize("start", [0, 1, 2, 5, 7, 8, 2**64 - 1])
     @pytest.mark.parametrize("wanted", [b"a", b"abc", b"bca", b"c", b"z", b""])
-    def test_looking_backwards(
+    def test_rfind_from_a_position(
         self, process: EmulatedProcess, abi: StringAbi, name: str, wanted: bytes, start: int
     ) -> None:
         """[string.rfind]: the highest position that is at most ``start``, and at which ``wanted`` stands."""
@@ -389,7 +389,7 @@ class TestStrings:
         answer = call(process, f"{const}5rfindEPKcmm", address, process.store(wanted), start, len(wanted))
         assert answer % 2**64 == expected
 
-    def test_looking(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
+    def test_find_and_rfind(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
         address, const = self.new(process, abi, b"aten::add.out"), name.replace("_ZN", "_ZNK", 1)
         assert call(process, f"{const}4findEPKcmm", address, text(process, b"::"), 0, 2) == 4
         assert call(process, f"{const}4findEcm", address, ord("."), 0) == 9
@@ -1008,7 +1008,7 @@ def test_the_tables_behind_ctype_h(
 @pytest.mark.parametrize(
     "name", ["isalpha", "iscntrl", "isgraph", "ispunct", "isspace", "isxdigit", "tolower", "toupper"]
 )
-def test_characters(process: EmulatedProcess, name: str) -> None:
+def test_ctype_functions(process: EmulatedProcess, name: str) -> None:
     real = getattr(ctypes.CDLL(None), name)
     expected = [real(code) for code in CODES]
     # An int: what is in the upper half of its register means nothing.

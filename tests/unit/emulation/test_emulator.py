@@ -251,7 +251,7 @@ def test_memory_is_read_up_to_a_zero_byte(processor: Emulator) -> None:
     assert processor.text(CODE + PAGE_SIZE - 4) == b"end"  # behind it is nothing
 
 
-def test_words(processor: Emulator) -> None:
+def test_words_of_memory_are_unsigned(processor: Emulator) -> None:
     processor.set_word(HEAP_BASE, -2)
     processor.set_word(HEAP_BASE + 8, 2**64 + 5)
     assert processor.word(HEAP_BASE) == 2**64 - 2

@@ -126,7 +126,7 @@ def test_a_byte_that_is_guarded(kind: str, code: str, stopped: Stopped) -> None:
     vm.close()
 
 
-def test_what_it_does_not_know_icicle_does() -> None:
+def test_icicle_executes_unknown_instructions() -> None:
     """``fld1; fadd st(0), st(0); fstp qword [rdi]; mov rax, [rdi]; ret``: 2.0, wherever the numbers of the x87 are."""
     machine = emulator("d9e8 d8c0 dd1f 488b07 c3")
     before = machine.executed
@@ -135,7 +135,7 @@ def test_what_it_does_not_know_icicle_does() -> None:
     machine.close()
 
 
-def test_a_loop_of_what_it_does_not_know() -> None:
+def test_a_loop_of_unknown_instructions() -> None:
     """20,000 times ``fld1; fstp qword [rdi]; add rdi, 8``: icicle goes on as long as it is needed, over pages."""
     machine = emulator("d9e8 dd1f 4883c708 ffce 75f4 c3")
     before = machine.executed

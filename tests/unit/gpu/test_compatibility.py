@@ -74,7 +74,7 @@ def test_variants_and_ptx(entry: Entry, runs_on: set[int]) -> None:
         ("amdgcnspirv", "gfx1201", True),
     ],
 )
-def test_amd(code: str, device: str, *, runs: bool) -> None:
+def test_code_for_gpus_of_amd(code: str, device: str, *, runs: bool) -> None:
     target = find_gpu(device)
     assert target is not None
     assert fits_gpu(Entry(kind=CodeKind.HIP, gfx=code), target) is runs

@@ -323,7 +323,7 @@ def test_the_worst_comes_first(site: Path) -> None:
     assert [one["subject"] for one in ailments(site, 1)] == ["c-bad==1.0", "b-bundle==1.0", "a-unknown==1.0"]
 
 
-def test_an_environment_without_torch_is_2(tmp_path: Path) -> None:
+def test_an_environment_without_torch_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     result = run(tmp_path / "site")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -97,7 +97,7 @@ def test_a_library_of_another_package_that_is_gone(python: str, index: Path, env
 
 
 @pytest.mark.parametrize(("line", "fails"), [("import lower", True), ("def f():\n    import lower", False)])
-def test_without_what_it_requires(python: str, index: Path, line: str, fails: bool) -> None:
+def test_a_package_installed_without_its_requirements(python: str, index: Path, line: str, fails: bool) -> None:
     package_wheel(index, "lower", {}, files={"lower/__init__.py": ""}, tag="py3-none-any")
     files = {"upper/__init__.py": f"import torch\n{line}\n"}
     package_wheel(index, "upper", {}, files=files, metadata={"Requires-Dist": "lower>=1"}, tag="py3-none-any")

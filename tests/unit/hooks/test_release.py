@@ -100,7 +100,7 @@ def test_the_requirement_replaces_those_of_torch(lines: list[str], after: list[s
     assert result.get_payload() == "Requires-Dist: torch\n"
 
 
-def test_what_is_no_wheel_is_2() -> None:
+def test_what_is_no_wheel_exits_with_2() -> None:
     result = run(SAMPLES / "loads" / "loads.so")
     assert result.exit_code == 2
     assert "is not a wheel (pass the wheels of a release, or the folder that they are in)" in result.stderr

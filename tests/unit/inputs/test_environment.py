@@ -52,7 +52,7 @@ def made_for_a_tool(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(sys, "prefix", str(folder))
 
 
-def test_the_order(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_environment_comes_first(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_conda, nothing = conda(tmp_path / "conda"), tmp_path / "nothing"
     nothing.mkdir()
     monkeypatch.setenv("PATH", str(nothing))

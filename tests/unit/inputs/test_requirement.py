@@ -65,7 +65,7 @@ def test_the_requirement_on_torch(metadata: str, text: str | None) -> None:
         ("torch @ git+https://host/pytorch", "2.3.0 2.3.1 2.4.0 2.4.1 2.5.0 2.5.1 2.6.0 2.7.0 2.7.1"),
     ],
 )
-def test_what_it_admits(requirement: str, releases: str) -> None:
+def test_which_releases_a_requirement_allows(requirement: str, releases: str) -> None:
     assert admitted(requirement) == releases.split()
 
 

@@ -39,5 +39,5 @@ def test_a_file_that_says_nothing() -> None:
         (TorchBuild(hip="6.4"), "rocm64"),
     ],
 )
-def test_the_folder_of_what_it_builds(build: TorchBuild, folder: str) -> None:
+def test_the_accelerator_of_a_build(build: TorchBuild, folder: str) -> None:
     assert build.accelerator == folder

@@ -79,7 +79,7 @@ def test_imports(symbol: str, expected: set[tuple[str, TypeUse]]) -> None:
     assert {(touch.type, touch.use) for touch in find_touches([symbol], [], [])} == expected
 
 
-def test_own_code() -> None:
+def test_classes_whose_functions_the_extension_defines() -> None:
     own = ["_ZNK3c1014FunctionSchema4nameEv", "_ZN3c1014FunctionSchemaD2Ev", "_ZN2my1fEv"]
     found = [(touch.type, touch.use) for touch in find_touches([], own, [])]
     assert found == [("c10::FunctionSchema", TypeUse.COMPILED), ("c10::FunctionSchema", TypeUse.HAS_STRUCTOR)]

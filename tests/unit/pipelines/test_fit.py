@@ -155,7 +155,7 @@ def test_what_the_metadata_exclude_is_not_fetched(server: LocalIndex, tmp_path: 
     assert server.wheels_asked() == {"eye-1.0-py3-none-linux_x86_64.whl"}
 
 
-def test_the_obstacle(server: LocalIndex, tmp_path: Path) -> None:
+def test_why_no_version_fits(server: LocalIndex, tmp_path: Path) -> None:
     fitting = found(server, tmp_path, ["eye>=3"], ["2.7.1"])
     assert fitting.exit_code == 1
     assert str(fitting.obstacle).startswith("no version of eye works with torch 2.7.1+cu126: 3.0: import fails")
@@ -331,7 +331,7 @@ def test_a_wheel_whose_hash_is_not_stated_is_read_each_time(folder: Path, tmp_pa
         (("eye", "--torch", "2.9.1", "--offline"), "run it without --offline"),
     ],
 )
-def test_wrong_usage_is_2(server: LocalIndex, words: Sequence[str], said: str) -> None:
+def test_wrong_usage_exits_with_2(server: LocalIndex, words: Sequence[str], said: str) -> None:
     printed = run(server, *words)
     assert (printed.exit_code, said in printed.stderr) == (2, True), printed.output
 

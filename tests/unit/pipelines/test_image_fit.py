@@ -78,7 +78,7 @@ def test_older_versions_of_macos_count(server: LocalIndex) -> None:
 
 
 @pytest.mark.parametrize(("platform", "cuda", "code"), [("win_amd64", "cpu", 0), ("win_amd64", "12.6", 2)])
-def test_a_build(server: LocalIndex, platform: str, cuda: str, code: int) -> None:
+def test_fit_for_a_build_with_cuda(server: LocalIndex, platform: str, cuda: str, code: int) -> None:
     printed = run(server, "--platform", platform, "--torch", "2.13.0", "--cuda", cuda)
     assert printed.exit_code == code
     assert code == 0 or "torch 2.13.0+cu126: not among the releases that are embedded for Windows" in printed.stderr

@@ -39,7 +39,7 @@ def outcome(code: str, torch: str, cuda: str | None, tools: Collection[str] | No
         (CUDA.replace("])", "], with_cuda=False)"), "2.13.0+cpu", None, ("ninja", "c++"), None),
     ],
 )
-def test_what_it_raises_here(
+def test_what_compiling_raises_on_this_machine(
     code: str, torch: str, cuda: str | None, tools: Collection[str] | None, raised: str | None
 ) -> None:
     error = outcome(code, torch, cuda, tools).raised
@@ -63,7 +63,7 @@ def test_what_it_raises_here(
         ),
     ],
 )
-def test_what_it_needs_elsewhere(
+def test_what_compiling_needs_on_another_machine(
     code: str, torch: str, cuda: str | None, tools: Collection[str] | None, needs: list[str]
 ) -> None:
     found = outcome(code, torch, cuda, tools)

@@ -25,7 +25,7 @@ def test_a_finding_counts_from_its_effect_on(effect: Effect, fail_on: Effect) ->
     assert report(effect).exit_code(fail_on, strict=False) == expected
 
 
-def test_nothing_found() -> None:
+def test_without_findings_the_exit_code_is_0() -> None:
     assert Report(results=()).exit_code(Effect.NOTE, strict=True) == 0
     assert report().exit_code(Effect.NOTE, strict=True) == 0
 

@@ -119,7 +119,7 @@ def record(name: str, *rows: str, size: int = 8) -> str:
     return "\n".join(["*** Dumping AST Record Layout", *lines, f"           |  nvsize={size}, nvalign=8]", ""])
 
 
-def test_records() -> None:
+def test_classes_in_a_dump_of_record_layouts() -> None:
     rows, polymorphic = parse_records(RECORDS)
     assert set(rows) == {"c10::Allocator", "c10::Thing"}
     assert polymorphic == {"c10::Allocator", "c10::Thing"}

@@ -47,7 +47,7 @@ def change(world: dict[tuple[str, str], Layout], old: Layout, new: Layout) -> ob
     return found and (found.differences, found.moved, found.resized)
 
 
-def test_nothing(world: dict[tuple[str, str], Layout]) -> None:
+def test_equal_layouts_have_no_change(world: dict[tuple[str, str], Layout]) -> None:
     same = cls(8, ("x", 0, "int", None))
     assert change(world, same, same) is None
 

@@ -34,7 +34,7 @@ from abiscan.torches.torch import (
         ("==2.5.1,!=2.6.0", ["2.5.1"]),
     ],
 )
-def test_a_requirement_is_what_it_admits(spec: str, numbers: list[str]) -> None:
+def test_a_requirement_means_the_releases_that_it_allows(spec: str, numbers: list[str]) -> None:
     assert list(torch_choices(spec)) == list(map(ReleaseNumber, numbers))
 
 

@@ -100,7 +100,7 @@ def test_a_release_that_is_not_embedded_for_the_system() -> None:
     assert "not among the releases that are embedded for Windows" in printed.stderr
 
 
-def test_a_wheel(tmp_path: Path) -> None:
+def test_each_image_of_a_wheel_has_a_verdict(tmp_path: Path) -> None:
     target = package(tmp_path, {"pkg/_C.pyd": image("missing_symbol.pyd"), "pkg/ok.pyd": image("loads.pyd")})
     code, document = checked(target, "--torch", "2.13.0")
     assert code == 1
