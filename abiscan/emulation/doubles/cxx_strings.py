@@ -141,30 +141,12 @@ def _check_string_position(call: Call, at: int, text: str, where: str) -> int:
     return at
 
 
-# Construction and assignment
+# Public members, in the order of bits/basic_string.h: constructors and destructor
 
 
 @_constructor("v", "RKSaIcE")
 def _string_constructor(call: Call) -> None:
     _set_string(call, "")
-
-
-@_constructor("PKcRKSaIcE")
-def _string_constructor_from_c_string(call: Call) -> None:
-    if not call.argument(1) and call.process.unknown_text is None:
-        throw(call, "St11logic_error", "basic_string: construction from null is not valid")
-    _set_string(call, _c_string_argument(call, 1))
-
-
-CXX_STRINGS.named(
-    *(f"_ZN{_CXX11_CLASS}C{kind}IS3_EEPKcRKS3_" for kind in "12"),
-    *(f"_ZN{_WIDE_CLASS}C{kind}IS3_EEPKwRKS3_" for kind in "12"),
-)(_string_constructor_from_c_string)
-
-
-@_constructor("PKcmRKSaIcE")
-def _string_constructor_from_characters(call: Call) -> None:
-    _set_string(call, _characters_argument(call, 1, 2))
 
 
 @_constructor("RKSs", "OSs", "RKSsRKSaIcE", "OSsRKSaIcE")
@@ -183,6 +165,24 @@ def _string_constructor_from_substring(call: Call) -> None:
     _set_string(call, text[_check_string_position(call, at, text, where) :][:count])
 
 
+@_constructor("PKcmRKSaIcE")
+def _string_constructor_from_characters(call: Call) -> None:
+    _set_string(call, _characters_argument(call, 1, 2))
+
+
+@_constructor("PKcRKSaIcE")
+def _string_constructor_from_c_string(call: Call) -> None:
+    if not call.argument(1) and call.process.unknown_text is None:
+        throw(call, "St11logic_error", "basic_string: construction from null is not valid")
+    _set_string(call, _c_string_argument(call, 1))
+
+
+CXX_STRINGS.named(
+    *(f"_ZN{_CXX11_CLASS}C{kind}IS3_EEPKcRKS3_" for kind in "12"),
+    *(f"_ZN{_WIDE_CLASS}C{kind}IS3_EEPKwRKS3_" for kind in "12"),
+)(_string_constructor_from_c_string)
+
+
 @_constructor("mcRKSaIcE")
 def _string_constructor_repeating(call: Call) -> None:
     _set_string(call, _repeated_argument(call, 2, 1))
@@ -196,31 +196,149 @@ def _string_constructor_from_list(call: Call) -> None:
     _set_string(call, _characters_argument(call, 1, 2))
 
 
-@CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}12_M_constructEmc", f"_ZN{_WIDE_CLASS}12_M_constructEmw")
-def _string_construct(call: Call) -> None:
-    _set_string(call, _repeated_argument(call, 2, 1))
-
-
-@CXX_STRINGS.matching(
-    rf"_ZN{_PRESENT}12?1?[0-9]_M_constructI(PK[cw]|P[cw]|N9__gnu_cxx)", rf"_ZN{_PRESENT}12_M_constructILb"
-)
-def _string_construct_between(call: Call) -> None:
-    first, second = call.argument(1), call.argument(2)
-    size = (
-        second if "ILb" in call.name else (second - first) // _character_width(call)
-    )  # from GCC 15 on: pointer and length
-    _set_string(call, _characters_at(call, first, size))
-
-
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}C[12]I(PK?[cw]|N9__gnu_cxx17__normal_iterator\w+?)vEET_")
 def _string_constructor_from_iterators(call: Call) -> None:
     first, end = call.argument(1), call.argument(2)
     _set_string(call, _characters_at(call, first, (end - first) // _character_width(call)))
 
 
+@CXX_STRINGS.matching(rf"_ZN{_PRESENT}C[12]ENS4_12__sv_wrapperERKS3_", r"_ZNSsC[12]ENSs12__sv_wrapperERKSaIcE")
+def _string_constructor_from_view(call: Call) -> None:
+    """Construct a string from a view. Takes (this, length, characters, allocator)."""
+    _set_string(call, _characters_argument(call, 2, 1))
+
+
 @_member("D1Ev", "D2Ev", "10_M_disposeEv", "10_M_destroyEm", "13shrink_to_fitEv", "4_Rep10_M_disposeERKSaIcE")
 def _string_destructor(_: Call) -> None:
     """Do nothing: memory is never reused, so there is nothing to free."""
+
+
+# Iterators, capacity and access
+
+
+def _private(*members: str) -> Callable[[Double], Double]:
+    narrow = (f"_ZN{const}{_CXX11_CLASS}{member}" for member in members for const in ("", "K"))
+    wide = (f"_ZN{const}{_WIDE_CLASS}{_widened(member)}" for member in members for const in ("", "K"))
+    return CXX_STRINGS.named(*narrow, *wide)
+
+
+@_private("7_M_dataEv", "5beginEv", "6cbeginEv", "5frontEv")
+def _string_begin(call: Call) -> int:
+    return call.machine.word(call.argument(0))
+
+
+@_private("3endEv", "4cendEv")
+def _string_end(call: Call) -> int:
+    begin, size = call.machine.words(call.argument(0), 2)
+    return begin + size * _character_width(call)
+
+
+@_private("6rbeginEv", "7crbeginEv", "4rendEv", "5crendEv")
+def _string_rbegin(call: Call) -> None:
+    """Return an iterator in memory, which leads to the character before it."""
+    result = call.result
+    begin, size = call.machine.words(call.argument(0), 2)
+    call.machine.set_word(result, begin + (size * _character_width(call) if "begin" in call.name else 0))
+
+
+@_member("4sizeEv", "6lengthEv", const=True)
+def _string_size(call: Call) -> int:
+    if not _is_old(call) and call.process.unknown_text is None:
+        return call.machine.word(call.argument(0) + 8)  # of one that is not constructed yet, too: zero
+    return len(_string_argument(call))
+
+
+@_member("6resizeEmc", "6resizeEm")
+def _string_resize(call: Call) -> None:
+    filler = _character_argument(call, 2) if call.name.endswith(("mc", "mw")) else "\0"
+    size = len(call.repeated(0, 1))
+    _set_string(call, _string_argument(call)[:size].ljust(size, filler))
+
+
+@_private("8capacityEv")
+def _string_capacity(call: Call) -> int:
+    is_local = call.machine.word(call.argument(0)) == call.argument(0) + 16
+    return _LOCAL_SIZE // _character_width(call) - 1 if is_local else call.machine.word(call.argument(0) + 16)
+
+
+@_member("7reserveEm")
+def _string_reserve(call: Call) -> None:
+    """Make room for this many characters: inlined code then writes after the end."""
+    text, capacity, width = _string_argument(call), call.argument(1), _character_width(call)
+    if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
+        return
+    if _is_old(call):
+        text_at = COW.new_text(call.process, encoded(text, 1), max(capacity, 1))
+        call.machine.set_word(call.argument(0), text_at)
+    elif capacity > max(_LOCAL_SIZE // width - 1, len(text)):
+        buffer = call.process.allocate((capacity + 1) * width)
+        call.machine.write(buffer, encoded(text + "\0", width))
+        call.machine.write(call.argument(0), struct.pack("<QQQ", buffer, len(text), capacity))
+
+
+@_member("7reserveEv")
+def _string_reserve_nothing(_: Call) -> None:
+    """Do nothing: a request that need not be followed."""
+
+
+@_member("5clearEv")
+def _string_clear(call: Call) -> None:
+    _set_string(call, "")
+
+
+@_member("5emptyEv", const=True)
+def _string_empty(call: Call) -> int:
+    return int(not _string_size(call))
+
+
+@_private("ixEm", "2atEm")
+def _string_at(call: Call) -> int:
+    begin, size = call.machine.words(call.argument(0), 2)
+    if "2atEm" in call.name and call.argument(1) >= size:
+        text = f"basic_string::at: __n (which is {call.argument(1)}) >= this->size() (which is {size})"
+        throw(call, "St12out_of_range", text)
+    return begin + call.argument(1) * _character_width(call)
+
+
+@_private("4backEv")
+def _string_back(call: Call) -> int:
+    begin, size = call.machine.words(call.argument(0), 2)
+    return begin + (size - 1) * _character_width(call)
+
+
+# Modifiers
+
+
+@_member("6appendERKSs", "pLERKSs")
+def _string_append(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _string_argument(call, 1))
+
+
+@_member("6appendERKSsmm")
+def _string_append_substring(call: Call) -> int:
+    text = _string_argument(call, 1)
+    part = text[_check_string_position(call, call.argument(2), text, "basic_string::append") :][: call.argument(3)]
+    return _set_string(call, _string_argument(call) + part)
+
+
+@_member("6appendEPKcm", "9_M_appendEPKcm", "6appendESt16initializer_listIcE", "pLESt16initializer_listIcE")
+def _string_append_characters(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _characters_argument(call, 1, 2))
+
+
+@_member("6appendEPKc", "pLEPKc")
+def _string_append_c_string(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _c_string_argument(call, 1))
+
+
+@_member("6appendEmc")
+def _string_append_repeating(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _repeated_argument(call, 2, 1))
+
+
+@_member("9push_backEc", "pLEc")
+def _string_push_back(call: Call) -> int:
+    return _set_string(call, _string_argument(call) + _character_argument(call, 1))
 
 
 @_member("6assignERKSs", "aSERKSs", "9_M_assignERKSs")
@@ -238,9 +356,12 @@ def _string_move_assign(call: Call) -> int:
     return _set_string(call, text)
 
 
-@_member("6assignEPKc", "aSEPKc")
-def _string_assign_c_string(call: Call) -> int:
-    return _set_string(call, _c_string_argument(call, 1))
+@_member("6assignERKSsmm")
+def _string_assign_substring(call: Call) -> int:
+    text = _string_argument(call, 1)
+    return _set_string(
+        call, text[_check_string_position(call, call.argument(2), text, "basic_string::assign") :][: call.argument(3)]
+    )
 
 
 @_member("6assignEPKcm", "6assignESt16initializer_listIcE", "aSESt16initializer_listIcE")
@@ -248,12 +369,9 @@ def _string_assign_characters(call: Call) -> int:
     return _set_string(call, _characters_argument(call, 1, 2))
 
 
-@_member("6assignERKSsmm")
-def _string_assign_substring(call: Call) -> int:
-    text = _string_argument(call, 1)
-    return _set_string(
-        call, text[_check_string_position(call, call.argument(2), text, "basic_string::assign") :][: call.argument(3)]
-    )
+@_member("6assignEPKc", "aSEPKc")
+def _string_assign_c_string(call: Call) -> int:
+    return _set_string(call, _c_string_argument(call, 1))
 
 
 @_member("6assignEmc")
@@ -264,58 +382,6 @@ def _string_assign_repeating(call: Call) -> int:
 @_member("aSEc")
 def _string_assign_character(call: Call) -> int:
     return _set_string(call, _character_argument(call, 1))
-
-
-@_member("4swapERSs")
-def _string_swap(call: Call) -> None:
-    first, second = _string_argument(call), _string_argument(call, 1)
-    _set_string(call, second)
-    _set_string(call, first, 1)
-
-
-# Growing and editing
-
-
-@_member("6appendERKSs", "pLERKSs")
-def _string_append(call: Call) -> int:
-    return _set_string(call, _string_argument(call) + _string_argument(call, 1))
-
-
-@_member("6appendEPKc", "pLEPKc")
-def _string_append_c_string(call: Call) -> int:
-    return _set_string(call, _string_argument(call) + _c_string_argument(call, 1))
-
-
-@_member("6appendEPKcm", "9_M_appendEPKcm", "6appendESt16initializer_listIcE", "pLESt16initializer_listIcE")
-def _string_append_characters(call: Call) -> int:
-    return _set_string(call, _string_argument(call) + _characters_argument(call, 1, 2))
-
-
-@_member("6appendEmc")
-def _string_append_repeating(call: Call) -> int:
-    return _set_string(call, _string_argument(call) + _repeated_argument(call, 2, 1))
-
-
-@_member("6appendERKSsmm")
-def _string_append_substring(call: Call) -> int:
-    text = _string_argument(call, 1)
-    part = text[_check_string_position(call, call.argument(2), text, "basic_string::append") :][: call.argument(3)]
-    return _set_string(call, _string_argument(call) + part)
-
-
-@_member("5clearEv")
-def _string_clear(call: Call) -> None:
-    _set_string(call, "")
-
-
-@_member("9push_backEc", "pLEc")
-def _string_push_back(call: Call) -> int:
-    return _set_string(call, _string_argument(call) + _character_argument(call, 1))
-
-
-@_member("8pop_backEv")
-def _string_pop_back(call: Call) -> None:
-    _set_string(call, _string_argument(call)[:-1])
 
 
 @_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
@@ -343,6 +409,42 @@ def _string_insert_repeating(call: Call) -> int:
     return _set_string(call, text[:at] + _repeated_argument(call, 3, 2) + text[at:])
 
 
+_ITERATOR: Final = r"N9__gnu_cxx17__normal_iteratorIPK?[cw]S4_EE"
+
+
+@CXX_STRINGS.matching(rf"_ZN{_PRESENT}6insertE{_ITERATOR}[cw]$")
+def _string_insert_at_iterator(call: Call) -> int:
+    """Insert a character. Takes (this, iterator, character); the iterator to it."""
+    text = _string_argument(call)
+    at = (call.argument(1) - call.machine.word(call.argument(0))) // _character_width(call)
+    _set_string(call, text[:at] + _character_argument(call, 2) + text[at:])
+    return call.machine.word(call.argument(0)) + at * _character_width(call)
+
+
+@_member("5eraseEmm", "8_M_eraseEmm")
+def _string_erase(call: Call) -> int:
+    text, at = _string_argument(call), call.argument(1)
+    _check_string_position(call, at, text, "basic_string::erase")
+    return _set_string(call, text[:at] + text[at:][call.argument(2) :])
+
+
+@CXX_STRINGS.matching(rf"_ZN{_PRESENT}5eraseE{_ITERATOR}(S\w_)?$")
+def _string_erase_at_iterator(call: Call) -> int:
+    """Erase a character, or those up to a second iterator. Takes (this, iterator[, iterator]); the iterator behind
+    what was erased.
+    """
+    text, begin = _string_argument(call), call.machine.word(call.argument(0))
+    at = (call.argument(1) - begin) // _character_width(call)
+    end = at + 1 if call.name.endswith("EE") else (call.argument(2) - begin) // _character_width(call)
+    _set_string(call, text[:at] + text[end:])
+    return call.machine.word(call.argument(0)) + at * _character_width(call)
+
+
+@_member("8pop_backEv")
+def _string_pop_back(call: Call) -> None:
+    _set_string(call, _string_argument(call)[:-1])
+
+
 @_member(
     *("7replaceEmmPKc", "7replaceEmmPKcm", "10_M_replaceEmmPKcm", "7replaceEmmRKSs", "15_M_replace_safeEmmPKcm"),
     "7replaceEmmRKSsmm",
@@ -362,30 +464,6 @@ def _string_replace(call: Call) -> int:
     return _set_string(call, text[:at] + added + text[at:][count:])
 
 
-_ITERATOR: Final = r"N9__gnu_cxx17__normal_iteratorIPK?[cw]S4_EE"
-
-
-@CXX_STRINGS.matching(rf"_ZN{_PRESENT}6insertE{_ITERATOR}[cw]$")
-def _string_insert_at_iterator(call: Call) -> int:
-    """Insert a character. Takes (this, iterator, character); the iterator to it."""
-    text = _string_argument(call)
-    at = (call.argument(1) - call.machine.word(call.argument(0))) // _character_width(call)
-    _set_string(call, text[:at] + _character_argument(call, 2) + text[at:])
-    return call.machine.word(call.argument(0)) + at * _character_width(call)
-
-
-@CXX_STRINGS.matching(rf"_ZN{_PRESENT}5eraseE{_ITERATOR}(S\w_)?$")
-def _string_erase_at_iterator(call: Call) -> int:
-    """Erase a character, or those up to a second iterator. Takes (this, iterator[, iterator]); the iterator behind
-    what was erased.
-    """
-    text, begin = _string_argument(call), call.machine.word(call.argument(0))
-    at = (call.argument(1) - begin) // _character_width(call)
-    end = at + 1 if call.name.endswith("EE") else (call.argument(2) - begin) // _character_width(call)
-    _set_string(call, text[:at] + text[end:])
-    return call.machine.word(call.argument(0)) + at * _character_width(call)
-
-
 @_member("14_M_replace_auxEmmmc", "7replaceEmmmc")
 def _string_replace_aux(call: Call) -> int:
     text, at, count = _string_argument(call), call.argument(1), call.argument(2)
@@ -393,90 +471,44 @@ def _string_replace_aux(call: Call) -> int:
     return _set_string(call, text[:at] + _repeated_argument(call, 4, 3) + text[at:][count:])
 
 
-@_member("5eraseEmm", "8_M_eraseEmm")
-def _string_erase(call: Call) -> int:
-    text, at = _string_argument(call), call.argument(1)
-    _check_string_position(call, at, text, "basic_string::erase")
-    return _set_string(call, text[:at] + text[at:][call.argument(2) :])
-
-
-@_member("6resizeEmc", "6resizeEm")
-def _string_resize(call: Call) -> None:
-    filler = _character_argument(call, 2) if call.name.endswith(("mc", "mw")) else "\0"
-    size = len(call.repeated(0, 1))
-    _set_string(call, _string_argument(call)[:size].ljust(size, filler))
-
-
-@_member("7reserveEm")
-def _string_reserve(call: Call) -> None:
-    """Make room for this many characters: inlined code then writes after the end."""
-    text, capacity, width = _string_argument(call), call.argument(1), _character_width(call)
-    if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
-        return
-    if _is_old(call):
-        text_at = COW.new_text(call.process, encoded(text, 1), max(capacity, 1))
-        call.machine.set_word(call.argument(0), text_at)
-    elif capacity > max(_LOCAL_SIZE // width - 1, len(text)):
-        buffer = call.process.allocate((capacity + 1) * width)
-        call.machine.write(buffer, encoded(text + "\0", width))
-        call.machine.write(call.argument(0), struct.pack("<QQQ", buffer, len(text), capacity))
-
-
-@_member("7reserveEv")
-def _string_reserve_nothing(_: Call) -> None:
-    """Do nothing: a request that need not be followed."""
-
-
-@CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}9_M_createERmm", f"_ZN{_WIDE_CLASS}9_M_createERmm")
-def _string_create(call: Call) -> int:
-    """Return a buffer for at least the capacity in the first argument, twice the old one where that is more."""
-    requested, old = call.machine.word(call.argument(1)), call.argument(2)
-    capacity = max(requested, 2 * old) if requested > old else requested
-    buffer = call.process.allocate((capacity + 1) * _character_width(call))
-    call.machine.set_word(call.argument(1), capacity)
-    return buffer
-
-
-@CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}9_M_mutateEmmPKcm", f"_ZN{_WIDE_CLASS}9_M_mutateEmmPKwm")
-def _string_mutate(call: Call) -> None:
-    text, at, count, added = _string_argument(call), call.argument(1), call.argument(2), call.argument(4)
-    middle = _characters_at(call, call.argument(3), added) if call.argument(3) else "\0" * len(call.repeated(0, 4))
-    # ``_M_mutate`` leaves the length to its caller, which sets it afterwards (basic_string.tcc).
-    length = call.machine.word(call.argument(0) + 8)
-    new = text[:at] + middle + text[at + count :]
-    buffer = call.process.allocate((2 * len(new) + 32) * _character_width(call))
-    call.machine.write(buffer, encoded(new + "\0", _character_width(call)))
-    call.machine.write(call.argument(0), struct.pack("<QQQ", buffer, length, 2 * len(new) + 31))
-
-
-# Looking
-
-
-@_member("7compareEPKc", "7compareERKSs", const=True)
-def _string_compare(call: Call) -> int:
-    second = _c_string_argument(call, 1) if "PK" in call.name.rpartition("compareE")[2] else _string_argument(call, 1)
+@_member("4copyEPcmm", const=True)
+def _string_copy(call: Call) -> int:
+    """Copy a part of a string out. Takes (this, target, length, position); without a zero behind."""
     text = _string_argument(call)
-    return (text > second) - (text < second)
+    part = text[_check_string_position(call, call.argument(3), text, "basic_string::copy") :][: call.argument(2)]
+    call.machine.write(call.argument(1), encoded(part, _character_width(call)))
+    return len(part)
 
 
-@CXX_STRINGS.matching(rf"_ZNK{_PRESENT}7compareEmm", r"_ZNKSs7compareEmm")
-def _string_compare_substring(call: Call) -> int:
-    """Compare a part of a string with another text. Takes (this, position, length, another text[, position, length]);
-    a string, or characters and their number.
-    """
-    text, at = _string_argument(call), call.argument(1)
-    signature = call.name.rpartition("compareEmm")[2]
-    _check_string_position(call, at, text, "basic_string::compare")
-    part = text[at:][: call.argument(2)]
-    if "PK" in signature:
-        second = _characters_argument(call, 3, 4) if signature.endswith("m") else _c_string_argument(call, 3)
-    else:
-        second = _string_argument(call, 3)
-        if signature.endswith("mm"):
-            second = second[_check_string_position(call, call.argument(4), second, "basic_string::compare") :][
-                : call.argument(5)
-            ]
-    return (part > second) - (part < second)
+@_member("4swapERSs")
+def _string_swap(call: Call) -> None:
+    first, second = _string_argument(call), _string_argument(call, 1)
+    _set_string(call, second)
+    _set_string(call, first, 1)
+
+
+# Operations
+
+
+@_member("5c_strEv", "4dataEv", const=True)
+def _string_c_str(call: Call) -> int:
+    return call.machine.word(call.argument(0))
+
+
+@CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}4dataEv", f"_ZN{_WIDE_CLASS}4dataEv")
+def _string_data(call: Call) -> int:
+    return call.machine.word(call.argument(0))
+
+
+@CXX_STRINGS.matching(r"_ZNSaIwE(C[12]E(v|RKS_)|D[12]Ev)$")
+def _allocator_constructor(_: Call) -> None:
+    """Do nothing: an object of an empty class."""
+
+
+@CXX_STRINGS.matching(rf"_ZNK{_PRESENT}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
+def _string_get_allocator(call: Call) -> None:
+    """Return an object of an empty class, in memory."""
+    _ = call.result
 
 
 _FIND: Final = ("EPKcmm", "EPKcm", "ERKSsm", "Ecm")
@@ -523,78 +555,34 @@ def _string_substr(call: Call) -> None:
     )
 
 
-@_member("4copyEPcmm", const=True)
-def _string_copy(call: Call) -> int:
-    """Copy a part of a string out. Takes (this, target, length, position); without a zero behind."""
+@_member("7compareEPKc", "7compareERKSs", const=True)
+def _string_compare(call: Call) -> int:
+    second = _c_string_argument(call, 1) if "PK" in call.name.rpartition("compareE")[2] else _string_argument(call, 1)
     text = _string_argument(call)
-    part = text[_check_string_position(call, call.argument(3), text, "basic_string::copy") :][: call.argument(2)]
-    call.machine.write(call.argument(1), encoded(part, _character_width(call)))
-    return len(part)
+    return (text > second) - (text < second)
 
 
-@_member("5c_strEv", "4dataEv", const=True)
-def _string_c_str(call: Call) -> int:
-    return call.machine.word(call.argument(0))
+@CXX_STRINGS.matching(rf"_ZNK{_PRESENT}7compareEmm", r"_ZNKSs7compareEmm")
+def _string_compare_substring(call: Call) -> int:
+    """Compare a part of a string with another text. Takes (this, position, length, another text[, position, length]);
+    a string, or characters and their number.
+    """
+    text, at = _string_argument(call), call.argument(1)
+    signature = call.name.rpartition("compareEmm")[2]
+    _check_string_position(call, at, text, "basic_string::compare")
+    part = text[at:][: call.argument(2)]
+    if "PK" in signature:
+        second = _characters_argument(call, 3, 4) if signature.endswith("m") else _c_string_argument(call, 3)
+    else:
+        second = _string_argument(call, 3)
+        if signature.endswith("mm"):
+            second = second[_check_string_position(call, call.argument(4), second, "basic_string::compare") :][
+                : call.argument(5)
+            ]
+    return (part > second) - (part < second)
 
 
-@_member("4sizeEv", "6lengthEv", const=True)
-def _string_size(call: Call) -> int:
-    if not _is_old(call) and call.process.unknown_text is None:
-        return call.machine.word(call.argument(0) + 8)  # of one that is not constructed yet, too: zero
-    return len(_string_argument(call))
-
-
-@_member("5emptyEv", const=True)
-def _string_empty(call: Call) -> int:
-    return int(not _string_size(call))
-
-
-# The private parts of the present string, which unoptimised code calls one by one.
-
-
-def _private(*members: str) -> Callable[[Double], Double]:
-    narrow = (f"_ZN{const}{_CXX11_CLASS}{member}" for member in members for const in ("", "K"))
-    wide = (f"_ZN{const}{_WIDE_CLASS}{_widened(member)}" for member in members for const in ("", "K"))
-    return CXX_STRINGS.named(*narrow, *wide)
-
-
-@_private("7_M_dataEv", "5beginEv", "6cbeginEv", "5frontEv")
-def _string_begin(call: Call) -> int:
-    return call.machine.word(call.argument(0))
-
-
-@CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}4dataEv", f"_ZN{_WIDE_CLASS}4dataEv")
-def _string_data(call: Call) -> int:
-    return call.machine.word(call.argument(0))
-
-
-@_private("4backEv")
-def _string_back(call: Call) -> int:
-    begin, size = call.machine.words(call.argument(0), 2)
-    return begin + (size - 1) * _character_width(call)
-
-
-@_private("3endEv", "4cendEv")
-def _string_end(call: Call) -> int:
-    begin, size = call.machine.words(call.argument(0), 2)
-    return begin + size * _character_width(call)
-
-
-@_private("6rbeginEv", "7crbeginEv", "4rendEv", "5crendEv")
-def _string_rbegin(call: Call) -> None:
-    """Return an iterator in memory, which leads to the character before it."""
-    result = call.result
-    begin, size = call.machine.words(call.argument(0), 2)
-    call.machine.set_word(result, begin + (size * _character_width(call) if "begin" in call.name else 0))
-
-
-@_private("ixEm", "2atEm")
-def _string_at(call: Call) -> int:
-    begin, size = call.machine.words(call.argument(0), 2)
-    if "2atEm" in call.name and call.argument(1) >= size:
-        text = f"basic_string::at: __n (which is {call.argument(1)}) >= this->size() (which is {size})"
-        throw(call, "St12out_of_range", text)
-    return begin + call.argument(1) * _character_width(call)
+# Private members, which unoptimised code calls one by one; a std::string_view is passed as (length, characters)
 
 
 @_private("7_M_dataEPc", "12_Alloc_hiderC1EPcRKS3_", "12_Alloc_hiderC2EPcRKS3_", "12_Alloc_hiderC1EPcOS3_")
@@ -612,35 +600,14 @@ def _string_set_length_field(call: Call) -> None:
     call.machine.set_word(call.argument(0) + 8, call.argument(1))
 
 
-@_private("11_M_capacityEm")
-def _string_set_capacity_field(call: Call) -> None:
-    call.machine.set_word(call.argument(0) + 16, call.argument(1))
-
-
 @_private("13_M_local_dataEv", "17_M_use_local_dataEv")
 def _string_local_data(call: Call) -> int:
     return call.argument(0) + 16
 
 
-@_private("11_M_is_localEv")
-def _string_is_local(call: Call) -> int:
-    return int(call.machine.word(call.argument(0)) == call.argument(0) + 16)
-
-
-@_private("16_M_get_allocatorEv")
-def _string_allocator(call: Call) -> int:
-    return call.argument(0)
-
-
-@CXX_STRINGS.matching(r"_ZNSaIwE(C[12]E(v|RKS_)|D[12]Ev)$")
-def _allocator_constructor(_: Call) -> None:
-    """Do nothing: an object of an empty class."""
-
-
-@CXX_STRINGS.matching(rf"_ZNK{_PRESENT}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
-def _string_get_allocator(call: Call) -> None:
-    """Return an object of an empty class, in memory."""
-    _ = call.result
+@_private("11_M_capacityEm")
+def _string_set_capacity_field(call: Call) -> None:
+    call.machine.set_word(call.argument(0) + 16, call.argument(1))
 
 
 @_private("13_M_set_lengthEm")
@@ -648,6 +615,55 @@ def _string_set_length(call: Call) -> None:
     call.machine.set_word(call.argument(0) + 8, call.argument(1))
     end = call.machine.word(call.argument(0)) + call.argument(1) * _character_width(call)
     call.machine.write(end, bytes(_character_width(call)))
+
+
+@_private("11_M_is_localEv")
+def _string_is_local(call: Call) -> int:
+    return int(call.machine.word(call.argument(0)) == call.argument(0) + 16)
+
+
+@CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}9_M_createERmm", f"_ZN{_WIDE_CLASS}9_M_createERmm")
+def _string_create(call: Call) -> int:
+    """Return a buffer for at least the capacity in the first argument, twice the old one where that is more."""
+    requested, old = call.machine.word(call.argument(1)), call.argument(2)
+    capacity = max(requested, 2 * old) if requested > old else requested
+    buffer = call.process.allocate((capacity + 1) * _character_width(call))
+    call.machine.set_word(call.argument(1), capacity)
+    return buffer
+
+
+@CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}12_M_constructEmc", f"_ZN{_WIDE_CLASS}12_M_constructEmw")
+def _string_construct(call: Call) -> None:
+    _set_string(call, _repeated_argument(call, 2, 1))
+
+
+@CXX_STRINGS.matching(
+    rf"_ZN{_PRESENT}12?1?[0-9]_M_constructI(PK[cw]|P[cw]|N9__gnu_cxx)", rf"_ZN{_PRESENT}12_M_constructILb"
+)
+def _string_construct_between(call: Call) -> None:
+    first, second = call.argument(1), call.argument(2)
+    size = (
+        second if "ILb" in call.name else (second - first) // _character_width(call)
+    )  # from GCC 15 on: pointer and length
+    _set_string(call, _characters_at(call, first, size))
+
+
+@_private("16_M_get_allocatorEv")
+def _string_allocator(call: Call) -> int:
+    return call.argument(0)
+
+
+@_private("8_M_checkEmPKc")
+def _string_check(call: Call) -> int:
+    """Throw ``std::out_of_range`` for a position behind the end. Takes (this, position, where it is checked)."""
+    return _check_string_position(
+        call, call.argument(1), _string_argument(call), call.machine.text(call.argument(2)).decode("latin-1")
+    )
+
+
+@_private("8_M_limitEmm")
+def _string_limit(call: Call) -> int:
+    return min(len(_string_argument(call)) - call.argument(1), call.argument(2))
 
 
 @_private("7_S_copyEPcPKcm", "7_S_moveEPcPKcm")
@@ -664,26 +680,16 @@ def _string_fill_characters(call: Call) -> None:
     call.machine.write(call.argument(0), encoded(_repeated_argument(call, 2, 1), _character_width(call)))
 
 
-@_private("8capacityEv")
-def _string_capacity(call: Call) -> int:
-    is_local = call.machine.word(call.argument(0)) == call.argument(0) + 16
-    return _LOCAL_SIZE // _character_width(call) - 1 if is_local else call.machine.word(call.argument(0) + 16)
-
-
-@_private("8_M_checkEmPKc")
-def _string_check(call: Call) -> int:
-    """Throw ``std::out_of_range`` for a position behind the end. Takes (this, position, where it is checked)."""
-    return _check_string_position(
-        call, call.argument(1), _string_argument(call), call.machine.text(call.argument(2)).decode("latin-1")
-    )
-
-
-@_private("8_M_limitEmm")
-def _string_limit(call: Call) -> int:
-    return min(len(_string_argument(call)) - call.argument(1), call.argument(2))
-
-
-# std::string_view arguments: (length, characters)
+@CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}9_M_mutateEmmPKcm", f"_ZN{_WIDE_CLASS}9_M_mutateEmmPKwm")
+def _string_mutate(call: Call) -> None:
+    text, at, count, added = _string_argument(call), call.argument(1), call.argument(2), call.argument(4)
+    middle = _characters_at(call, call.argument(3), added) if call.argument(3) else "\0" * len(call.repeated(0, 4))
+    # ``_M_mutate`` leaves the length to its caller, which sets it afterwards (basic_string.tcc).
+    length = call.machine.word(call.argument(0) + 8)
+    new = text[:at] + middle + text[at + count :]
+    buffer = call.process.allocate((2 * len(new) + 32) * _character_width(call))
+    call.machine.write(buffer, encoded(new + "\0", _character_width(call)))
+    call.machine.write(call.argument(0), struct.pack("<QQQ", buffer, length, 2 * len(new) + 31))
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}17_S_to_string_viewESt17basic_string_view", r"_ZNSs17_S_to_string_viewE")
@@ -698,12 +704,6 @@ def _string_sv_wrapper(call: Call) -> None:
     call.machine.write(call.argument(0), struct.pack("<QQ", call.argument(1), call.argument(2)))
 
 
-@CXX_STRINGS.matching(rf"_ZN{_PRESENT}C[12]ENS4_12__sv_wrapperERKS3_", r"_ZNSsC[12]ENSs12__sv_wrapperERKSaIcE")
-def _string_constructor_from_view(call: Call) -> None:
-    """Construct a string from a view. Takes (this, length, characters, allocator)."""
-    _set_string(call, _characters_argument(call, 2, 1))
-
-
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}cvSt17basic_string_viewI[cw]S2_EEv", r"_ZNKSscvSt17basic_string_viewIc")
 def _string_as_view(call: Call) -> int:
     text = call.argument(0)
@@ -712,17 +712,12 @@ def _string_as_view(call: Call) -> int:
     return size
 
 
-# The parts of a copy-on-write string
+# The parts of a copy-on-write string, in the order of bits/cow_string.h
 
 
-@CXX_STRINGS.named("_ZNSs4_Rep9_S_createEmmRKSaIcE")
-def _rep_create(call: Call) -> int:
-    capacity = call.argument(0)
-    if capacity > call.argument(1):
-        capacity = max(capacity, 2 * call.argument(1))
-    rep = call.process.allocate(REP_SIZE + capacity + 1)
-    call.machine.set_word(rep + 8, capacity)
-    return rep
+@CXX_STRINGS.named("_ZNSs12_S_empty_repEv", "_ZNSs4_Rep12_S_empty_repEv")
+def _rep_empty(call: Call) -> int:
+    return call.process.bind(EMPTY_REP)
 
 
 @CXX_STRINGS.named("_ZNSs4_Rep26_M_set_length_and_sharableEm")
@@ -740,15 +735,20 @@ def _rep_refdata(call: Call) -> int:
     return call.argument(0) + REP_SIZE
 
 
+@CXX_STRINGS.named("_ZNSs4_Rep9_S_createEmmRKSaIcE")
+def _rep_create(call: Call) -> int:
+    capacity = call.argument(0)
+    if capacity > call.argument(1):
+        capacity = max(capacity, 2 * call.argument(1))
+    rep = call.process.allocate(REP_SIZE + capacity + 1)
+    call.machine.set_word(rep + 8, capacity)
+    return rep
+
+
 @CXX_STRINGS.named("_ZNSs4_Rep8_M_cloneERKSaIcEm")
 def _rep_clone(call: Call) -> int:
     text = call.machine.read(call.argument(0) + REP_SIZE, call.machine.word(call.argument(0)))
     return COW.new_text(call.process, text, len(text) + call.argument(2))
-
-
-@CXX_STRINGS.named("_ZNSs12_S_empty_repEv", "_ZNSs4_Rep12_S_empty_repEv")
-def _rep_empty(call: Call) -> int:
-    return call.process.bind(EMPTY_REP)
 
 
 @CXX_STRINGS.named("_ZNSs12_Alloc_hiderC1EPcRKSaIcE", "_ZNSs12_Alloc_hiderC2EPcRKSaIcE")
@@ -761,17 +761,6 @@ def _string_copy_chars(call: Call) -> None:
     first, end = call.argument(1), call.argument(2)
     if end > first:
         call.machine.write(call.argument(0), call.machine.read(first, end - first))
-
-
-@CXX_STRINGS.matching(r"_ZNSs12_S_constructI")
-def _cow_string_construct(call: Call) -> int:
-    first, end = call.argument(0), call.argument(1)
-    return COW.new_text(call.process, call.machine.read(first, end - first) if end > first else b"")
-
-
-@CXX_STRINGS.named("_ZNSs12_S_constructEmcRKSaIcE")
-def _cow_string_construct_repeating(call: Call) -> int:
-    return COW.new_text(call.process, call.repeated(1, 0))
 
 
 _REFERENCES: Final = -8  # from the text of a copy-on-write string: their number less one, negative if it is not shared
@@ -793,3 +782,14 @@ def _cow_string_leak(call: Call) -> None:
 def _cow_string_mutate(call: Call) -> None:
     text, at, count, added = _string_argument(call), call.argument(1), call.argument(2), call.argument(3)
     _set_string(call, text[:at] + "\0" * added + text[at + count :])
+
+
+@CXX_STRINGS.matching(r"_ZNSs12_S_constructI")
+def _cow_string_construct(call: Call) -> int:
+    first, end = call.argument(0), call.argument(1)
+    return COW.new_text(call.process, call.machine.read(first, end - first) if end > first else b"")
+
+
+@CXX_STRINGS.named("_ZNSs12_S_constructEmcRKSaIcE")
+def _cow_string_construct_repeating(call: Call) -> int:
+    return COW.new_text(call.process, call.repeated(1, 0))

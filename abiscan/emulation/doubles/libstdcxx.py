@@ -113,7 +113,7 @@ def _rb_tree_decrement(call: Call) -> int:
     return machine.word(node + _RIGHT) if is_header else _tree_neighbour(call, _LEFT, _RIGHT)
 
 
-# Hash tables and lists
+# Hash tables
 
 
 def _next_bucket_count_of(call: Call, policy: int, requested: int) -> int:
@@ -180,6 +180,9 @@ def _fnv_hash_bytes(call: Call) -> int:
     return value
 
 
+# Lists
+
+
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base7_M_hookEPS0_")
 def _list_node_hook(call: Call) -> None:
     machine, node, after = call.machine, call.argument(0), call.argument(1)
@@ -212,6 +215,21 @@ def _list_node_transfer(call: Call) -> None:
     machine.set_word(first + 8, before_this)
 
 
+_MOST_NODES: Final = 1 << 20
+
+
+@LIBSTDCXX.named("_ZNSt8__detail15_List_node_base10_M_reverseEv")
+def _list_node_reverse(call: Call) -> None:
+    machine, head = call.machine, call.argument(0)
+    node = head
+    for _ in range(_MOST_NODES):
+        after, before = machine.words(node, 2)
+        machine.write(node, struct.pack("<QQ", before, after))
+        node = after
+        if node == head:
+            return
+
+
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base4swapERS0_S1_")
 def _list_node_swap(call: Call) -> None:
     machine, heads = call.machine, (call.argument(0), call.argument(1))
@@ -226,15 +244,28 @@ def _list_node_swap(call: Call) -> None:
             machine.set_word(before, head)
 
 
+# Texts of numbers
+
+
+@LIBSTDCXX.matching(r"_ZNSt7__cxx119to_stringE[ijlmxy]")
+def _to_string(call: Call) -> None:
+    result, kind = call.result, call.name[-1]
+    bits = 32 if kind in "ij" else 64
+    value = call.argument(0) & ((1 << bits) - 1)
+    if kind in "ilx" and value >> (bits - 1):
+        value -= 1 << bits
+    CXX11.create(call.process, result, str(value).encode())
+
+
 # Locales. Only the classic one exists, and its one facet is std::ctype<char>, which std::regex looks characters up in:
 # tables of upper and lower case and of the classes of <ctype.h>, then two tables that map every character to itself, a
-# flag before the first and behind the second that they are complete (bits/locale_facets.h).
+# flag before the first and behind the second that they are complete (bits/locale_facets.h). The locale of the process
+# is the classic one, as Python leaves it: the C++ library has its own.
+
 
 _FACETS: Final = 64
 _MANY: Final = 1 << 20  # owners, so that none is the last
 _CTYPE_SIZE: Final = 0x240
-
-
 # In the order of the virtual table, behind two destructors.
 _CTYPE_FUNCTIONS: Final = (
     *("10do_toupperEc", "10do_toupperEPcPKc", "10do_tolowerEc", "10do_tolowerEPcPKc"),
@@ -275,29 +306,19 @@ def _locale_constructor(call: Call) -> int:
     return call.argument(0)
 
 
+@LIBSTDCXX.matching(r"_ZNKSt6locale4name(B5cxx11)?Ev$")
+def _locale_name(call: Call) -> None:
+    (CXX11 if "cxx11" in call.name else COW).create(call.process, call.result, b"C")
+
+
+@LIBSTDCXX.named("_ZNKSt6localeeqERKS_")
+def _locale_equal(call: Call) -> int:
+    return int(call.machine.word(call.argument(0)) == call.machine.word(call.argument(1)))
+
+
 @LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
 def _locale_classic(call: Call) -> int:
     return call.process.store(struct.pack("<Q", _classic_locale(call.process)))
-
-
-@LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
-def _use_facet_collate(call: Call) -> int:
-    """Return a facet that only has virtual functions."""
-    name = "_ZTVNSt7__cxx117collateIcEE" if "__cxx11" in call.name else "_ZTVSt7collateIcE"
-    return call.process.store(struct.pack("<Q", call.process.bind(name) + 16))
-
-
-@LIBSTDCXX.matching(
-    r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE", r"_ZNKSt(7__cxx11)?7collateIcE9transformE"
-)
-def _collate_transform(call: Call) -> None:
-    """Return the sort key of a text, as ``std::collate::transform`` and ``do_transform`` do. Takes (this, begin, end).
-
-    In the classic locale, texts are ordered by their bytes.
-    """
-    result, begin, end = call.result, call.argument(1), call.argument(2)
-    text = call.machine.read(begin, end - begin) if end > begin else b""
-    (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
 
 
 @LIBSTDCXX.named("_ZNKSt6locale2id5_M_idEv")
@@ -319,6 +340,13 @@ def _use_facet_ctype(call: Call) -> int:
 @LIBSTDCXX.matching(r"_ZSt9has_facetISt5ctypeIcE")
 def _has_facet_ctype(_: Call) -> int:
     return 1
+
+
+@LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
+def _use_facet_collate(call: Call) -> int:
+    """Return a facet that only has virtual functions."""
+    name = "_ZTVNSt7__cxx117collateIcEE" if "__cxx11" in call.name else "_ZTVSt7collateIcE"
+    return call.process.store(struct.pack("<Q", call.process.bind(name) + 16))
 
 
 @LIBSTDCXX.named("_ZNKSt5ctypeIcE10do_toupperEc", "_ZNKSt5ctypeIcE10do_tolowerEc")
@@ -354,42 +382,17 @@ def _ctype_widen_init(_: Call) -> None:
     """Do nothing: the tables of the facet are complete."""
 
 
-@LIBSTDCXX.matching(r"_ZNSt7__cxx119to_stringE[ijlmxy]")
-def _to_string(call: Call) -> None:
-    result, kind = call.result, call.name[-1]
-    bits = 32 if kind in "ij" else 64
-    value = call.argument(0) & ((1 << bits) - 1)
-    if kind in "ilx" and value >> (bits - 1):
-        value -= 1 << bits
-    CXX11.create(call.process, result, str(value).encode())
+@LIBSTDCXX.matching(
+    r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE", r"_ZNKSt(7__cxx11)?7collateIcE9transformE"
+)
+def _collate_transform(call: Call) -> None:
+    """Return the sort key of a text, as ``std::collate::transform`` and ``do_transform`` do. Takes (this, begin, end).
 
-
-@LIBSTDCXX.named("_ZNSt8__detail15_List_node_base10_M_reverseEv")
-def _list_node_reverse(call: Call) -> None:
-    machine, head = call.machine, call.argument(0)
-    node = head
-    for _ in range(_MOST_NODES):
-        after, before = machine.words(node, 2)
-        machine.write(node, struct.pack("<QQ", before, after))
-        node = after
-        if node == head:
-            return
-
-
-_MOST_NODES: Final = 1 << 20
-
-
-# The locale of the process is the classic one, as Python leaves it: the C++ library has its own
-
-
-@LIBSTDCXX.matching(r"_ZNKSt6locale4name(B5cxx11)?Ev$")
-def _locale_name(call: Call) -> None:
-    (CXX11 if "cxx11" in call.name else COW).create(call.process, call.result, b"C")
-
-
-@LIBSTDCXX.named("_ZNKSt6localeeqERKS_")
-def _locale_equal(call: Call) -> int:
-    return int(call.machine.word(call.argument(0)) == call.machine.word(call.argument(1)))
+    In the classic locale, texts are ordered by their bytes.
+    """
+    result, begin, end = call.result, call.argument(1), call.argument(2)
+    text = call.machine.read(begin, end - begin) if end > begin else b""
+    (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
 
 
 # std::pmr: every resource gives memory that is never taken back

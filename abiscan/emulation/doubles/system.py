@@ -35,59 +35,57 @@ def _fail_without_file(call: Call) -> int:
     return _ALL_ONES
 
 
-# The environment
+# <dlfcn.h>
 
 
-@SYSTEM.named("getenv", "secure_getenv")
-def _double_getenv(call: Call) -> int:
-    """Return a variable of the machine: that it is set may be known; its value is not."""
-    name = call.machine.text(call.argument(0))
-    value = call.process.environment.get(name)
-    if value is None:
-        if name in LOGIN_VARIABLES and name not in call.process.own_variables:
-            call.answer_is_unknown()
-        return 0
-    if name in call.process.own_variables:
-        return call.process.store(value + b"\0")
-    return call.store_unknown(value + b"\0")
-
-
-@SYSTEM.named("setenv")
-def _double_setenv(call: Call) -> int:
-    name, value = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
-    if call.argument(2) & 0xFFFF_FFFF or name not in call.process.environment:
-        call.process.environment[name] = value
-        call.process.own_variables.add(name)
+@SYSTEM.named("dlopen", "dlmopen")
+def _double_dlopen(call: Call) -> int:
+    """Emulate ``dlopen`` and ``dlmopen``. Takes (name, ...), or (namespace, name, ...)."""
+    name = call.argument(int(call.name == "dlmopen"))
+    if not name:
+        return call.process.bind("handle of the program")
+    if may_be_loaded(call.machine.text(name)):
+        call.answer_is_unknown()
     return 0
 
 
-@SYSTEM.named("putenv")
-def _double_putenv(call: Call) -> int:
-    name, separator, value = call.machine.text(call.argument(0)).partition(b"=")
-    call.process.own_variables.add(name)
-    if separator:
-        call.process.environment[name] = value
-    else:
-        call.process.environment.pop(name, None)
+@SYSTEM.named("dlsym", "dlvsym")
+def _double_dlsym(call: Call) -> int:
+    """Emulate ``dlsym``. Takes (handle, name); what is modelled of the libraries that every process has is there; of
+    others nobody knows.
+    """
+    name = call.machine.text(call.argument(1)).decode(*_TEXT)
+    if call.process.has_double(name):
+        return call.process.bind(name)
+    call.answer_is_unknown()
     return 0
 
 
-@SYSTEM.named("unsetenv")
-def _double_unsetenv(call: Call) -> int:
-    name = call.machine.text(call.argument(0))
-    call.process.own_variables.add(name)
-    call.process.environment.pop(name, None)
+@SYSTEM.named("dlclose")
+def _double_dlclose(_: Call) -> int:
+    """Do nothing: libraries stay."""
     return 0
 
 
-@SYSTEM.named("clearenv")
-def _double_clearenv(call: Call) -> int:
-    call.process.own_variables |= LOGIN_VARIABLES | call.process.environment.keys()
-    call.process.environment.clear()
-    return 0
+@SYSTEM.named("dlerror")
+def _double_dlerror(call: Call) -> int:
+    call.answer_is_unknown()
+    return call.process.store(b"cannot open shared object file: No such file or directory\0")
 
 
-# Files, of which there are none: only in the folders of the system anything may be
+@SYSTEM.named("dladdr")
+def _double_dladdr(call: Call) -> int:
+    """Emulate ``dladdr``. Takes (address, Dl_info); every function is in some file, at some address, which nobody
+    knows before.
+    """
+    call.answer_is_unknown()
+    name = call.process.store(b"/library.so\0")
+    call.machine.write(call.argument(1), struct.pack("<4Q", name, call.process.image.base, 0, 0))
+    call.machine.taint.read = 0  # that it was found is certain
+    return 1
+
+
+# <fcntl.h>, <stdio.h>. There are no files: only in the folders of the system anything may be
 
 
 @SYSTEM.named(
@@ -134,36 +132,7 @@ def _filesystem_status(call: Call) -> int:
     return _STATE_OF_NO_FILE
 
 
-# Libraries
-
-
-@SYSTEM.named("dlopen", "dlmopen")
-def _double_dlopen(call: Call) -> int:
-    """Emulate ``dlopen`` and ``dlmopen``. Takes (name, ...), or (namespace, name, ...)."""
-    name = call.argument(int(call.name == "dlmopen"))
-    if not name:
-        return call.process.bind("handle of the program")
-    if may_be_loaded(call.machine.text(name)):
-        call.answer_is_unknown()
-    return 0
-
-
-@SYSTEM.named("dlsym", "dlvsym")
-def _double_dlsym(call: Call) -> int:
-    """Emulate ``dlsym``. Takes (handle, name); what is modelled of the libraries that every process has is there; of
-    others nobody knows.
-    """
-    name = call.machine.text(call.argument(1)).decode(*_TEXT)
-    if call.process.has_double(name):
-        return call.process.bind(name)
-    call.answer_is_unknown()
-    return 0
-
-
-@SYSTEM.named("dlclose")
-def _double_dlclose(_: Call) -> int:
-    """Do nothing: libraries stay."""
-    return 0
+# <locale.h>
 
 
 @SYSTEM.named("setlocale")
@@ -181,55 +150,7 @@ def _double_setlocale(call: Call) -> int:
     return call.store_unknown(b"C.UTF-8\0")
 
 
-@SYSTEM.named("dlerror")
-def _double_dlerror(call: Call) -> int:
-    call.answer_is_unknown()
-    return call.process.store(b"cannot open shared object file: No such file or directory\0")
-
-
-@SYSTEM.named("dladdr")
-def _double_dladdr(call: Call) -> int:
-    """Emulate ``dladdr``. Takes (address, Dl_info); every function is in some file, at some address, which nobody
-    knows before.
-    """
-    call.answer_is_unknown()
-    name = call.process.store(b"/library.so\0")
-    call.machine.write(call.argument(1), struct.pack("<4Q", name, call.process.image.base, 0, 0))
-    call.machine.taint.read = 0  # that it was found is certain
-    return 1
-
-
-@SYSTEM.named("uname")
-def _double_uname(call: Call) -> int:
-    """Fill in ``struct utsname``: names of 65 bytes each; system and machine are known, the rest is not."""
-    at = call.argument(0)
-    machine = call.process.arch.name.encode()
-    for number in range(_UNAME_FIELDS):
-        text = machine if number == 4 else _UNAME.get(number, b"")
-        call.machine.write(at + number * _UNAME_FIELD, text.ljust(_UNAME_FIELD, b"\0"))
-    label = call.machine.taint.answer(call.name, call.return_address)
-    for number in (1, 2, 3, 5):
-        call.machine.taint.mark(at + number * _UNAME_FIELD, _UNAME_FIELD, label)
-    return 0
-
-
-@SYSTEM.named("isatty")
-def _double_isatty(_: Call) -> int:
-    return 0
-
-
-# Threads: each runs when it is started, to its end
-
-
-@SYSTEM.matching(r"_ZNSt6thread15_M_start_threadE")
-def _thread_start(call: Call) -> None:
-    """Start a ``std::thread``. Takes (this, a ``unique_ptr<_State>`` by its address, …)."""
-    this_address, holder = call.argument(0), call.argument(1)
-    state = call.machine.word(holder)
-    call.machine.set_word(holder, 0)
-    number = call.process.new_thread()
-    call.machine.set_word(this_address, number)
-    call.process.run_thread(number, call.machine.word(call.machine.word(state) + _RUN), state)
+# <pthread.h>. A thread runs to its end when it is started
 
 
 @SYSTEM.named("pthread_create")
@@ -254,11 +175,9 @@ def _double_pthread_self(call: Call) -> int:
     return call.process.thread
 
 
-@SYSTEM.named("fork", "vfork")
-def _double_fork(call: Call) -> int:
-    """Go on in the parent."""
-    call.answer_is_unknown()
-    return _CHILD
+@SYSTEM.named("pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
+def _double_pthread_detach(_: Call) -> int:
+    return 0
 
 
 # A mutex (bits/struct_mutex.h): how often it is locked, then who has it, and of what kind it is
@@ -318,14 +237,88 @@ def _double_pthread_rwlock_tryrdlock(call: Call) -> int:
     return 0
 
 
-@SYSTEM.matching(r"_ZNSt6thread(4joinEv|6detachEv)$")
-def _thread_join(call: Call) -> None:
-    call.machine.set_word(call.argument(0), 0)
+# <stdlib.h>: the environment
 
 
-@SYSTEM.named("pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
-def _double_pthread_detach(_: Call) -> int:
+@SYSTEM.named("getenv", "secure_getenv")
+def _double_getenv(call: Call) -> int:
+    """Return a variable of the machine: that it is set may be known; its value is not."""
+    name = call.machine.text(call.argument(0))
+    value = call.process.environment.get(name)
+    if value is None:
+        if name in LOGIN_VARIABLES and name not in call.process.own_variables:
+            call.answer_is_unknown()
+        return 0
+    if name in call.process.own_variables:
+        return call.process.store(value + b"\0")
+    return call.store_unknown(value + b"\0")
+
+
+@SYSTEM.named("setenv")
+def _double_setenv(call: Call) -> int:
+    name, value = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    if call.argument(2) & 0xFFFF_FFFF or name not in call.process.environment:
+        call.process.environment[name] = value
+        call.process.own_variables.add(name)
     return 0
+
+
+@SYSTEM.named("putenv")
+def _double_putenv(call: Call) -> int:
+    name, separator, value = call.machine.text(call.argument(0)).partition(b"=")
+    call.process.own_variables.add(name)
+    if separator:
+        call.process.environment[name] = value
+    else:
+        call.process.environment.pop(name, None)
+    return 0
+
+
+@SYSTEM.named("unsetenv")
+def _double_unsetenv(call: Call) -> int:
+    name = call.machine.text(call.argument(0))
+    call.process.own_variables.add(name)
+    call.process.environment.pop(name, None)
+    return 0
+
+
+@SYSTEM.named("clearenv")
+def _double_clearenv(call: Call) -> int:
+    call.process.own_variables |= LOGIN_VARIABLES | call.process.environment.keys()
+    call.process.environment.clear()
+    return 0
+
+
+# <sys/utsname.h>, <unistd.h>
+
+
+@SYSTEM.named("uname")
+def _double_uname(call: Call) -> int:
+    """Fill in ``struct utsname``: names of 65 bytes each; system and machine are known, the rest is not."""
+    at = call.argument(0)
+    machine = call.process.arch.name.encode()
+    for number in range(_UNAME_FIELDS):
+        text = machine if number == 4 else _UNAME.get(number, b"")
+        call.machine.write(at + number * _UNAME_FIELD, text.ljust(_UNAME_FIELD, b"\0"))
+    label = call.machine.taint.answer(call.name, call.return_address)
+    for number in (1, 2, 3, 5):
+        call.machine.taint.mark(at + number * _UNAME_FIELD, _UNAME_FIELD, label)
+    return 0
+
+
+@SYSTEM.named("fork", "vfork")
+def _double_fork(call: Call) -> int:
+    """Go on in the parent."""
+    call.answer_is_unknown()
+    return _CHILD
+
+
+@SYSTEM.named("isatty")
+def _double_isatty(_: Call) -> int:
+    return 0
+
+
+# <condition_variable>, <thread>
 
 
 @SYSTEM.matching(
@@ -355,7 +348,23 @@ def _condition_variable_wait(call: Call) -> None:
     raise Stop("the code waits for another thread", call.return_address)
 
 
-# Names
+@SYSTEM.matching(r"_ZNSt6thread15_M_start_threadE")
+def _thread_start(call: Call) -> None:
+    """Start a ``std::thread``. Takes (this, a ``unique_ptr<_State>`` by its address, …)."""
+    this_address, holder = call.argument(0), call.argument(1)
+    state = call.machine.word(holder)
+    call.machine.set_word(holder, 0)
+    number = call.process.new_thread()
+    call.machine.set_word(this_address, number)
+    call.process.run_thread(number, call.machine.word(call.machine.word(state) + _RUN), state)
+
+
+@SYSTEM.matching(r"_ZNSt6thread(4joinEv|6detachEv)$")
+def _thread_join(call: Call) -> None:
+    call.machine.set_word(call.argument(0), 0)
+
+
+# <cxxabi.h>
 
 
 @SYSTEM.named("__cxa_demangle")
