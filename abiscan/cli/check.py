@@ -119,7 +119,7 @@ def check(
     pdm.lock, pixi.lock, an explicit file of conda, or a file of pinned requirements. Every extension of torch in it is
     checked. The verdict on a package is the outcome of importing it: its Python code is read, never run, to find out
     which extensions it loads, and what it does without them. The verdict on a model is that of loading it, with the
-    other targets imported before. A lock is one environment for each Python: its torch, and all that uses it.
+    other targets imported before. Of a lock, the environment for each Python is checked: its torch, and what uses it.
 
     \b
     Examples:

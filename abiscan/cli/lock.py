@@ -102,7 +102,7 @@ def lock_options(command: _Command) -> _Command:
             "--python-version",
             multiple=True,
             metavar="VERSION",
-            help="Of a lock: this Python, such as 3.12 (repeatable). Default: all that it is for.",
+            help="Of a lock: this Python, such as 3.12 (repeatable). Default: all that the lock is for.",
         ),
         click.option(
             "--python-platform",
@@ -122,7 +122,7 @@ def base_option(command: _Command) -> _Command:
     return click.option(
         "--base",
         metavar="COMMIT",
-        help="Of a lock: show what becomes better and worse since this commit, as origin/main; only worse fails.",
+        help="Of a lock: show what becomes better and worse since this commit, such as origin/main; only the latter fails.",
     )(command)
 
 

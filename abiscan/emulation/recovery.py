@@ -98,11 +98,10 @@ _MOST_OPERATORS_ON_CALL: Final = 1_000  # of one function: no library has as man
 # to be inlined, or, from 1.8 on, a part of class_ that is in torch and inserts by itself.
 _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
-# A "?" for a type, and not one behind it: see TypeObjects.text.
 _BY_ITSELF: Final = frozenset(
     {"__cxa_atexit", "__cxa_finalize", "calloc", "free", "malloc", "memcpy", "memmove", "memset", "strcmp", "strlen"}
 )
-"""What code may call whose end by a signal is certain."""
+"""The functions that code may call if its end by a signal is to be certain."""
 _SIGNALS: Final = {
     SIGILL: "Illegal instruction",
     SIGTRAP: "Trace/breakpoint trap",
@@ -110,6 +109,7 @@ _SIGNALS: Final = {
     SIGFPE: "Floating point exception",
     SIGSEGV: "Segmentation fault",
 }
+# A "?" for a type, and not one behind it: see TypeObjects.text.
 _UNKNOWN_TYPE: Final = regex(r"(?<![\w\])])\?")
 _TEXT: Final = regex(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.

@@ -143,11 +143,11 @@ def make_matrix(
     # To read the torches takes a process about as long as to check a target.
     # Targets share the processes if there are several, or else the torches of a single one do: never both, or there
     # would be more processes than were asked for.
-    for source, branche in branches.share_in_order(
+    for source, result_of_branch in branches.share_in_order(
         read_targets(), check_target, name_of, jobs, first_here=len(targets) > 3 * jobs
     ):
         with turns.of(source):
-            parts.append(branche())
+            parts.append(result_of_branch())
     rows = tuple(row for part in parts for row in part.checked_target.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
     rows_of_packages = [part.checked_target.package for part in parts if part.checked_target.package]
@@ -191,13 +191,13 @@ def check_on_all(
     has_verdict = examined.target.is_model or not examined.target.uses_torch
 
     def check_on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
-        branche = []
+        outcomes = []
         for torch in torches:
             results = torch_set.check(source, torch, with_suggestions=with_suggestions)
             is_checked = bool(results) or has_verdict
             package = torch_set.package(source, torch, results, with_findings=with_findings) if is_checked else None
-            branche.append((results, package))
-        return branche
+            outcomes.append((results, package))
+        return outcomes
 
     examined.recover(jobs)
     # Recovers what they register before the processes part, whether or not a torch asks for it.
@@ -213,8 +213,8 @@ def check_on_all(
     if tried and (time.process_time() - start) / len(tried) * len(left) < _WORTH_SHARING:
         jobs = 1
     shares = [left[number::jobs] for number in range(min(jobs, len(left)))]  # old and new torches take turns
-    for share, branche in branches.share_in_order(shares, check_on, lambda _: name_of(source), jobs):
-        by_torch.update(zip(share, branche(), strict=True))
+    for share, result_of_branch in branches.share_in_order(shares, check_on, lambda _: name_of(source), jobs):
+        by_torch.update(zip(share, result_of_branch(), strict=True))
     # Put together in the order of the torches, whatever the order in which the processes have finished.
     results_by_path: dict[str, dict[str, Result]] = {}
     packages: dict[str, PackageResult] = {}
