@@ -122,7 +122,7 @@ def base_option(command: _Command) -> _Command:
     return click.option(
         "--base",
         metavar="COMMIT",
-        help="Of a lock: show what becomes better and worse since this commit, such as origin/main; only the latter fails.",
+        help="Of a lock: show what becomes better and worse since this commit: origin/main. Only the latter fails.",
     )(command)
 
 
