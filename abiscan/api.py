@@ -162,7 +162,7 @@ def matrix(
         with _all_sources(item, python, session) as sources:
             request = CheckRequest(
                 targets=tuple(sources),
-                torches=tuple(_each_choice(columns, python)),
+                torches=tuple(_list_choices(columns, python)),
                 rules=_chosen_rules(rules),
                 each_file=each_file,
                 hardware=_make_hardware((), None, cpus, system),
@@ -414,7 +414,7 @@ def version_table(
 
     columns: list[TorchLike] = _several(torches)
     environment = _find_environment(python)
-    return pipeline(package, versions, _each_choice(columns, python), _make_session(session), python=environment)
+    return pipeline(package, versions, _list_choices(columns, python), _make_session(session), python=environment)
 
 
 def survey(
@@ -694,7 +694,7 @@ def _find_environment(python: str | None) -> str | None:
     return use_environment(python).python
 
 
-def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
+def _list_choices(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
     from abiscan.torches.torch import drop_duplicates, each_build
 
     return drop_duplicates(each_build(choice for torch in torches for choice in _torch_choices(torch, python)))

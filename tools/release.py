@@ -127,7 +127,7 @@ def _runs_here(release: str, machine: Machine) -> bool:
 
 def _has_cuda(release: str, machine: Machine) -> bool:
     """Whether a build with CUDA is embedded, so that the layouts of the release have the classes of ``c10/cuda``."""
-    builds = embedded.builds_meant(release, machine)
+    builds = embedded.builds_named(release, machine)
     return any("libtorch_cuda.so" in embedded.libraries(full, machine) for full in builds)
 
 

@@ -166,7 +166,7 @@ def _find_replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str])
     if any(observed_fs.hash_file(path) != contents[path] for path in replaced):
         raise ValueError("a target has changed")
     # Everything else on the record must be as it was, with the files that were replaced taken for the old ones.
-    if not observed_fs.still_stands({**seen, "file": {**seen["file"], **replaced}}):
+    if not observed_fs.is_unchanged({**seen, "file": {**seen["file"], **replaced}}):
         raise ValueError("something else has changed")
     return replaced
 

@@ -235,8 +235,8 @@ def check(
 
     views = _writers(report, worst, verbosity=int(verbose) - int(quiet), strict=strict, accepted=accepted)
     # All formats are views of one report: nothing is checked again for a second one.
-    for its_form, file in ((form, output), *reports):
-        write_result(report, its_form, file, views)
+    for report_form, file in ((form, output), *reports):
+        write_result(report, report_form, file, views)
     # After the report, so that on a terminal the errors are what one sees last.
     report_unread(report.unchecked)
     if record is not None:

@@ -176,8 +176,8 @@ def check_lock_files(
             session = Session.of_user(progress, jobs=jobs, index=index, cpus=tuple(hardware[2]))
             asked_for = hardware_of(*hardware) if any(hardware) else None
             report = _examine(path, choice, session, asked_for)
-        for its_form, file in ((form, output), *reports):
-            write_result(report, its_form, file, _views_of(report))
+        for report_form, file in ((form, output), *reports):
+            write_result(report, report_form, file, _views_of(report))
         codes.append(report.exit_code)
     code = next((code for code in (1, 3) if code in codes), 0)
     sys.exit(1 if strict and code == 3 else code)

@@ -421,13 +421,13 @@ class Image:
         """Return the words that lead to imported functions, with the numbers of their symbols."""
         return self._make_slots(lambda index: not self._is_defined(index))
 
-    def _make_slots(self, is_wanted: Callable[[int], bool]) -> SymbolSlots:
+    def _make_slots(self, is_selected: Callable[[int], bool]) -> SymbolSlots:
         slots = SymbolSlots({}, {})
         for table in self._tables:
             # The columns are cut out of the table as a whole: to unpack each entry takes much longer.
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
-            requested = set(filter(is_wanted, set(symbols)))
+            requested = set(filter(is_selected, set(symbols)))
             for at, index in enumerate(symbols) if requested else ():
                 if index in requested and (kind := halves[6 * at + 2]) in self._arch.slots:
                     selected = slots.by_stub if kind == self._arch.stub_slot else slots.others

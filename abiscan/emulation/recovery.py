@@ -98,7 +98,7 @@ _MOST_OPERATORS_ON_CALL: Final = 1_000  # of one function: no library has as man
 # to be inlined, or, from 1.8 on, a part of class_ that is in torch and inserts by itself.
 _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
-_BY_ITSELF: Final = frozenset(
+_HARMLESS_CALLS: Final = frozenset(
     {"__cxa_atexit", "__cxa_finalize", "calloc", "free", "malloc", "memcpy", "memmove", "memset", "strcmp", "strlen"}
 )
 """The functions that code may call if its end by a signal is to be certain."""
@@ -570,7 +570,7 @@ class Recovery:
         if isinstance(result, ProcessTermination):
             return True
         has_end = result.signal is not None or result.reason == OUT_OF_INSTRUCTIONS
-        return has_end and self.recorder.phase is Phase.STATIC_INIT and _BY_ITSELF.issuperset(self.process.called)
+        return has_end and self.recorder.phase is Phase.STATIC_INIT and _HARMLESS_CALLS.issuperset(self.process.called)
 
     def record_end(self, result: Stop, started: int) -> None:
         """Record that a function ends the process, with a gap."""

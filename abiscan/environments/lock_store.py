@@ -89,7 +89,7 @@ class LockStore:
         asked = [item for item in wanted if named[item] is None and _is_on_index(item)]
         if asked:
             self._session.progress(f"asking the index for {len(asked)} packages")
-        files = dict(zip(asked, self._each(asked, lambda item: self._ask_index(item, system)), strict=True))
+        files = dict(zip(asked, self._map_in_threads(asked, lambda item: self._ask_index(item, system)), strict=True))
         self._located |= {(item, system): files.get(item, named[item]) for item in wanted}
         located = {item: self._located[item, system] for item in packages}
         raise_together([error for error in located.values() if isinstance(error, AbiscanError)])
@@ -137,7 +137,7 @@ class LockStore:
         wanted = [file for file in files if file not in self._requires]
         if wanted:
             self._session.progress(f"reading what {len(wanted)} packages require")
-        read = self._each(wanted, lambda file: self._read_requirements(file, inside=files[file]))
+        read = self._map_in_threads(wanted, lambda file: self._read_requirements(file, inside=files[file]))
         self._requires |= zip(wanted, read, strict=True)
         return self._requires
 
@@ -166,7 +166,7 @@ class LockStore:
         """
         wanted = list(dict.fromkeys(files))
         self._session.progress(f"downloading {len(wanted)} packages that use torch")
-        errors = [error for error in self._each(wanted, self._fetch) if error is not None]
+        errors = [error for error in self._map_in_threads(wanted, self._fetch) if error is not None]
         raise_together(errors)
         return {file: self._source_of(file) for file in wanted}
 
@@ -234,7 +234,7 @@ class LockStore:
             indexes[url, system] = Index(msgspec.structs.replace(self._settings, index_urls=urls), system, self._folder)
         return indexes[url, system]
 
-    def _each(self, items: Sequence[_Item], find: Callable[[_Item], _Found]) -> list[_Found]:
+    def _map_in_threads(self, items: Sequence[_Item], find: Callable[[_Item], _Found]) -> list[_Found]:
         """Call a function for each item, several at a time: most of it is waiting for servers."""
         if len(items) < 2:
             return [find(item) for item in items]

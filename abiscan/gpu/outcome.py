@@ -57,7 +57,7 @@ class GpuOutcome(Struct, frozen=True, kw_only=True):
         """The best of all containers: if even that does not run, nothing in the file does."""
         return best_of(self.containers)
 
-    def fits_as_a_whole(self, fit: CodeFit) -> bool:
+    def file_fits(self, fit: CodeFit) -> bool:
         """Whether the best code of the file fits so, where no operator could be connected with its kernels."""
         return not self.operators and bool(self.containers) and self.file.fit is fit
 

@@ -198,9 +198,9 @@ class _Search:
         planned = [Planned(name=name, version=result[name], url=None, wheel=True, requires=()) for name in result]
         solution = self._verified(words, task.names, Plan(python=task.plan.python, packages=tuple(planned)))
         if solution is not None:
-            yield msgspec.structs.replace(solution, newest=self._said_of(result))
+            yield msgspec.structs.replace(solution, newest=self._describe_newest(result))
 
-    def _said_of(self, result: Mapping[str, str]) -> str:
+    def _describe_newest(self, result: Mapping[str, str]) -> str:
         """Return what is said of versions that are the newest that work with the torch."""
         task = self.task
         number = number_of(task.torch)

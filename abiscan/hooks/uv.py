@@ -114,7 +114,7 @@ class Uv(Struct, frozen=True):
             changes = _merge_versions(changes, process.stdout)
         python = self.find_python(arguments)
         _must_be_for(python, process.stderr, arguments)
-        asked = {canonicalize_name(name) for name in _asked_for(arguments)}
+        asked = {canonicalize_name(name) for name in _requested_names(arguments)}
         installed = [change for change in changes if change.sign != "-"]
         # uv prints a replacement as a removal and an installation: only what does not come back is removed.
         names = {canonicalize_name(change.name) for change in installed}
@@ -282,7 +282,7 @@ def _make_planned(change: _Change, *, requested: bool) -> Planned:
     )
 
 
-def _asked_for(arguments: Sequence[str]) -> Iterator[str]:
+def _requested_names(arguments: Sequence[str]) -> Iterator[str]:
     """Yield the names of the packages that the user asks for, in the arguments or in files of requirements."""
     for argument in arguments_of.parse_arguments(arguments):
         if argument.option is None:

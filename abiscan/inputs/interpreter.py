@@ -149,7 +149,7 @@ def _ask_once(executable: str) -> _Answer:
     name = os.path.abspath(executable) if _has_folder(executable) else executable  # noqa: PTH100
     if name in _ANSWERS:
         seen, answer = _ANSWERS[name]
-        if observed_fs.still_stands(seen):
+        if observed_fs.is_unchanged(seen):
             observed_fs.add_observations(seen)
             return answer
     if name in _ROOTS:

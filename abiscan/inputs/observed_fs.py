@@ -64,7 +64,7 @@ class Record:
         # may have changed twice within a tick of the clock, after it was read and before: its status would be the same.
         statuses = (*self.seen["file"].values(), *self.seen["sources"].values())
         changed = (status[-1] for status in statuses if isinstance(status, list) and len(status) > 1)
-        return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK and still_stands(self.seen)
+        return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK and is_unchanged(self.seen)
 
 
 _record: ContextVar[Record | None] = ContextVar("record", default=None)
@@ -93,7 +93,7 @@ def add_observations(seen: Mapping[str, Mapping[str, Seen]]) -> None:
             record.seen[sense] = {**item, **record.seen[sense]}
 
 
-def still_stands(seen: Mapping[str, Mapping[str, Any]]) -> bool:
+def is_unchanged(seen: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether everything that was seen is still there, unchanged.
 
     :raises KeyError: it is not what a ``Record`` has

@@ -116,7 +116,7 @@ def _read_tar(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
     with tarfile.open(fileobj=stream, mode="r|*") as archive:
         for info in archive:
             name = posixpath.normpath(info.name)
-            if info.isreg() and _is_wanted(name, info.size) and (content := archive.extractfile(info)):
+            if info.isreg() and _is_read(name, info.size) and (content := archive.extractfile(info)):
                 left -= info.size
                 if left < 0:
                     return
@@ -128,14 +128,14 @@ def _read_zip(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(stream) as archive:
         for info in archive.infolist():
             name = posixpath.normpath(info.filename)
-            if not info.is_dir() and _is_wanted(name, info.file_size):
+            if not info.is_dir() and _is_read(name, info.file_size):
                 left -= info.file_size
                 if left < 0:
                     return
                 yield name, archive.read(info)
 
 
-def _is_wanted(name: str, size: int) -> bool:
+def _is_read(name: str, size: int) -> bool:
     inside = not name.startswith(("/", "../"))
     return (
         inside and size <= LARGEST_TEXT and (name.endswith(".py") or posixpath.basename(name) in (*_PROJECT, *_BUILDS))

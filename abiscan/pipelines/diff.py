@@ -78,16 +78,16 @@ def _choose_alike(choice: TorchChoice, side: Side, second: Side, session: Sessio
     The other side is not compared with itself: a number and a build of the same release mean two different builds.
     """
 
-    def has_its_kind(candidate: Side) -> bool:
+    def is_same_kind(candidate: Side) -> bool:
         return has_cuda(candidate.operators) == has_cuda(second.operators)
 
-    if has_its_kind(side) or not isinstance(choice, ReleaseNumber):
+    if is_same_kind(side) or not isinstance(choice, ReleaseNumber):
         return side
     own = embedded.build(choice.number, side.machine)
-    extra_builds = (build for build in embedded.builds_meant(choice.number, side.machine) if build != own)
+    extra_builds = (build for build in embedded.builds_named(choice.number, side.machine) if build != own)
     sides = (_make_side(ReleaseNumber(build), side.machine, session) for build in extra_builds)
     return next(
-        (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != second.name), side
+        (alternative for alternative in sides if is_same_kind(alternative) and alternative.name != second.name), side
     )
 
 
@@ -133,9 +133,9 @@ def _breaks_of_package(old: Side, new: Side, use: Use) -> Iterator[Break]:
     gone = old.operators.operators.keys() - new.operators.operators.keys()
     # A name without its overload stands for any of them.
     left = {name.partition(".")[0] for name in new.operators.operators}
-    gone_whole = {name.partition(".")[0] for name in gone} - left
+    removed_bases = {name.partition(".")[0] for name in gone} - left
     for name, places in use.operators_in_code():
-        if name in (gone if "." in name else gone_whole) or name.partition(".")[0] in gone_whole:
+        if name in (gone if "." in name else removed_bases) or name.partition(".")[0] in removed_bases:
             yield Break(kind="operator", name=name, places=places)
     for name in sorted(gone.intersection(use.operators)):
         yield Break(kind="operator", name=name, places=tuple(use.libraries.get(name, ())))

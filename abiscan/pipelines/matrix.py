@@ -17,7 +17,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, Target, name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.stable import list_stabilities
-from abiscan.results.check import Result, told_apart
+from abiscan.results.check import Result, distinguishing_parts
 from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, is_importable, is_loading, is_working
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -151,7 +151,7 @@ def make_matrix(
     rows = tuple(row for part in parts for row in part.checked_target.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
     rows_of_packages = [part.checked_target.package for part in parts if part.checked_target.package]
-    apart = told_apart(rows_of_packages)
+    apart = distinguishing_parts(rows_of_packages)
     packages = tuple(msgspec.structs.replace(row, apart=apart.get(row.target, "")) for row in rows_of_packages)
     checked = {*(torch_set.names if request.torches else ()), *(release for row in rows for release in row.results)}
     checked |= {release for package in packages for release in package.results}

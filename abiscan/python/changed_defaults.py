@@ -76,12 +76,12 @@ def kept_as_modules(cls: ast.ClassDef) -> Iterator[ast.Call]:
                 yield node.value
 
 
-def loaded_whole(tree: ast.Module) -> Iterator[ast.Call]:
+def whole_loads(tree: ast.Module) -> Iterator[ast.Call]:
     """Yield the loads of what a source saves as whole objects: in a class that saves nothing else, and where the code
     asks whether what was loaded is a dictionary, and goes on if it is none.
     """
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    saving = {cls.name: list(_saves_whole(cls)) for cls in classes}
+    saving = {cls.name: list(_whole_saves(cls)) for cls in classes}
     for cls in classes:
         if saving[cls.name] and all(saving[cls.name]):
             yield from (node for node in walk(cls) if isinstance(node, ast.Call) and _is_called(node, "load"))
@@ -91,7 +91,7 @@ def loaded_whole(tree: ast.Module) -> Iterator[ast.Call]:
                 yield from _loads_of_either(function)
 
 
-def _saves_whole(cls: ast.ClassDef) -> Iterator[bool]:
+def _whole_saves(cls: ast.ClassDef) -> Iterator[bool]:
     """Yield for each save of a class whether it is of an object, or of a module that the object has, as a whole."""
     used = frozenset(_used_as_modules(cls))
     copies = {"self"} | {

@@ -306,11 +306,11 @@ class BodyAnalysis:
 
         :param made: whether what it returns is called, too
         """
-        # A look at a function is kept, and with it whether it has met a load: a later look takes the answer and meets
-        # nothing.
+        # The answer about a function is cached, together with whether a load was seen: a later call returns it without
+        # looking at the function again.
         key = defined.file, defined.path, made
         if key not in self._quiet:
-            self._quiet[key] = True  # for those that call each other
+            self._quiet[key] = True  # for functions that call each other
             around, self._saw_load = self._saw_load, False
             self._quiet[key] = depth > 0 and self._is_quiet(defined, made, depth)
             if self._saw_load:
@@ -327,7 +327,7 @@ class BodyAnalysis:
         # Calling it makes a coroutine or a generator, and runs nothing of its body.
         if isinstance(node, ast.AsyncFunctionDef) or _has_yield(node):
             return True
-        if self._code.acts(node):  # an import of another module of the package alone is no load
+        if self._code.acts(node):  # importing another module of the package is no load by itself
             self._saw_load |= defined.path[-1] in self._code.acting
             return False
         return not self._acts_in(node, defined, names, made, depth)
@@ -337,8 +337,8 @@ class BodyAnalysis:
         body = function.body if isinstance(function.body, list) else [function.body]
         if _may_be_unbound(function) or (getattr(function, "name", "") == "__init__" and _returns_value(body)):
             return True
-        # Of the forms in a function, those count that raise on purpose, enter a context or call something. That an
-        # operator or an attribute raises is not expected of code which its authors have run.
+        # Only statements count that raise on purpose, enter a context or call something. Operators and attributes are
+        # not expected to raise in code that its authors have run.
         inside = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
         for node in _executed_nodes(body):
             if isinstance(node, (ast.Raise, ast.Assert, ast.Await, ast.Delete, Unparsed)):
@@ -364,7 +364,7 @@ class BodyAnalysis:
         return made and any(self._acts_in(item, defined, names, False, depth - 1) for item in inside.values())  # noqa: FBT003
 
     def _is_acting(self, called: ast.expr, file: str, names: _Names) -> bool:
-        """Whether a function of other code is called that loads, ends the process, or runs data."""
+        """Whether the call is of a function of other code that loads a library, ends the process, or executes data."""
         # A function may import the module itself: its usual name counts as well.
         owner = getattr(getattr(called, "value", None), "id", None)
         if f"{owner}.{getattr(called, 'attr', None)}" in ACTING:

@@ -15,7 +15,7 @@ from abiscan.python.calls import Calls, syntax_error
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
-from abiscan.python.library import Found, Import, PythonCode
+from abiscan.python.library import Import, LocatedModule, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
@@ -114,23 +114,23 @@ class PythonInterpreter(Calls):
             if located is None and not self._is_foreign(parent):
                 hint = "" if parent.folders else f"; '{parent.name}' is not a package"
                 raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
-            return NotKnown(full) if located is None else self._load_found(full, located)
+            return NotKnown(full) if located is None else self._load_located(full, located)
         # An object in the place of a package: where it looks for modules is in its ``__path__``.
         if isinstance(parent, Instance):
             own = self.library.locate(full)
-            return NotKnown(full) if own is None else self._load_found(full, own)
+            return NotKnown(full) if own is None else self._load_located(full, own)
         # Below a package of others, this one may bring modules, too, as parts of a namespace package do.
         if isinstance(parent, (Modelled, NotKnown)):
             own = self.library.locate(full)
             if own is not None:
-                return self._load_found(full, own)
+                return self._load_located(full, own)
             return self._foreign_module(full, parent)
         # At the top, the folders of ``sys.path`` count that are in the package. One that is not known may have any
         # module.
         folders = [self._folder_on_path(place) for place in (*self.search_path, self.files.system.root)]
         located = self.library.find(full, [folder for folder in folders if folder is not None])
         if located is not None:
-            return self._load_found(full, located)
+            return self._load_located(full, located)
         if None in folders:
             return NotKnown(full)
         if any(
@@ -154,7 +154,7 @@ class PythonInterpreter(Calls):
         is_space = package.file is None or b"__path__" in self.library.source(package.file)
         return is_space and top is not None and top.file is None
 
-    def _load_found(self, full: str, located: Found) -> object:
+    def _load_located(self, full: str, located: LocatedModule) -> object:
         if located.extension and located.file is not None:
             loading.load_extension(self, located.file)
             self.extensions[full] = located.file

@@ -23,9 +23,9 @@ from abiscan.python.changed_defaults import (
     LOAD,
     kept_as_modules,
     leaves_out,
-    loaded_whole,
     may_need_default,
     used_as_modules,
+    whole_loads,
 )
 from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.harmless import package_of
@@ -183,7 +183,7 @@ def _attributes_in(source: bytes, uses: Collection[str], names: TorchNames) -> I
     # Most sources mention tensors in annotations alone.
     classes = _OF_OBJECTS.intersection(uses) - {_TENSOR}
     for cls in classes if _TENSORS.isdisjoint(uses) and b"(torch.Tensor)" not in source else classes | {_TENSOR}:
-        yield from (f"{cls}.{name}" for name in names.gone_from(cls) if f".{name}".encode() in source)
+        yield from (f"{cls}.{name}" for name in names.removed_from(cls) if f".{name}".encode() in source)
 
 
 def _operators_in(
@@ -410,9 +410,7 @@ class _Mentions:
     def all(self) -> Iterator[_Mention]:
         """Yield them all; none of a source that cannot be parsed."""
         if self._tree is not None:
-            loads = (
-                frozenset(id(call) for call in loaded_whole(self._tree)) if self._loads_weights else frozenset[int]()
-            )
+            loads = frozenset(id(call) for call in whole_loads(self._tree)) if self._loads_weights else frozenset[int]()
             yield from self._body(self._tree.body, _Scope(origins=(_make_origins(self._tree),), loads=loads))
 
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:
@@ -643,7 +641,7 @@ class _Mentions:
         while isinstance(node.value, ast.Attribute):
             node = node.value
         full = f"{cls}.{node.attr}"
-        if full in self._wanted and isinstance(node.ctx, ast.Load) and node.attr in self._names.gone_from(cls):
+        if full in self._wanted and isinstance(node.ctx, ast.Load) and node.attr in self._names.removed_from(cls):
             yield self._name_mention(full, node.lineno, scope, how="object")
 
     def _objects_in(self, node: ast.AST, scope: _Scope) -> dict[str, str]:

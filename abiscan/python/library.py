@@ -42,7 +42,7 @@ _NAMED_OTHERWISE = {
 """Distributions whose module has another name."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class LocatedModule(Struct, frozen=True, kw_only=True):
     """A module of the package: its file, and its folders if it is a package."""
 
     file: str | None
@@ -108,8 +108,8 @@ class PythonCode(Struct, dict=True):
     """The expressions that were named somewhere, as they are written."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
-    _found: dict[tuple[str, tuple[str, ...]], Found | None] = field(default_factory=dict)
-    _located: dict[str, Found | None] = field(default_factory=dict)
+    _found: dict[tuple[str, tuple[str, ...]], LocatedModule | None] = field(default_factory=dict)
+    _located: dict[str, LocatedModule | None] = field(default_factory=dict)
     _imports: dict[tuple[str, str], tuple[tuple[Import, ...], tuple[Import, ...]]] = field(default_factory=dict)
     _rebinding: dict[tuple[str, str], bool] = field(default_factory=dict)
     _reaching: dict[str, bool] = field(default_factory=dict)
@@ -138,14 +138,14 @@ class PythonCode(Struct, dict=True):
 
     # ---- modules by name
 
-    def find(self, name: str, folders: Iterable[str] | None = None) -> Found | None:
+    def find(self, name: str, folders: Iterable[str] | None = None) -> LocatedModule | None:
         """Return the module of that name; ``folders`` are those of the package that it is in."""
         key = name.rpartition(".")[2], ("",) if folders is None else tuple(folders)
         if key not in self._found:
             self._found[key] = self._find_module(*key)
         return self._found[key]
 
-    def _find_module(self, last: str, parents: tuple[str, ...]) -> Found | None:
+    def _find_module(self, last: str, parents: tuple[str, ...]) -> LocatedModule | None:
         # As FileFinder.find_spec (Lib/importlib/_bootstrap_external.py), folder by folder: a package, an extension
         # module, a source. Folders that only have the name make a namespace package, if nothing else is found in any of
         # them.
@@ -154,29 +154,29 @@ class PythonCode(Struct, dict=True):
             stem = f"{folder}/{last}" if folder else last
             init = f"{stem}/__init__.py"
             if init in self.files.members:
-                return Found(file=init, folders=(stem,))
+                return LocatedModule(file=init, folders=(stem,))
             extension = self.files.extension(stem, self.python)
             if extension is not None:
-                return Found(file=extension, extension=True)
+                return LocatedModule(file=extension, extension=True)
             if f"{stem}.py" in self.files.members:
-                return Found(file=f"{stem}.py")
+                return LocatedModule(file=f"{stem}.py")
             if stem in self.files.folders:
                 spaces.append(stem)
-        return Found(file=None, folders=tuple(spaces)) if spaces else None
+        return LocatedModule(file=None, folders=tuple(spaces)) if spaces else None
 
     def is_own(self, name: str) -> bool:
         """Whether a module of a full name can only be one of the package, whether or not it exists."""
         top = self.find(name.partition(".")[0])
         return self.locate(name) is not None or (top is not None and top.file is not None)
 
-    def locate(self, name: str) -> Found | None:
+    def locate(self, name: str) -> LocatedModule | None:
         """Return the module of a full dotted name."""
         if name not in self._located:
             self._located[name] = self._locate_module(name)
         return self._located[name]
 
-    def _locate_module(self, name: str) -> Found | None:
-        located: Found | None = Found(file=None, folders=("",))
+    def _locate_module(self, name: str) -> LocatedModule | None:
+        located: LocatedModule | None = LocatedModule(file=None, folders=("",))
         for part in name.split("."):
             if located is None or not located.folders:
                 return None
@@ -316,7 +316,7 @@ class PythonCode(Struct, dict=True):
         located = self.locate(name)
         return (None, False) if located is None else (located.file, True)
 
-    def reaches(self, located: Found) -> bool:
+    def reaches(self, located: LocatedModule) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
         if located.extension or located.file is None:
             return located.extension
@@ -324,7 +324,7 @@ class PythonCode(Struct, dict=True):
             self._reaching[located.file] = self._may_reach(located)
         return self._reaching[located.file]
 
-    def _may_reach(self, located: Found) -> bool:
+    def _may_reach(self, located: LocatedModule) -> bool:
         waiting, seen = [located], set()
         while waiting:
             current = waiting.pop()
@@ -387,7 +387,7 @@ class PythonCode(Struct, dict=True):
                     return True
         return False
 
-    def imported_by(self, file: str) -> list[Found]:
+    def imported_by(self, file: str) -> list[LocatedModule]:
         """Return the modules of the package that the body of one imports."""
         targets = (t for lines in self.imports(file, package_of(file)) for line in lines for t in line.targets)
         return [located for located in map(self.locate, targets) if located is not None]
@@ -655,7 +655,7 @@ class PythonCode(Struct, dict=True):
     def acts(self, node: ast.AST) -> bool:
         """Whether running this code may load or register something, or import a module of the package."""
         if node not in self._mattering:
-            self._mattering[node] = any(self._acts_itself(inner) for inner in walk(node))
+            self._mattering[node] = any(self._acts_directly(inner) for inner in walk(node))
         return self._mattering[node]
 
     def bindings(self, body: ast.AST) -> Bindings:
@@ -724,7 +724,7 @@ class PythonCode(Struct, dict=True):
             statement.module == "__future__" and statement.names[0].name == "annotations" for statement in imports
         )
 
-    def _acts_itself(self, node: ast.AST) -> bool:
+    def _acts_directly(self, node: ast.AST) -> bool:
         # By words: it may be true of what does nothing, and must not be false of what does something.
         if isinstance(node, ast.ImportFrom):
             return node.level > 0 or self.find((node.module or "").split(".")[0]) is not None

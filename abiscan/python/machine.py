@@ -27,7 +27,7 @@ from abiscan.python.systems import strip_folders
 from abiscan.python.values import Class, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
-_MOST_SAID = 100
+_MOST_MESSAGES = 100
 
 Spot = tuple[str | None, int, int]
 """A place in a source where something is decided: file, line, column."""
@@ -246,7 +246,7 @@ class PythonMachine:
             return
         notice = UserMessage(how=how, at=self.place(), text=None if text is None else strip_folders(text))
         for listener in (self.trace.said, *self.listeners):
-            if len(listener) < _MOST_SAID:
+            if len(listener) < _MOST_MESSAGES:
                 listener.append(notice)
 
     def catches(self, error: type[BaseException]) -> bool:

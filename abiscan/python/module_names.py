@@ -277,7 +277,7 @@ def _look_inside(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames,
         for alias in node.names
     }
     # What is bound here depends on which code runs, so all of it is bound perhaps.
-    own = _aliases_of_itself(nodes)
+    own = _aliases_of_module(nodes)
     for node in nodes:
         if isinstance(node, ast.Global):
             names.possible |= set(node.names) - names.there
@@ -309,16 +309,16 @@ def _passes_on(node: ast.AST) -> bool:
     )
 
 
-def _aliases_of_itself(nodes: Sequence[ast.AST]) -> frozenset[str]:
+def _aliases_of_module(nodes: Sequence[ast.AST]) -> frozenset[str]:
     """Return the names that stand for ``sys.modules[__name__]``."""
     aliases = set()
     for node in nodes:
-        if isinstance(node, ast.Assign) and _is_itself(node.value, frozenset()):
+        if isinstance(node, ast.Assign) and _is_own_module(node.value, frozenset()):
             aliases |= set(_target_names(node.targets))
     return frozenset(aliases)
 
 
-def _is_itself(node: ast.expr, aliases: frozenset[str]) -> bool:
+def _is_own_module(node: ast.expr, aliases: frozenset[str]) -> bool:
     """Whether an expression is the module itself, or its namespace."""
     if isinstance(node, ast.Name):
         return node.id in aliases
@@ -338,16 +338,16 @@ def _note_store(
     if isinstance(node, ast.Attribute):
         if _root_name(node.value) in imported:
             names.patched.add(node.attr)
-        if _is_itself(node.value, own):
+        if _is_own_module(node.value, own):
             _bind_computed(ast.Constant(node.attr), names)
-    elif _is_itself(node, frozenset()) or _is_module_table(node.value):
-        if _is_itself(node, frozenset()) or list(_identifiers_in(node.slice)) == [module]:
+    elif _is_own_module(node, frozenset()) or _is_module_table(node.value):
+        if _is_own_module(node, frozenset()) or list(_identifiers_in(node.slice)) == [module]:
             # Something else takes the module's place in ``sys.modules``: it may have any names, and may lack those of
             # the body.
             names.is_open = True
             names.possible |= names.there
             names.there = set()
-    elif _is_itself(node.value, own):
+    elif _is_own_module(node.value, own):
         _bind_computed(node.slice, names)
     elif isinstance(node.value, ast.Attribute) and node.value.attr == "__dict__":
         names.patched |= set(_identifiers_in(node.slice))
@@ -365,16 +365,16 @@ def _note_call(node: ast.Call, names: ModuleNames, imported: set[str], own: froz
     function = node.func.id if isinstance(node.func, ast.Name) else None
     first = node.args[0] if node.args else None
     if function == "setattr" and len(node.args) == 3 and first is not None:
-        if _is_itself(first, own):
+        if _is_own_module(first, own):
             _bind_computed(node.args[1], names)
         elif _root_name(first) in imported:
             names.patched |= set(_identifiers_in(node.args[1]))
     elif function == "exec":
-        names.is_open |= len(node.args) < 2 or _is_itself(node.args[1], own)
-    elif isinstance(node.func, ast.Attribute) and node.func.attr == "update" and _is_itself(node.func.value, own):
+        names.is_open |= len(node.args) < 2 or _is_own_module(node.args[1], own)
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == "update" and _is_own_module(node.func.value, own):
         names.is_open = True
     elif function not in _ASKING:
-        is_passed = any(isinstance(argument, ast.Subscript) and _is_itself(argument, own) for argument in node.args)
+        is_passed = any(isinstance(argument, ast.Subscript) and _is_own_module(argument, own) for argument in node.args)
         if function == _MAKES_CONFIG:
             names.is_config |= is_passed
         else:

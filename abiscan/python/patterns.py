@@ -71,7 +71,7 @@ def _match_sequence(machine: Binding, pattern: ast.MatchSequence, subject: objec
     values = list(subject)
     star = next((index for index, part in enumerate(pattern.patterns) if isinstance(part, ast.MatchStar)), None)
     if star is None:
-        return len(values) == len(pattern.patterns) and _match_each(machine, pattern.patterns, values, scope)
+        return len(values) == len(pattern.patterns) and _match_items(machine, pattern.patterns, values, scope)
     after = len(pattern.patterns) - star - 1
     if len(values) < star + after:
         return False
@@ -80,10 +80,10 @@ def _match_sequence(machine: Binding, pattern: ast.MatchSequence, subject: objec
     if name:
         machine.bind(name, middle, scope)
     fixed = [*pattern.patterns[:star], *pattern.patterns[star + 1 :]]
-    return _match_each(machine, fixed, [*values[:star], *values[len(values) - after :]], scope)
+    return _match_items(machine, fixed, [*values[:star], *values[len(values) - after :]], scope)
 
 
-def _match_each(machine: Binding, patterns: Sequence[ast.pattern], values: list[object], scope: Scope) -> bool | None:
+def _match_items(machine: Binding, patterns: Sequence[ast.pattern], values: list[object], scope: Scope) -> bool | None:
     return _all_match(
         match_pattern(machine, pattern, value, scope) for pattern, value in zip(patterns, values, strict=True)
     )
@@ -100,7 +100,7 @@ def _match_mapping(machine: Binding, pattern: ast.MatchMapping, subject: object,
         return there
     if pattern.rest:
         machine.bind(pattern.rest, {key: value for key, value in subject.items() if key not in stored}, scope)
-    return _match_each(machine, pattern.patterns, [subject[key] for key in stored], scope)
+    return _match_items(machine, pattern.patterns, [subject[key] for key in stored], scope)
 
 
 def _match_class(machine: Binding, pattern: ast.MatchClass, subject: object, scope: Scope) -> bool | None:
@@ -111,7 +111,7 @@ def _match_class(machine: Binding, pattern: ast.MatchClass, subject: object, sco
     names = list(pattern.kwd_attrs)
     patterns = [*pattern.patterns, *pattern.kwd_patterns]
     if pattern.patterns and cls in _ITSELF:
-        return _match_each(machine, pattern.patterns, [subject], scope)
+        return _match_items(machine, pattern.patterns, [subject], scope)
     if pattern.patterns:
         listed = machine.items(machine.get_attribute(cls, "__match_args__"))
         if isinstance(listed, NotKnown) or len(listed) < len(pattern.patterns):
@@ -124,7 +124,7 @@ def _match_class(machine: Binding, pattern: ast.MatchClass, subject: object, sco
         if AttributeError not in error.failure.ancestry():
             raise
         return False
-    return _match_each(machine, patterns, values, scope)
+    return _match_items(machine, patterns, values, scope)
 
 
 PATTERNS: Final[dict[type[ast.AST], Callable[[Binding, Any, object, Scope], bool | None]]] = {

@@ -46,10 +46,10 @@ class _Fork(Struct, Generic[_Result], kw_only=True):
     """A question, and what follows from each answer that was given to it."""
 
     question: _Question
-    ways: dict[Hashable, _Fork[_Result] | _Done[_Result]] = field(default_factory=dict)
+    ways: dict[Hashable, _Fork[_Result] | _Conclusion[_Result]] = field(default_factory=dict)
 
 
-class _Done(Struct, Generic[_Result], frozen=True, kw_only=True):
+class _Conclusion(Struct, Generic[_Result], frozen=True, kw_only=True):
     """What a task results in."""
 
     result: _Result
@@ -59,7 +59,7 @@ class Answered(Generic[_Result]):
     """The results of one task by the answers that targets gave."""
 
     def __init__(self) -> None:
-        self._first: _Fork[_Result] | _Done[_Result] | None = None
+        self._first: _Fork[_Result] | _Conclusion[_Result] | None = None
 
     def find(self, world: AskedWorld, kept_answers: KeptAnswers) -> _Result | None:
         """Return the result for a target, None if no other one answers like it.
@@ -79,13 +79,15 @@ class Answered(Generic[_Result]):
                 if question.lasts:
                     kept_answers[question.text] = answer
             if is_traced:
-                _log.debug("asks the target: %s", _Told(question.text, answer[0]))
+                _log.debug("asks the target: %s", _QuestionAndAnswer(question.text, answer[0]))
             fork = fork.ways.get(answer[1])
         return None if fork is None else fork.result
 
     def keep(self, asked: list[tuple[_Question, object]], result: _Result) -> None:
         """Remember a result by what was asked for it."""
-        forks: dict[Hashable, _Fork[_Result] | _Done[_Result]] = {} if self._first is None else {None: self._first}
+        forks: dict[Hashable, _Fork[_Result] | _Conclusion[_Result]] = (
+            {} if self._first is None else {None: self._first}
+        )
         first, answer = forks, None
         # What a task asks next follows from the answers before, so a fork has one question, whichever target came by:
         # hence the assertions.
@@ -94,11 +96,11 @@ class Answered(Generic[_Result]):
             assert isinstance(fork, _Fork), question
             assert fork.question.text == question.text, (fork.question.text, question.text)
             forks, answer = fork.ways, _comparison_key(passed)
-        forks.setdefault(answer, _Done(result=result))
+        forks.setdefault(answer, _Conclusion(result=result))
         self._first = first[None]
 
 
-class _Told(NamedTuple):
+class _QuestionAndAnswer(NamedTuple):
     """A question and its answer, for the trace: made into words only if somebody reads them."""
 
     question: Hashable
@@ -295,5 +297,5 @@ class AskedWorld:
         answer = ask(self._world)
         self.asked.append((_Question(text=text, ask=ask, lasts=lasts), answer))
         if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("asks the target: %s", _Told(text, answer))
+            _log.debug("asks the target: %s", _QuestionAndAnswer(text, answer))
         return answer

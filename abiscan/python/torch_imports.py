@@ -25,7 +25,7 @@ from abiscan.regex import regex
 _MOST_MODULES: Final = 40
 """The modules that one of them is followed to: most import half of torch, and nothing else."""
 _STATEMENT: Final = regex(rb"(?m)^(?:import|from)\b[^\n(#]*(?:\([^)]*\))?")
-_BESIDE_TORCH: Final = {"caffe2": ((1, 4), (1, 12)), "torchgen": ((1, 12), None), "functorch": ((1, 13), None)}
+_SHIPPED_WITH_TORCH: Final = {"caffe2": ((1, 4), (1, 12)), "torchgen": ((1, 12), None), "functorch": ((1, 13), None)}
 """The other top-level modules that torch's wheels have: the first release that has them, and the last."""
 
 
@@ -36,9 +36,9 @@ def is_of_torch(module: str) -> bool:
 
 def comes_with_torch(module: str, version: str | Answer) -> bool:
     """Whether torch's own distribution brings a top-level module, as far as its version tells."""
-    if module not in _BESIDE_TORCH or isinstance(version, Answer):
+    if module not in _SHIPPED_WITH_TORCH or isinstance(version, Answer):
         return False
-    first, last = _BESIDE_TORCH[module]
+    first, last = _SHIPPED_WITH_TORCH[module]
     release = Version(version).release[:2]
     return first <= release and (last is None or release <= last)
 

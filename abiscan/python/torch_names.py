@@ -160,7 +160,7 @@ class TorchNames(Struct):
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     _lacks: dict[tuple[str, str], bool] = field(default_factory=dict)
     _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
-    _gone: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _removed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _asked: tuple[UsesOfTorch, tuple[str, ...]] | None = None
     """The package that was asked about last, and what it may lack."""
 
@@ -228,12 +228,12 @@ class TorchNames(Struct):
                 return None
         return None
 
-    def gone_from(self, cls: str) -> tuple[str, ...]:
+    def removed_from(self, cls: str) -> tuple[str, ...]:
         """Return the public attributes that a class certainly lacks, and has in another release."""
-        if cls not in self._gone:
+        if cls not in self._removed:
             names = self.attributes_elsewhere(cls) if self.attributes_elsewhere is not None else ()
-            self._gone[cls] = tuple(name for name in names if name[0] != "_" and self.lacks(cls, name))
-        return self._gone[cls]
+            self._removed[cls] = tuple(name for name in names if name[0] != "_" and self.lacks(cls, name))
+        return self._removed[cls]
 
     def refuses(self, function: str, keywords: frozenset[str]) -> bool:
         """Whether a function or a class, by its dotted name, does not take one of some keywords."""

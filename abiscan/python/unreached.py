@@ -80,7 +80,7 @@ def unreached_uses(
         return {}
     library = runs.library
     here = _Imports(runs=tuple(map(runs.of(ALL_LOAD).run, names)))
-    uses_found: dict[str, LibraryUse] = {}
+    uses_by_path: dict[str, LibraryUse] = {}
     if here.stop or here.asks(library):
         torches = list(dict.fromkeys(torch for path in left for torch in built_for(path)))[:_MOST_TORCHES]
         # What is installed here goes with the torch of this target, not with another one.
@@ -88,18 +88,18 @@ def unreached_uses(
         for torch in torches:
             there = _Imports(runs=tuple(map(runs.of(with_other_torch(torch)).run, names)))
             # What is loaded with the other torch, and not with this one, even if all libraries load here.
-            for path in left.keys() & there.attempts.keys() - here.attempts.keys() - uses_found.keys():
-                uses_found[path] = _use_there(library, path, here, there)
-            if uses_found.keys() == left.keys():
+            for path in left.keys() & there.attempts.keys() - here.attempts.keys() - uses_by_path.keys():
+                uses_by_path[path] = _use_there(library, path, here, there)
+            if uses_by_path.keys() == left.keys():
                 break
         if not here.stop:
-            unloaded = [path for path, use in left.items() if use.how is HowLoaded.NEVER and path not in uses_found]
-            uses_found.update(_skipped_aloud(library, here, unloaded))
+            unloaded = [path for path, use in left.items() if use.how is HowLoaded.NEVER and path not in uses_by_path]
+            uses_by_path.update(_skipped_aloud(library, here, unloaded))
         library.surroundings = installed
     if here.stop:
         skipped = Skipped.IMPORT_STOPS if here.surely_stop else None
-        uses_found |= {path: _after_the_stop(use, skipped) for path, use in left.items() if path not in uses_found}
-    return uses_found
+        uses_by_path |= {path: _after_the_stop(use, skipped) for path, use in left.items() if path not in uses_by_path}
+    return uses_by_path
 
 
 def _skipped_aloud(library: PythonCode, here: _Imports, paths: Sequence[str]) -> Iterator[tuple[str, LibraryUse]]:

@@ -232,7 +232,7 @@ class Report(Document, frozen=True, kw_only=True):
         """Return the report with the findings of the libraries that each package uses among those of the package, and
         with what tells builds of one version apart.
         """
-        builds = told_apart(self.packages)
+        builds = distinguishing_parts(self.packages)
         # dict.fromkeys: findings are frozen and hashable, and one that two libraries share is listed once.
         packages = tuple(
             replace(
@@ -311,7 +311,7 @@ def _place_of(item: Result | PackageResult) -> tuple[str, str | None, str | None
     return item.target, item.torch_build, item.named_system
 
 
-def told_apart(packages: Iterable[_Build]) -> dict[str, str]:
+def distinguishing_parts(packages: Iterable[_Build]) -> dict[str, str]:
     """Return, by target, what tells builds of one version of a package apart: those parts of their names."""
     versions: dict[tuple[str, str | None], dict[str, Sequence[str]]] = {}
     for package in packages:

@@ -25,8 +25,8 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     load = linkage.load
     torch = f"torch {load.release.version}" if load.release.version else "this torch"
     of_kind = f" (a {kind} build)" if kind else ""
-    found_by = _found_by(linkage, without_gpu=bool(kind))
-    own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}{found_by}"
+    fit_command = _fit_command(linkage, without_gpu=bool(kind))
+    own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}{fit_command}"
     required = linkage.promises.requires_torch
     # The metadata are the word of the authors, so they come before what the bytes allow to infer.
     if required_elsewhere(linkage):
@@ -38,7 +38,7 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
         if other_releases:
             releases = _name_releases(load, other_releases)
             return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
-        second = f"install another version of the extension{found_by}"
+        second = f"install another version of the extension{fit_command}"
         return f"{second}, or report this to its authors: this happens on the torch that it was built for"
     # pip installs the two without an error: the message says that the metadata are wrong.
     admitted = f" (its metadata allows {torch} too: {required})" if required else ""
@@ -58,11 +58,11 @@ def other_kind(linkage: Linkage, kind: str) -> str:
 
     :param kind: the kind of torch that the extension needs: ``CUDA``
     """
-    found_by = _found_by(linkage, without_gpu=True)
-    return f"install a {kind} build of torch, or a build of the extension without {kind}{found_by}"
+    fit_command = _fit_command(linkage, without_gpu=True)
+    return f"install a {kind} build of torch, or a build of the extension without {kind}{fit_command}"
 
 
-def _found_by(linkage: Linkage, *, without_gpu: bool) -> str:
+def _fit_command(linkage: Linkage, *, without_gpu: bool) -> str:
     """Return what to type to find such a build of a package for a release: rules themselves do not use the network.
 
     By default, ``fit`` looks for what works with the build for CUDA.

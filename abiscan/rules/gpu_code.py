@@ -38,7 +38,7 @@ def list_failures(
         if failing:
             first = next(iter(failing.values()))
             selected = f": {plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
-        elif outcome.fits_as_a_whole(fit):
+        elif outcome.file_fits(fit):
             first, selected = outcome.file, ""
         else:
             continue

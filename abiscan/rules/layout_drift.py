@@ -61,7 +61,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
                 yield _make_finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
         # The notes say on what the answer rests: it is about a torch whose layouts were not measured but inferred.
         if drift.compared:
-            yield _said_to_hold(load, drift)
+            yield _compared_note(load, drift)
         if drift.compiled:
             yield _laid_out(load, drift)
         possible = tuple(type_drift for type_drift in drift.types if type_drift.certainty is Certainty.POSSIBLE)
@@ -72,7 +72,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
             yield replace(finding, confidence=Confidence.POSSIBLE)
 
 
-def _said_to_hold(load: ExtensionLoad, drift: LayoutDrift) -> Finding:
+def _compared_note(load: ExtensionLoad, drift: LayoutDrift) -> Finding:
     releases = listed(dict.fromkeys(release for _, release in drift.compared))
     return Finding(
         rule=RULE.name,

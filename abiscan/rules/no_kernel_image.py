@@ -71,7 +71,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:
 
 def of_library(name: str, outcome: GpuOutcome) -> Iterator[Finding]:
     """Yield the finding about a library of a package that does not use torch, if a GPU runs none of its code."""
-    if not outcome.fits_as_a_whole(CodeFit.NONE):
+    if not outcome.file_fits(CodeFit.NONE):
         return
     yield Finding(
         rule=RULE.name,

@@ -85,14 +85,14 @@ def extra_builds(machine: Machine) -> tuple[str, ...]:
 
 def default_builds(text: str) -> frozenset[tuple[Machine, str]]:
     """Return the embedded build that a release number or a full version stands for on each machine."""
-    return frozenset((machine, build(text, machine)) for machine in Machine if builds_meant(text, machine))
+    return frozenset((machine, build(text, machine)) for machine in Machine if builds_named(text, machine))
 
 
-def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
+def builds_named(text: str, machine: Machine) -> tuple[str, ...]:
     """Return the builds for a machine that ``text`` can mean: all builds of a release number, or the one with this
     version.
     """
-    return tuple(record["build"] for record in _records_meant(text, machine))
+    return tuple(record["build"] for record in _records_named(text, machine))
 
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
@@ -176,7 +176,7 @@ def _all_records() -> list[dict[str, Any]]:
     return sorted(records, key=lambda record: (TorchVersion(record["build"]), record["machine"]))
 
 
-def _records_meant(text: str, machine: Machine) -> list[dict[str, Any]]:
+def _records_named(text: str, machine: Machine) -> list[dict[str, Any]]:
     # A number alone means every build of the release; with a local tag it means that build (PEP 440).
     local = TorchVersion(text).local
     same = _records_of_release(machine).get(_public_version(text), [])
@@ -235,7 +235,7 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
     # Which libraries there are, and what they need, depends on CUDA: take a build for the same one, or else one that
     # agrees in having CUDA at all.
     same = _records_of_release(machine).get(_public_version(text), [])
-    if not same or _records_meant(text, machine):
+    if not same or _records_named(text, machine):
         return release(text, machine, files)
     major = cuda_of(text)
     record = max(
@@ -294,7 +294,7 @@ def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
 
 def has_build(text: str, machine: Machine) -> bool:
     """Whether a release, or one build of it, is embedded for a machine."""
-    return bool(builds_meant(text, machine))
+    return bool(builds_named(text, machine))
 
 
 def find_record(text: str, machine: Machine) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def find_record(text: str, machine: Machine) -> dict[str, Any]:
 
     :raises InputError: it is not embedded
     """
-    candidates = _records_meant(text, machine)
+    candidates = _records_named(text, machine)
     if not candidates:
         problem = f"not among the embedded releases for {machine.value}"
         if same := _records_of_release(machine).get(_public_version(text)):

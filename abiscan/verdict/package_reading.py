@@ -170,7 +170,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     def _counts(self, outcome: ImportOutcome) -> bool:
         """Whether the import of a module besides the main one is part of the verdict; submodules are parts of that one.
 
-        Nobody may ever have imported one that has no libraries without what it needs besides torch.
+        A module without libraries may never have been imported without the other packages that it needs.
         """
         if is_apart(outcome.module):
             return False
@@ -215,7 +215,7 @@ class PackageReading:
         with_others: bool,
         planned: tuple[tuple[str, str | None], ...],
     ) -> ReadPackage | None:
-        """Read it for one torch; None if it has nothing to do with its libraries.
+        """Read the package for one torch; None if its code has nothing to do with its libraries.
 
         :param others: gives what imports of the packages raise that are installed alongside that torch
         :param with_others: whether other packages are to be installed with it
@@ -262,8 +262,8 @@ class PackageReading:
         surroundings: Surroundings,
         target: ExaminedTarget,
     ) -> tuple[PackageWorld | ImageWorld, Reading]:
-        """Return what its code does on the oldest and on the newest Python that it and this torch are for, if that is
-        the same; else what is known without. Code compares versions with a bound: between the two, nothing differs.
+        """Return the reading on the oldest and on the newest Python that package and torch support, if both are alike;
+        otherwise the one without a known Python. Code compares versions with bounds: between the two, nothing differs.
         """
         metadata = target.target.metadata
         pythons = admitted(world.release_number, metadata.pythons) if metadata else []
@@ -276,14 +276,14 @@ class PackageReading:
         return ends[-1] if len(outcomes) == 1 and (None, None) not in next(iter(outcomes)) else (world, reading)
 
     def as_other(self, module: str, checker: Checker, target: ExaminedTarget, others: OtherImports) -> OtherCode:
-        """Return its code as that of a package which others import, by one of its modules."""
+        """Return the code of the package for others that import it, by one of its modules."""
         from abiscan.python.other_code import OtherCode
 
         surroundings = others.around(surroundings_of(checker.torch, self._package))
         return OtherCode(self._sources, module, self._make_world(checker, target).fresh, surroundings)
 
     def misses_names(self, checker: Checker, target: ExaminedTarget) -> bool:
-        """Whether its code seems to use names that a torch lacks as it is imported: see ``PackageReader``."""
+        """Whether its code seems to use names that a torch lacks when it is imported: see ``PackageReader``."""
         if not self._has_code:
             return False
         world = self._make_world(checker, target)

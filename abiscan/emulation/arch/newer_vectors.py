@@ -144,7 +144,7 @@ def _blend_by_sign(width: int) -> Operation:
     return apply
 
 
-def _shifted_each(width: int, function: Callable[[int, int], int], *, signed: bool = False) -> Operation:
+def _shift_lanes(width: int, function: Callable[[int, int], int], *, signed: bool = False) -> Operation:
     def apply(sources: Bytes, _: int) -> bytes:
         values = (signed_lanes_of if signed else lanes_of)(sources[0], width)
         pairs = zip(values, lanes_of(sources[1], width), strict=True)
@@ -248,7 +248,7 @@ def _rounded(value: float, mode: int) -> float:
     return math.copysign(float(result), value) if result == 0 else float(result)
 
 
-def _round_each(code: str) -> Operation:
+def _round_lanes(code: str) -> Operation:
     return lambda sources, immediate: _to_bytes(
         code, [_rounded(value, immediate) for value in _finite_numbers(code, sources[0])]
     )
@@ -477,9 +477,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "vshufpd": _shuffle_doubles,
     **{name: _blend(width) for name, width in (("vpblendw", 2), ("vblendpd", 8))},
     **{name: _blend_by_sign(width) for name, width in (("vpblendvb", 1), ("vblendvps", 4), ("vblendvpd", 8))},
-    **{f"vpsllv{letter}": _shifted_each(width, lambda a, by: a << by) for letter, width in _LETTERS[1:]},
-    **{f"vpsrlv{letter}": _shifted_each(width, lambda a, by: a >> by) for letter, width in _LETTERS[1:]},
-    **{f"vpsrav{letter}": _shifted_each(width, lambda a, by: a >> by, signed=True) for letter, width in _LETTERS[1:]},
+    **{f"vpsllv{letter}": _shift_lanes(width, lambda a, by: a << by) for letter, width in _LETTERS[1:]},
+    **{f"vpsrlv{letter}": _shift_lanes(width, lambda a, by: a >> by) for letter, width in _LETTERS[1:]},
+    **{f"vpsrav{letter}": _shift_lanes(width, lambda a, by: a >> by, signed=True) for letter, width in _LETTERS[1:]},
     **{f"vpermilp{letter}": _permute_in_halves(width) for letter, width in (("s", 4), ("d", 8))},
     **{
         f"v{name}{kind}{letter}": make(code, function)
@@ -507,7 +507,7 @@ UNARY_OPERATIONS: Final[dict[str, Operation]] = {
     "vphminposuw": _smallest_word,
     "vpshuflw": _shuffle_words(0),
     "vpshufhw": _shuffle_words(4),
-    **{f"vroundp{letter}": _round_each(code) for letter, code in _CODES},
+    **{f"vroundp{letter}": _round_lanes(code) for letter, code in _CODES},
     **{
         f"vsqrtp{letter}": lambda sources, _, code=code: _to_bytes(  # type: ignore[misc]
             code, [_square_root(0, value) for value in _finite_numbers(code, sources[0])]

@@ -109,8 +109,8 @@ def enumeration_members(cls: Class) -> list[object] | None:
         return None
     # A name whose value is not known may be a member, too.
     kinds = (Member, _IntMember, _StrMember)
-    members_found: list[object] = [value for value in cls.names.values() if isinstance(value, kinds)]
-    return members_found if all(not isinstance(value, NotKnown) for value in cls.names.values()) else None
+    known_members: list[object] = [value for value in cls.names.values() if isinstance(value, kinds)]
+    return known_members if all(not isinstance(value, NotKnown) for value in cls.names.values()) else None
 
 
 def by_value(cls: Class, args: list[object]) -> object:

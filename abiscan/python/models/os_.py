@@ -236,15 +236,15 @@ def _model_walk(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     inside = None if top is None else machine.files.inside(top)
     if not inside or top is None:
         return NotKnown(f"os.walk({describe_value(args[0]) if args else ''})", Why.ENVIRONMENT)
-    folders_found: list[object] = []
+    matches: list[object] = []
     waiting = [inside]
     while waiting:
         folder = waiting.pop(0)
         names = sorted(machine.files.folders.get(folder, ()))
         below = [name for name in names if f"{folder}/{name}" in machine.files.folders]
-        folders_found.append((machine.files.system.place(folder), below, [n for n in names if n not in below]))
+        matches.append((machine.files.system.place(folder), below, [n for n in names if n not in below]))
         waiting.extend(f"{folder}/{name}" for name in below)
-    return Lazy("os.walk()", iter(folders_found))
+    return Lazy("os.walk()", iter(matches))
 
 
 def _model_glob(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -62,9 +62,9 @@ def test_a_record_of_python_files_no_longer_stands_once_one_changes(tmp_path: Pa
     with observed_fs.record_observations() as record:
         observed_fs.observe_sources(tmp_path)
     (tmp_path / "package" / "data.txt").write_text("is no source", encoding="utf-8")
-    assert observed_fs.still_stands(record.seen)
+    assert observed_fs.is_unchanged(record.seen)
     if change == "other content":
         source.write_text("a = 2", encoding="utf-8")
     else:
         source.with_suffix(".pyi" if change == "a stub" else ".x.py").touch()
-    assert not observed_fs.still_stands(record.seen)
+    assert not observed_fs.is_unchanged(record.seen)
