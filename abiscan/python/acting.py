@@ -2,7 +2,7 @@
 
 They are those that Python code comes to in the end, from ``ctypes.cdll`` to ``_ctypes.dlopen``; what they do is in
 ``models/acting.py``. Code that is in no table and gets the path of a library of the package is a gap: see
-``PythonMachine.perhaps_loads``.
+``PythonMachine.note_possible_loads``.
 """
 
 from __future__ import annotations

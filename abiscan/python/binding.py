@@ -13,7 +13,7 @@ from abiscan.python.values import (
     Deferred,
     MoreItems,
     NotKnown,
-    Perhaps,
+    PossibleItems,
     Scope,
     Thrown,
     known_length,
@@ -143,7 +143,7 @@ def _compile_several(compiler: Compiler, node: ast.Tuple | ast.List) -> Target:
     return unpack
 
 
-_STAND_INS: Final = frozenset({MoreItems, Perhaps, Deferred})
+_STAND_INS: Final = frozenset({MoreItems, PossibleItems, Deferred})
 TARGETS.update({
     ast.Name: _compile_name,
     ast.Attribute: _compile_attribute,

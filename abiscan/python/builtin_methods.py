@@ -30,7 +30,7 @@ from abiscan.python.values import (
     Class,
     Instance,
     NotKnown,
-    Perhaps,
+    PossibleItems,
     PythonError,
     as_key,
     is_concrete,
@@ -93,7 +93,7 @@ class HostMethod(Modelled):
         if any(map(special.is_own, (*args, *kwargs.values()))):
             if self.name == "format" and isinstance(self.value, str) and "[" not in self.value:
                 return _model_format(machine, self.value, args, kwargs)
-            machine.perhaps_uses(NotKnown(self.display_name()), [*args, *kwargs.values()])
+            machine.note_possible_uses(NotKnown(self.display_name()), [*args, *kwargs.values()])
             args = [special.plain_value(argument) for argument in args]
         if not (is_concrete(self.value) and is_concrete(args) and is_concrete(kwargs)):
             unknown = next(
@@ -387,7 +387,7 @@ def _model_format(machine: PythonMachine, value: object, args: list[object], kwa
 
 def _as_pairs(value: object) -> list[tuple[object, object]]:
     assert isinstance(value, dict)
-    return [pair for pair in value.items() if not isinstance(pair[0], Perhaps)]
+    return [pair for pair in value.items() if not isinstance(pair[0], PossibleItems)]
 
 
 _METHODS: dict[tuple[type, str], Method] = {
@@ -470,7 +470,7 @@ def _collect_items(machine: PythonMachine, cls: type, source: object) -> object:
     if isinstance(items, NotKnown):
         return items
     if isinstance(source, (list, tuple, set, frozenset)):
-        items += [item for item in source if isinstance(item, Perhaps)]
+        items += [item for item in source if isinstance(item, PossibleItems)]
     return make_set(machine, cls, items) if cls in {set, frozenset} else attempt_operation(cls.__name__, cls, items)
 
 

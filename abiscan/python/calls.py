@@ -129,7 +129,7 @@ class Calls(ClassMaking):
         return NotKnown(f"{describe_value(function)}()")
 
     def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
-        self.perhaps_uses(function, [*args, *kwargs.values()])
+        self.note_possible_uses(function, [*args, *kwargs.values()])
         if not only_keeps(function.name):
             self._hand_over([*args, *kwargs.values()])
         # A function of an extension module that is loaded: what it returns may be known from its machine code.
@@ -159,7 +159,7 @@ class Calls(ClassMaking):
 
     # ---- code that is not read
 
-    def perhaps_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
+    def note_possible_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
         """Note that code which is not read gets values, and may call the functions among them."""
         waiting = list(values)
         # A value that occurs twice, or in itself, is used once.
@@ -171,24 +171,24 @@ class Calls(ClassMaking):
                     seen.add(id(value))
                     waiting[:0] = list(value.values() if isinstance(value, dict) else value)[:20]
             elif isinstance(value, (str, bytes, PurePath)):
-                self._perhaps_loads_named(caller, value)
+                self._note_possible_load(caller, value)
             elif isinstance(value, (PythonFunction, Bound)):
-                self.perhaps_calls(caller, value)
+                self.note_possible_call(caller, value)
             elif isinstance(value, GeneratorObject):
-                self._perhaps_iterates(caller, value)
+                self._note_possible_iteration(caller, value)
             elif isinstance(value, Instance):
                 for name in _callable_methods(value.cls, hooks=_is_hook(caller.name)):
-                    self.perhaps_calls(caller, Bound(value.cls.find(name), value))
+                    self.note_possible_call(caller, Bound(value.cls.find(name), value))
 
-    def _perhaps_loads_named(self, caller: NotKnown, value: str | bytes | PurePath) -> None:
+    def _note_possible_load(self, caller: NotKnown, value: str | bytes | PurePath) -> None:
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
         if len(text) > _LONGEST_PATH or not self.files.system.libraries.search(text) or only_handles(caller.name):
             return
         inside = self.files.inside(text)
         if inside:
-            self.perhaps_loads(caller.name, [inside])
+            self.note_possible_loads(caller.name, [inside])
 
-    def perhaps_loads(self, caller: str, libraries: Iterable[str]) -> None:
+    def note_possible_loads(self, caller: str, libraries: Iterable[str]) -> None:
         """Note that code which is not read may load libraries, and follow what happens if one does not load."""
         tried = {attempt.path for attempt in self.trace.attempts}
         left = [path for path in libraries if path not in tried]
@@ -201,7 +201,7 @@ class Calls(ClassMaking):
             for path in left:
                 loading.load_unseen(self, path)
 
-    def perhaps_calls(self, caller: NotKnown, function: object) -> None:
+    def note_possible_call(self, caller: NotKnown, function: object) -> None:
         """Note that code which is not read may call a function of the package, and follow what it does then."""
         inner: object = function
         while isinstance(inner, (Bound, Wrapped)):
@@ -218,7 +218,7 @@ class Calls(ClassMaking):
             count = len(inner.node.args.posonlyargs) + len(inner.node.args.args) - isinstance(function, Bound)
             self.call(function, [NotKnown(f"an argument of {caller.name}", Why.CALLBACK)] * max(count, 0), {})
 
-    def _perhaps_iterates(self, caller: NotKnown, value: GeneratorObject) -> None:
+    def _note_possible_iteration(self, caller: NotKnown, value: GeneratorObject) -> None:
         if self.is_speculative or only_keeps(caller.name) or not self.library.acts(value.node):
             return
         text = f"{caller.name} iterates over {value.name}"
@@ -285,7 +285,7 @@ class Calls(ClassMaking):
         ):
             return NotKnown(f"{function.name}()")
         if len(frames) >= self.limits.depth:
-            self._perhaps_endless(function)
+            self._note_possible_recursion(function)
             self.gap(f"{function.name} is called too deeply to be followed")
             return NotKnown(f"{function.name}()")
         self.trace.called.add(node)
@@ -302,7 +302,7 @@ class Calls(ClassMaking):
             frames.pop()
         return None if signal is None else self._result(signal)
 
-    def _perhaps_endless(self, function: PythonFunction) -> None:
+    def _note_possible_recursion(self, function: PythonFunction) -> None:
         """Follow what happens if a function that is called too deep calls itself without end."""
         again = sum(frame.function is not None and frame.function.node is function.node for frame in self.frames)
         text, spot = f"{function.name} calls itself without end", (self.frames[-1].line, -function.node.lineno)
@@ -450,7 +450,7 @@ class Calls(ClassMaking):
             if names is not None:
                 names[NotKnown(f"{name}()")] = NotKnown(f"{name}()")  # it may have any name now
             scope.module.open_ = True
-            self.perhaps_loads(f"the text that {name} runs", self.files.libraries)
+            self.note_possible_loads(f"the text that {name} runs", self.files.libraries)
             return NotKnown(f"{name}()")
         # With a dict of its own, the text runs like the body of a module: there is no scope around it.
         inner = scope

@@ -456,7 +456,7 @@ def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool
             if type(value) in _SIZED and len(value) > LARGE:
                 machine.count_size(value)
             if isinstance(value, NotKnown):
-                machine.perhaps_uses(value, [index])
+                machine.note_possible_uses(value, [index])
             lifted = machine.with_target("[]", take_item, value, index) if type(value) is TargetExpression else None
             value = lifted or special.get_item(machine, machine.settle(value), index)
         return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value

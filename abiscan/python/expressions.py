@@ -352,7 +352,7 @@ class Expressions(PythonMachine):
                     return unknown
                 unknown = None
             if item is not node.values[number]:
-                value = self.evaluate(item, scope) if unknown is None else self._perhaps_value(item, scope)
+                value = self.evaluate(item, scope) if unknown is None else self._speculative_value(item, scope)
             is_true = special.truth_of(self, value)
             if is_true is decisive and unknown is None:
                 return value
@@ -371,7 +371,7 @@ class Expressions(PythonMachine):
             self.source_of(node), unknown.why, (type(node.op).__name__, *keys) if len(keys) > 1 else unknown.key
         )
 
-    def _perhaps_value(self, node: ast.expr, scope: Scope) -> object:
+    def _speculative_value(self, node: ast.expr, scope: Scope) -> object:
         """Return the value of an expression that may not be evaluated at all: it raises nothing that is certain."""
         before, self.is_speculative = self.is_speculative, True
         try:
@@ -404,7 +404,7 @@ class Expressions(PythonMachine):
                 right = self.evaluate(comparator, scope)
                 result = self.compared(op, left, right)
             else:
-                right, result = self._perhaps_compared(op, left, comparator, scope)
+                right, result = self._compared_speculatively(op, left, comparator, scope)
             is_true = special.truth_of(self, result)
             if is_true is False:
                 return result
@@ -413,11 +413,11 @@ class Expressions(PythonMachine):
             left = right
         return result if unknown is None else unknown
 
-    def _perhaps_compared(
+    def _compared_speculatively(
         self, op: ast.cmpop, left: object, comparator: ast.expr, scope: Scope
     ) -> tuple[object, object]:
         """Return the right operand and the result of a comparison that may not be reached."""
-        right = self._perhaps_value(comparator, scope)
+        right = self._speculative_value(comparator, scope)
         try:
             return right, self.compared(op, left, right)
         except Thrown:
@@ -446,7 +446,7 @@ class Expressions(PythonMachine):
             spot = (node.lineno, node.col_offset)
             is_true = self.decide(self.source_of(node.test), unknown.why, spot, default=False, about=unknown)
         if is_true is None:
-            body, orelse = self._perhaps_value(node.body, scope), self._perhaps_value(node.orelse, scope)
+            body, orelse = self._speculative_value(node.body, scope), self._speculative_value(node.orelse, scope)
             if is_concrete(body) and is_concrete(orelse) and body == orelse:
                 return body
             truths = {special.truth_of(self, value) for value in (body, orelse)}

@@ -417,14 +417,14 @@ class PythonMachine:
         """Execute ``type.__new__``: return a class, made of its name, bases and names."""
         raise NotImplementedError
 
-    def perhaps_calls(self, caller: NotKnown, function: object) -> None:
+    def note_possible_call(self, caller: NotKnown, function: object) -> None:
         """Note that code which is not read may call a function of the package."""
         raise NotImplementedError
 
-    def perhaps_loads(self, caller: str, libraries: Iterable[str]) -> None:
+    def note_possible_loads(self, caller: str, libraries: Iterable[str]) -> None:
         """Note that code which is not read may load libraries of the package."""
         raise NotImplementedError
 
-    def perhaps_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
+    def note_possible_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
         """Note that code which is not read gets values, and may call the functions among them."""
         raise NotImplementedError

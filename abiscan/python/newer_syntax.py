@@ -23,7 +23,7 @@ from abiscan.python.rejections import (
     expected_parenthesis,
     invalid_syntax,
     not_parenthesised,
-    perhaps_comma,
+    star_error,
     unknown_words,
 )
 from abiscan.python.tokens import Literal, NoTokens, Part, ReplacementField, Token, is_new_text, tokens_of
@@ -145,7 +145,7 @@ class _Rewriting:
             elif sign in {b")", b"]", b"}"} and brackets:
                 brackets.pop()
             elif sign == b"*" and brackets and self._unpacks(number, brackets[-1]):
-                self._note((3, 11), token, perhaps_comma if len(brackets) > 1 else invalid_syntax)
+                self._note((3, 11), token, star_error if len(brackets) > 1 else invalid_syntax)
                 self._edits.append((token.start, token.end, self._mark + b"("))
                 starred.append(len(brackets))
             token = tokens[number]

@@ -42,7 +42,7 @@ def assigned_in_brackets(python: tuple[int, int]) -> str:
     return "invalid syntax" + ". Maybe you meant '==' or ':=' instead of '='?" * (python >= (3, 12))
 
 
-def perhaps_comma(python: tuple[int, int]) -> str | None:
+def star_error(python: tuple[int, int]) -> str | None:
     """Return what is said of a star in brackets."""
     return None if python >= (3, 10) else "invalid syntax"  # "Perhaps you forgot a comma?" depends on what is around
 

@@ -26,7 +26,7 @@ from abiscan.python.values import (
     Instance,
     MoreItems,
     NotKnown,
-    Perhaps,
+    PossibleItems,
     PythonError,
     PythonFunction,
     PythonModule,
@@ -221,9 +221,9 @@ def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | N
     if isinstance(value, (str, bytes)):
         return iter(value)
     if isinstance(value, tuple):
-        return _settle_items(machine, (item for item in list(value) if type(item) is not Perhaps))
+        return _settle_items(machine, (item for item in list(value) if type(item) is not PossibleItems))
     if isinstance(value, (set, frozenset)):
-        return iter(sorted((item for item in value if type(item) is not Perhaps), key=describe_value))
+        return iter(sorted((item for item in value if type(item) is not PossibleItems), key=describe_value))
     assert isinstance(value, range)
     return NotKnown(f"list({describe_value(value)})") if value[MOST_ITEMS:] else iter(value)
 
@@ -251,7 +251,7 @@ def _as_it_grows(machine: PythonMachine, values: list[object]) -> Iterator[objec
         kind = type(item)
         if kind is Deferred:
             yield machine.settle(item)
-        elif kind is not Perhaps:
+        elif kind is not PossibleItems:
             yield item
 
 
@@ -259,11 +259,11 @@ def _of_keys(values: dict[object, object]) -> Iterator[object]:
     # Items that are only perhaps there come in by ``note_change``: that is no change which Python would see.
     keys, count = list(values), len(values)
     for key in keys:
-        if len(values) != count and not any(type(value) is Perhaps for value in values):
+        if len(values) != count and not any(type(value) is PossibleItems for value in values):
             raise thrown(RuntimeError, "dictionary changed size during iteration")
-        if type(key) is not Perhaps:
+        if type(key) is not PossibleItems:
             yield key
-    if len(values) != count and keys and not any(type(value) is Perhaps for value in values):
+    if len(values) != count and keys and not any(type(value) is PossibleItems for value in values):
         raise thrown(RuntimeError, "dictionary changed size during iteration")
 
 
@@ -423,7 +423,7 @@ def _ask_operands(machine: PythonMachine, left: object, method: str, right: obje
         member = special_method(machine, receiver, name)
         if member is None:
             if isinstance(receiver, NotKnown):
-                machine.perhaps_uses(receiver, [operand])
+                machine.note_possible_uses(receiver, [operand])
                 return receiver.part(f".{name}()")
             if isinstance(receiver, Modelled):
                 return NotKnown(f"{describe_value(receiver)}.{name}()")

@@ -29,7 +29,7 @@ from abiscan.python.values import (
     MORE_ITEMS,
     MoreItems,
     NotKnown,
-    Perhaps,
+    PossibleItems,
     PythonFunction,
     Scope,
     TargetExpression,
@@ -118,7 +118,7 @@ class Statements(Handling):
 
     def _run_yielded(self, value: object) -> object:
         self.count_steps()
-        return Perhaps("what may be yielded") if self.is_speculative else value
+        return PossibleItems("what may be yielded") if self.is_speculative else value
 
     def _run_delegated(self, value: object) -> Body:
         """Execute ``yield from``: what is sent and thrown goes to the inner generator."""
@@ -243,7 +243,9 @@ class Statements(Handling):
         """Return what a function returns on both ways past a condition that is not known, if that is the same."""
         unknown = either.value
         # Both are run, whatever the first comes to: the other may change an object, too.
-        signals = [self.perhaps_run(_run_all, way, self, scope) for way in ([either.taken], [either.other, *remaining])]
+        signals = [
+            self.run_speculatively(_run_all, way, self, scope) for way in ([either.taken], [either.other, *remaining])
+        ]
         values = [signal.value for signal in signals if isinstance(signal, Returned)]
         if len(values) == 2 and is_concrete(values) and type(values[0]) is type(values[1]) and values[0] == values[1]:
             return Returned(values[0])
@@ -278,7 +280,9 @@ class Statements(Handling):
             if isinstance(value, MoreItems):
                 value = value.part("[…]")
                 if not self.matters(node):
-                    yield from self._run_perhaps(self._run_loop(node, source, chain((value,), values), scope))
+                    yield from self._run_flow_speculatively(
+                        self._run_loop(node, source, chain((value,), values), scope)
+                    )
                     self.forget_bindings([node], scope, value)
                     return None
                 if self.is_empty(node, value):
@@ -297,7 +301,7 @@ class Statements(Handling):
         spot = (node.lineno, node.col_offset)
         return self.decide(f"{self.source_of(node.iter)} is empty", value.why, spot, default=True)
 
-    def perhaps_run(self, code: Callable[..., object], *args: object) -> object:
+    def run_speculatively(self, code: Callable[..., object], *args: object) -> object:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
         before, self.is_speculative = self.is_speculative, True
         try:
@@ -307,7 +311,7 @@ class Statements(Handling):
         finally:
             self.is_speculative = before
 
-    def _run_perhaps(self, flow: Generator[object, object, object]) -> Generator[object, object, None]:
+    def _run_flow_speculatively(self, flow: Generator[object, object, object]) -> Generator[object, object, None]:
         """Run what may run any number of times, or not at all, and may yield."""
         # ``is_speculative`` holds while the statements run, not while a generator of the package that they are in is
         # suspended.
@@ -330,7 +334,7 @@ class Statements(Handling):
             test = self.evaluate(node.test, scope)
             is_true = special.truth_of(self, test)
             if is_true is None:
-                return (yield from self._once_perhaps(node, test, scope))
+                return (yield from self._run_once_speculatively(node, test, scope))
             if not is_true:
                 return (yield from self.flow(node.orelse, scope))
             signal = yield from self.flow(node.body, scope)
@@ -339,11 +343,11 @@ class Statements(Handling):
             # What the condition yields is yielded again before each round.
             yield from self._lifted([node.test], scope)
 
-    def _once_perhaps(self, node: ast.While, test: object, scope: Scope) -> Flow:
+    def _run_once_speculatively(self, node: ast.While, test: object, scope: Scope) -> Flow:
         """Yield a loop whose condition is not known: the body runs once, or not at all."""
         signal: Signal | None = None
         if not self.matters(node):
-            yield from self._run_perhaps(self.flow(node.body, scope))
+            yield from self._run_flow_speculatively(self.flow(node.body, scope))
         elif self.is_entered(node, test):
             signal = yield from self.flow(node.body, scope)
         if not isinstance(signal, Returned):
@@ -427,7 +431,7 @@ class Statements(Handling):
             guard: bool | None = True
             if case.guard is not None and fits is not False:
                 # Where it is not known whether the pattern fits, neither is whether its guard is evaluated.
-                evaluate = self.evaluate if fits else self._perhaps_value
+                evaluate = self.evaluate if fits else self._speculative_value
                 guard = special.truth_of(self, evaluate(case.guard, scope))
             if fits is False or guard is False:
                 continue
@@ -725,7 +729,7 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
                 # may not.
                 value = value.part("[…]")
                 if not machine.matters(node):
-                    machine.perhaps_run(loop, machine, scope, source, chain((value,), values))
+                    machine.run_speculatively(loop, machine, scope, source, chain((value,), values))
                     machine.forget_bindings([node], scope, value)
                     return None
                 if machine.is_empty(node, value):
@@ -761,17 +765,17 @@ def _compile_while(compiler: Compiler, node: ast.While) -> Code:
             value = test(machine, scope)
             is_true = value if value is True or value is False else special.truth_of(machine, value)
             if is_true is None:
-                return once_perhaps(machine, value, scope)
+                return run_once_speculatively(machine, value, scope)
             if not is_true:
                 return orelse(machine, scope)
             signal = body(machine, scope)
             if signal is not None and signal is not CONTINUE:
                 return None if signal is BREAK else signal
 
-    def once_perhaps(machine: Statements, value: object, scope: Scope) -> Signal | None:
+    def run_once_speculatively(machine: Statements, value: object, scope: Scope) -> Signal | None:
         signal: Signal | None = None
         if not machine.matters(node):
-            machine.perhaps_run(body, machine, scope)
+            machine.run_speculatively(body, machine, scope)
         elif machine.is_entered(node, value):
             signal = body(machine, scope)
         if isinstance(signal, Returned):

@@ -135,11 +135,11 @@ class MoreItems(NotKnown, frozen=True):
     """An unknown number of unknown items."""
 
 
-class Perhaps(MoreItems, frozen=True):
+class PossibleItems(MoreItems, frozen=True):
     """What code may have added to a container, if it has run at all: iteration skips it."""
 
 
-MORE_ITEMS: Final = frozenset({MoreItems, Perhaps})
+MORE_ITEMS: Final = frozenset({MoreItems, PossibleItems})
 
 
 class TextWithHoles(NotKnown, frozen=True):
@@ -534,7 +534,7 @@ def is_concrete(value: object) -> bool:
     kind = type(value)
     if kind in EVERYDAY:
         return True
-    # ``MoreItems`` and ``Perhaps`` are kinds of it, which end up at the last line.
+    # ``MoreItems`` and ``PossibleItems`` are kinds of it, which end up at the last line.
     if kind is NotKnown:
         return False
     if isinstance(value, _KNOWN):
@@ -597,9 +597,9 @@ def known_length(value: Sized) -> int | None:
 def note_change(value: list[object] | dict[object, object] | set[object]) -> None:
     """Note that code which may not have run changes the items."""
     # One mark says all: how many items were added is not known, either.
-    if any(isinstance(item, Perhaps) for item in value):
+    if any(isinstance(item, PossibleItems) for item in value):
         return
-    more = Perhaps("what may have been added")
+    more = PossibleItems("what may have been added")
     if isinstance(value, list):
         value.append(more)
     elif isinstance(value, set):

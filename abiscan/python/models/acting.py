@@ -88,7 +88,9 @@ def _expect_failure(machine: PythonMachine, error: type[BaseException]) -> Itera
 def _run_checked(function: str, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute what raises if a program fails, which may load a library that it gets the path of."""
     if function != "run" or kwargs.get("check"):
-        machine.perhaps_uses(NotKnown(f"the program that subprocess.{function} starts"), [*args, *kwargs.values()])
+        machine.note_possible_uses(
+            NotKnown(f"the program that subprocess.{function} starts"), [*args, *kwargs.values()]
+        )
     return NotKnown(f"subprocess.{function}").part("()", *args, *kwargs.values())
 
 
@@ -248,7 +250,7 @@ def _unpickles(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not isinstance(data, bytes):
         data = machine.call(machine.get_attribute(data, "read"), [], {})
     if not isinstance(data, bytes) or _may_call(data):
-        machine.perhaps_loads("a pickle", machine.files.libraries)
+        machine.note_possible_loads("a pickle", machine.files.libraries)
     return NotKnown("pickle.load()")
 
 

@@ -76,7 +76,7 @@ def _model_getattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
     if len(args) < 2 or not isinstance(args[1], str):
         return NotKnown("getattr()")
     if isinstance(args[0], NotKnown):
-        machine.perhaps_uses(args[0], [args[1]])
+        machine.note_possible_uses(args[0], [args[1]])
     try:
         return machine.get_attribute(args[0], args[1])
     except Thrown as error:
@@ -332,7 +332,7 @@ def _enumerate_items(source: Iterator[object], start: int) -> Iterator[object]:
 def _model_map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     sources = _iterate_sources(machine, args[1:]) if len(args) > 1 else NotKnown("map()")
     if isinstance(sources, NotKnown):
-        machine.perhaps_calls(NotKnown("map()"), args[0] if args else None)
+        machine.note_possible_call(NotKnown("map()"), args[0] if args else None)
         return sources
     passed = _zip_sources(sources, strict=False)
     return Lazy("map()", (_map_item(machine, args[0], item) for item in passed))
@@ -340,7 +340,7 @@ def _model_map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 def _map_item(machine: PythonMachine, function: object, item: object) -> object:
     if isinstance(item, MoreItems):
-        machine.perhaps_calls(NotKnown("map()"), function)
+        machine.note_possible_call(NotKnown("map()"), function)
         return item
     assert isinstance(item, tuple)
     return machine.call(function, list(item), {})
@@ -349,7 +349,7 @@ def _map_item(machine: PythonMachine, function: object, item: object) -> object:
 def _model_filter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     source = machine.iterate(args[1]) if len(args) == 2 else NotKnown("filter()")
     if isinstance(source, NotKnown):
-        machine.perhaps_calls(NotKnown("filter()"), args[0] if args else None)
+        machine.note_possible_call(NotKnown("filter()"), args[0] if args else None)
         return source
     return Lazy("filter()", _filter_items(machine, args[0], source))
 
@@ -357,7 +357,7 @@ def _model_filter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
 def _filter_items(machine: PythonMachine, test: object, source: Iterator[object]) -> Iterator[object]:
     for item in source:
         if isinstance(item, MoreItems):
-            machine.perhaps_calls(NotKnown("filter()"), test)
+            machine.note_possible_call(NotKnown("filter()"), test)
             yield item
             continue
         is_true = special.truth_of(machine, item if test is None else machine.call(test, [item], {}))

@@ -50,7 +50,7 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
         Code that is not read may call a function that is put into it, such as ``warnings.showwarning``.
         """
         if name not in _AFTER_FAILURE:
-            machine.perhaps_calls(NotKnown(f"the code around {self.name}.{name}"), value)
+            machine.note_possible_call(NotKnown(f"the code around {self.name}.{name}"), value)
         # In place, since the machine has the same list: ``sys.path = [...]`` is where it looks for modules.
         present = self.names.get(name)
         if isinstance(present, list) and isinstance(value, list):

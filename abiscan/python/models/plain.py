@@ -142,12 +142,12 @@ class MetaPath(Modelled):
             self.finders.append(finder)
             method = finder.cls.find("find_spec") if isinstance(finder, Instance) else None
             if isinstance(method, PythonFunction):
-                machine.perhaps_calls(NotKnown("sys.meta_path.append"), Bound(method, finder))
+                machine.note_possible_call(NotKnown("sys.meta_path.append"), Bound(method, finder))
         return None
 
     def _model_insert(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         self.finders[:0] = args[1:2]
-        machine.perhaps_uses(NotKnown("sys.meta_path.insert"), args[1:])
+        machine.note_possible_uses(NotKnown("sys.meta_path.insert"), args[1:])
         return None
 
 

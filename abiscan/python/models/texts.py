@@ -133,7 +133,7 @@ def _model_json(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     source = args[0] if args else None
     content = source if isinstance(source, str) else machine.call(machine.get_attribute(source, "read"), [], {})
     if not isinstance(content, str):
-        machine.perhaps_uses(NotKnown("json.load()"), kwargs.values())
+        machine.note_possible_uses(NotKnown("json.load()"), kwargs.values())
         return NotKnown("json.load()")
     hooks = {
         name: _make_hook(machine, value)
@@ -157,7 +157,7 @@ def _substitute(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         or len(args) > 3
         or kwargs
     ):
-        machine.perhaps_calls(NotKnown("re.sub()"), function)
+        machine.note_possible_call(NotKnown("re.sub()"), function)
         return NotKnown("re.sub()")
     # Between the matches, the text stays; each is replaced by what the function of the package gives for it.
     matches = attempt_operation("re.sub()", lambda: list(re.finditer(pattern, text)))

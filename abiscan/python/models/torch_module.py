@@ -15,7 +15,7 @@ from abiscan.python.modelled import Modelled
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, Callee, is_core
 from abiscan.python.torch_texts import NO_BACKEND, release_of, wording_of
-from abiscan.python.values import NotKnown, Perhaps, PythonError, PythonFunction, PythonModule, Scope, Thrown
+from abiscan.python.values import NotKnown, PossibleItems, PythonError, PythonFunction, PythonModule, Scope, Thrown
 from abiscan.regex import regex
 
 _ADDS_TO_TORCH: Final = regex(r"torch|apex|optree|functorch|flash|triton")
@@ -92,7 +92,7 @@ class TorchModule(Modelled):
         names = machine.world.tells(f"the names of {self.name}", lambda world: _all_names(world, self.name))
         if not isinstance(names, tuple):
             return None
-        return [*sorted({*names, *self.names, *self._put}), Perhaps(f"dir({self.name})")]
+        return [*sorted({*names, *self.names, *self._put}), PossibleItems(f"dir({self.name})")]
 
     def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name of it; the value counts only for a name that is modelled."""
