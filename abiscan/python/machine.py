@@ -104,7 +104,7 @@ class Trace(Struct, kw_only=True):
     decisions: dict[Spot, Decision] = field(default_factory=dict)
     gaps: list[str] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
-    said: list[UserMessage] = field(default_factory=list)
+    messages: list[UserMessage] = field(default_factory=list)
     """What users are told."""
     called: set[ast.AST] = field(default_factory=set)
     """The functions that have been called."""
@@ -245,7 +245,7 @@ class PythonMachine:
         if self.is_speculative:
             return
         notice = UserMessage(how=how, at=self.place(), text=None if text is None else strip_folders(text))
-        for listener in (self.trace.said, *self.listeners):
+        for listener in (self.trace.messages, *self.listeners):
             if len(listener) < _MOST_MESSAGES:
                 listener.append(notice)
 

@@ -337,7 +337,7 @@ class LibraryUse(Struct, frozen=True, kw_only=True):
     :ivar at: the line that loads it, of the same import
     :ivar convention: the reason, in words, if the Python code tells nothing and a naming convention decides
     :ivar skipped: why the import does not get to it here
-    :ivar said: how users learn that it is skipped
+    :ivar message: how users learn that it is skipped
     :ivar unimportable: whether no Python of the target accepts it
     """
 
@@ -346,7 +346,7 @@ class LibraryUse(Struct, frozen=True, kw_only=True):
     at: PythonLine | None
     convention: str | None = None
     skipped: Skipped | None = None
-    said: UserMessage | None = None
+    message: UserMessage | None = None
     unimportable: bool = False
 
 

@@ -43,9 +43,9 @@ class _Imports(Struct, frozen=True, kw_only=True):
         return {attempt.path: attempt for run in reversed(self.runs) for attempt in run.trace.attempts if attempt.path}
 
     @property
-    def said(self) -> list[UserMessage]:
+    def messages(self) -> list[UserMessage]:
         """What they tell users."""
-        return [notice for run in self.runs for notice in run.trace.said]
+        return [notice for run in self.runs for notice in run.trace.messages]
 
     @property
     def stop(self) -> bool:
@@ -106,14 +106,14 @@ def _skipped_aloud(library: PythonCode, here: _Imports, paths: Sequence[str]) ->
     """Yield how those are used that a condition skips on every torch, if its other branch says so: where a version of
     the package itself decides, no torch leads to the load.
     """
-    for notice in here.said if paths else ():
+    for notice in here.messages if paths else ():
         tree = library.tree(notice.at.file) if notice.at.file else None
         for branch in _other_branches(tree, notice.at.line) if tree else ():
             words = _words_in(branch)
             at = PythonLine(file=notice.at.file, line=branch[0].lineno)
             for path in paths if words & _LOADERS else ():
                 if _is_named(path, words):
-                    use = LibraryUse(path=path, how=HowLoaded.IMPORT, at=at, skipped=Skipped.GUARD, said=notice)
+                    use = LibraryUse(path=path, how=HowLoaded.IMPORT, at=at, skipped=Skipped.GUARD, message=notice)
                     yield path, use
 
 
@@ -166,14 +166,14 @@ def _use_there(library: PythonCode, path: str, here: _Imports, there: _Imports) 
         return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.IMPORT_STOPS)
     # What the other branch of the condition says is the reason, however quietly it says it.
     notices = list(_only_here(here, there))
-    notice = loudest_of([one for one in notices if _stands_for(library, one, attempt)] or notices)
-    return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.GUARD, said=notice)
+    notice = loudest_of([notice for notice in notices if _stands_for(library, notice, attempt)] or notices)
+    return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.GUARD, message=notice)
 
 
 def _only_here(here: _Imports, there: _Imports) -> Iterable[UserMessage]:
     """Return what users are told on this torch alone."""
-    common = {notice.at for notice in there.said}
-    return (notice for notice in here.said if notice.at not in common)
+    common = {notice.at for notice in there.messages}
+    return (notice for notice in here.messages if notice.at not in common)
 
 
 def _after_the_stop(use: LibraryUse, skipped: Skipped | None) -> LibraryUse:

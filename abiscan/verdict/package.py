@@ -346,7 +346,7 @@ def _told(use: LibraryUse | None, missed: Load | None) -> tuple[Channel | None, 
     if missed is not None:
         return missed.told, missed.told_text
     if use is not None and use.skipped is Skipped.GUARD:
-        return (use.said.how, use.said.text) if use.said else (Channel.NOTHING, None)
+        return (use.message.how, use.message.text) if use.message else (Channel.NOTHING, None)
     return None, None
 
 

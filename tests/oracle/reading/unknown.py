@@ -115,7 +115,7 @@ def claimed(texts: Sequence[str]) -> Mapping[int, str]:
     library = PythonCode(files, ("p",), python, Surroundings())
     run = Runs(library, lambda: FakeWorld(python=python), Limits(), RunCache()).run("p")
     assert run.raised is None, run.raised
-    return _by_number([said.text for said in run.trace.said if said.text is not None])
+    return _by_number([said.text for said in run.trace.messages if said.text is not None])
 
 
 def _by_number(lines: Sequence[str]) -> Mapping[int, str]:

@@ -249,17 +249,17 @@ OLD = OtherTorch(version="2.9.0", cuda=None)
 def test_what_a_condition_on_torch_leaves_out() -> None:
     use = reading_of({"p/__init__.py": GUARDED, "p/a.so": ""}, built_for=(OLD,)).uses["p/a.so"]
     assert (use.how, str(use.at), use.skipped) == (HowLoaded.IMPORT, "p/__init__.py:3", Skipped.GUARD)
-    assert use.said is not None
-    assert (use.said.how, use.said.text) == (Channel.LOG, "no a on 2.13.0+cpu")
+    assert use.message is not None
+    assert (use.message.how, use.message.text) == (Channel.LOG, "no a on 2.13.0+cpu")
     # What else is said on this torch alone is not the reason, however loud.
     loud = "if not torch.__version__.startswith('2.9'):\n    import warnings\n    warnings.warn('new torch')\n"
     use = reading_of({"p/__init__.py": GUARDED + loud, "p/a.so": ""}, built_for=(OLD,)).uses["p/a.so"]
-    assert use.said is not None
-    assert use.said.text == "no a on 2.13.0+cpu"
+    assert use.message is not None
+    assert use.message.text == "no a on 2.13.0+cpu"
     # Neither does the torch that it was built for load it.
     newer = OtherTorch(version="2.12.0", cuda=None)
     use = reading_of({"p/__init__.py": GUARDED, "p/a.so": ""}, built_for=(newer,)).uses["p/a.so"]
-    assert (use.how, use.skipped, use.said) == (HowLoaded.NEVER, None, None)
+    assert (use.how, use.skipped, use.message) == (HowLoaded.NEVER, None, None)
 
 
 @pytest.mark.parametrize(
@@ -279,14 +279,14 @@ def test_what_a_version_of_its_own_leaves_out(load: str, skipped: Skipped | None
         f"if not new:\n    logging.warning('no a')\nelse:\n    {load}\n"
     )
     use = reading_of({"p/__init__.py": code, "p/a.so": ""}, built_for=(OLD,)).uses["p/a.so"]
-    assert (use.skipped, use.said and use.said.text) == (skipped, "no a" if skipped else None)
+    assert (use.skipped, use.message and use.message.text) == (skipped, "no a" if skipped else None)
 
 
 def test_what_is_left_out_without_a_word() -> None:
     code = LOAD + "print('hello')\nif torch.version.cuda:\n    load('a.so')\n"
     built_for = (OtherTorch(version="2.13.0+cu130", cuda="13.0"),)
     use = reading_of({"p/__init__.py": code, "p/a.so": ""}, built_for=built_for).uses["p/a.so"]
-    assert (use.how, use.skipped, use.said) == (HowLoaded.IMPORT, Skipped.GUARD, None)
+    assert (use.how, use.skipped, use.message) == (HowLoaded.IMPORT, Skipped.GUARD, None)
 
 
 def test_another_library_in_its_place_leaves_nothing_out() -> None:
