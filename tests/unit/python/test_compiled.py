@@ -115,7 +115,7 @@ def test_what_takes_an_item_of_a_large_container_does_not_go_through_it(use: str
     assert (many - few == many_of_less - few_of_less) is takes_one
 
 
-def test_what_stands_outside_of_what_it_ends_is_no_python() -> None:
+def test_return_outside_a_function_is_not_valid_python() -> None:
     for code in ("class A:\n    return 1\n", "def f():\n    break\nf()\n"):
         (outcome,) = reading_of({"p/__init__.py": "import torch\n" + code}).imports
         assert outcome.raised is Answer.UNKNOWN
