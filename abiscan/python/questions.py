@@ -65,7 +65,7 @@ class Answered(Generic[_Result]):
         """Return the result for a target, None if no other one answers like it.
 
         :param world: the target's, in which nothing is loaded yet
-        :param told: what it has told for other tasks
+        :param kept_answers: what it has told for other tasks
         """
         # Down the tree: at each fork, the target is asked what the task asked next wherever all answers so far were the
         # same. The end is a result, or an answer that no target has given before.

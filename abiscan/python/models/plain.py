@@ -234,7 +234,7 @@ def _make_platform(machine: PythonMachine) -> object:
 
 
 def _make_telling(channel: Channel, name: str = "message") -> Model:
-    """Return a function that tells users its first argument, filled in with the further ones as ``logging`` does."""
+    """Return a function that tells users its first argument, formatted with the others as ``logging`` does."""
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         message = text(machine, take_argument(args, kwargs, 0, name))
