@@ -28,6 +28,12 @@ DTYPES_SINCE: Final = {
 """The element types that came with a later release, which makes them attributes of ``torch``, by the list in
 ``c10/core/ScalarType.h``: every wheel has it."""
 
+WRITTEN: Final = frozenset(
+    {"compile", "cond", "e", "from_dlpack", "get_default_device", "inf", "nan", "pi", "to_dlpack", "vmap"}
+)
+"""The names that ``torch/__init__.py`` binds since some release, and that no compiled code of an earlier one gives to
+``torch``, although its library has them as texts: those of no function in ``torch._C._VariableFunctions``."""
+
 
 def texts_in(library: ElfFile) -> frozenset[str]:
     """Return the identifiers among the texts in a library, without the names of C++."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.compiled_names import DTYPES_SINCE
+from abiscan.python.compiled_names import DTYPES_SINCE, WRITTEN
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, TYPING_NAMES, is_core, list_prefixes, may_bring
 from abiscan.torches.marks import MarkTable
@@ -100,11 +100,11 @@ class ReleaseSets:
         """Whether a name is that of a module in Python of some release, and of no function that is compiled.
 
         A release without that module has nothing else of the name. Nor is anything compiled called like those of
-        ``typing``, which modules of torch import, although TorchScript has them as texts; nor like an element type,
-        before there is that.
+        ``typing``, which modules of torch import, although TorchScript has them as texts; nor like an element type, or
+        a function in Python, before there is that.
         """
         owner, _, last = name.rpartition(".")
-        if owner == "torch" and last in DTYPES_SINCE:
+        if owner == "torch" and (last in DTYPES_SINCE or last in WRITTEN):
             return True
         return last in TYPING_NAMES or (
             bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, last)
