@@ -257,9 +257,11 @@ class _World(Struct, kw_only=True):
     others_load: bool = True
 
     @property
-    def newest_python(self) -> tuple[int, int] | None:
+    def oldest_python(self) -> tuple[int, int] | None:
         """The interpreter itself."""
         return self.python if isinstance(self.python, tuple) else None
+
+    newest_python = oldest_python
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Return an error for a library that lacks a symbol."""

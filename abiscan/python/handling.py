@@ -125,7 +125,11 @@ class Handling(Binding):
     def since(self, *version: int) -> bool:
         """Whether the interpreter is certainly this version or a newer one."""
         python = self.world.python
-        return isinstance(python, tuple) and python >= version
+        if isinstance(python, tuple):
+            return python >= version
+        return (
+            self.world.tells(f"whether Python is {version} or newer", lambda world: _is_newer(world, version)) is True
+        )
 
     def note_survived(self, failure: PythonError, heard: list[UserMessage], *, again: bool = True) -> None:
         """Note that an exception was caught for good: how users learn of the failed loads that it is about.
@@ -342,3 +346,7 @@ def _ends_process(node: ast.expr) -> bool:
 
 def _is_older(world: World, version: tuple[int, ...]) -> bool:
     return world.newest_python is not None and world.newest_python < version
+
+
+def _is_newer(world: World, version: tuple[int, ...]) -> bool:
+    return world.oldest_python is not None and world.oldest_python >= version

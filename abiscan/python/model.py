@@ -114,8 +114,13 @@ class World(Protocol):
         ...
 
     @property
+    def oldest_python(self) -> tuple[int, int] | None:
+        """The oldest interpreter that it may be, None if nothing tells."""
+        ...
+
+    @property
     def newest_python(self) -> tuple[int, int] | None:
-        """The newest interpreter that it may be, None if torch does not tell."""
+        """The newest interpreter that it may be, None if nothing tells."""
         ...
 
     @property

@@ -31,7 +31,8 @@ class CompiledCodeLoads:
 
     def __init__(self, world: World) -> None:
         self.torch_version, self.cuda, self.cxx11_abi = world.torch_version, world.cuda, world.cxx11_abi
-        self.python, self.newest_python = world.python, world.newest_python
+        self.python = world.python
+        self.oldest_python, self.newest_python = world.oldest_python, world.newest_python
         self.machine, self.cpu, self.torch_names = world.machine, world.cpu, world.torch_names
 
     def load(self, _path: str | None, _loader: LoadedBy) -> None:

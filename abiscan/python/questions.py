@@ -158,6 +158,10 @@ class _Quoting:
         return self._world.python
 
     @property
+    def oldest_python(self) -> tuple[int, int] | None:
+        return self._world.oldest_python
+
+    @property
     def newest_python(self) -> tuple[int, int] | None:
         return self._world.newest_python
 

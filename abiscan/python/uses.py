@@ -41,7 +41,7 @@ class _OtherTorchWorld:
     def __init__(self, world: World, torch: OtherTorch) -> None:
         self.torch_version, self.cuda = torch.version, torch.cuda
         self.python, self.machine = world.python, world.machine
-        self.newest_python = world.newest_python
+        self.oldest_python, self.newest_python = world.oldest_python, world.newest_python
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
         self.torch_names: TorchNames | None = None
         self.cpu = world.cpu

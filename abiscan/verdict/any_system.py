@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 from msgspec import Struct
 
@@ -11,8 +12,11 @@ from abiscan.inputs.package_files import Package
 from abiscan.inputs.sources import Target
 from abiscan.linkage.model import NO_SUCH_FILE
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
-from abiscan.torches import embedded_operators
+from abiscan.regex import regex
+from abiscan.torches import embedded_operators, pythons
 from abiscan.torches.torch import Torch
+
+_STABLE_ABI: Final = regex(r"-cp3([0-9]+)-abi3-[^-]+\.whl$")
 
 
 class LoadAttempt(Struct, frozen=True, kw_only=True):
@@ -75,6 +79,24 @@ def importing_python(torch: Torch, target: Target) -> tuple[int, int] | Answer:
         return Answer.UNKNOWN
     major, _, minor = target.metadata.python.partition(".")
     return int(major), int(minor)
+
+
+def possible_pythons(
+    python: tuple[int, int] | Answer, target: Target, release: str | None
+) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """Return the oldest and the newest Python that may import the package, each None if nothing tells.
+
+    Where it is not known, they are what the name of its wheel (``cp39-abi3``) and its metadata admit, of those that
+    the torch has wheels for.
+    """
+    if not isinstance(python, Answer):
+        return python, python
+    metadata = target.metadata
+    stable = _STABLE_ABI.search(metadata.wheel) if metadata is not None else None
+    least = (3, int(stable[1])) if stable is not None else None
+    required = metadata.pythons if metadata is not None else ""
+    admitted = [python for python in pythons.admitted(release, required) if least is None or python >= least]
+    return (admitted[0], admitted[-1]) if admitted else (least, pythons.newest(release))
 
 
 @functools.cache

@@ -25,10 +25,17 @@ from abiscan.linkage.images import load_image
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
 from abiscan.python.systems import MACOS, WINDOWS, PythonSystem
 from abiscan.python.torch_names import TorchNames
-from abiscan.torches import embedded, embedded_operators, embedded_python, pythons
+from abiscan.torches import embedded, embedded_operators, embedded_python
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
-from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, refused_load, with_bases
+from abiscan.verdict.any_system import (
+    LoadAttempt,
+    importing_python,
+    possible_pythons,
+    raised_by,
+    refused_load,
+    with_bases,
+)
 from abiscan.verdict.images import machine_of
 
 SYSTEMS: Final = {ImageSystem.WINDOWS: WINDOWS, ImageSystem.MACOS: MACOS}
@@ -61,7 +68,7 @@ class ImageWorld:
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
         self.torch_names: TorchNames | None = None
         self.python = importing_python(torch, target)
-        self.newest_python = pythons.newest(self.release_number)
+        self.oldest_python, self.newest_python = possible_pythons(self.python, target, self.release_number)
         self.machine = self._system.machine(self._torch.machine.value)
         self.unread = (
             f"registrations, layouts and code for GPUs are not read in files for {first.system.value}: libraries that "

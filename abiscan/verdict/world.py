@@ -31,10 +31,17 @@ from abiscan.linkage.resolve import resolve_load, symbol_message, version_messag
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
-from abiscan.torches import embedded_python, pythons
+from abiscan.torches import embedded_python
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
-from abiscan.verdict.any_system import LoadAttempt, importing_python, raised_by, refused_load, with_bases
+from abiscan.verdict.any_system import (
+    LoadAttempt,
+    importing_python,
+    possible_pythons,
+    raised_by,
+    refused_load,
+    with_bases,
+)
 from abiscan.verdict.checker import Checker, Setting
 from abiscan.verdict.numpy_abi import find_numpy_error
 
@@ -87,7 +94,7 @@ class PackageWorld:
         self.build, self.release_number = setting.release.build, setting.release.version
         self.torch_version, self.cuda = torch_versions(checker.torch, setting.release.build, checker.files)
         self.python = importing_python(checker.torch, target.target)
-        self.newest_python = pythons.newest(self.release_number)
+        self.oldest_python, self.newest_python = possible_pythons(self.python, target.target, self.release_number)
         self.machine = setting.release.machine.value
         self.cpu = checker.cpu
         self._linux_torch = checker.torch.for_linux()

@@ -61,6 +61,7 @@ class RecordedWorld:
         self.torch_version: str | Answer = live_torch.build() or Answer.UNKNOWN
         self.cuda: str | Answer | None = None
         self.python: tuple[int, int] | Answer = (3, 11)
+        self.oldest_python: tuple[int, int] | None = (3, 11)
         self.newest_python: tuple[int, int] | None = (3, 11)
         self.machine = "x86_64"
         self.cxx11_abi: bool | Answer = True

@@ -9,7 +9,7 @@ import struct
 from collections import namedtuple
 from collections.abc import Callable
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
-from typing import Final, NamedTuple
+from typing import Final
 
 from abiscan.python.contexts import AroundBody, Suppress
 from abiscan.python.machine import PythonMachine
@@ -27,6 +27,7 @@ from abiscan.python.models.namespace import (
 )
 from abiscan.python.operations import apply_binary, attempt_operation, describe_value
 from abiscan.python.special import text
+from abiscan.python.unknown_python import UnknownVersion, VersionInfo
 from abiscan.python.values import (
     Bound,
     Instance,
@@ -42,16 +43,6 @@ from abiscan.python.values import (
 )
 
 # ---- sys, platform
-
-
-class VersionInfo(NamedTuple):
-    """``sys.version_info``. The patch release is not known: the last that there may be."""
-
-    major: int
-    minor: int
-    micro: int = 99
-    releaselevel: str = "final"
-    serial: int = 0
 
 
 class LoadedModules(Modelled):
@@ -181,7 +172,7 @@ def _make_sys(machine: PythonMachine) -> object:
     version = (
         VersionInfo(python[0], python[1])
         if not isinstance(python, Answer)
-        else NotKnown("sys.version_info", Why.ENVIRONMENT)
+        else UnknownVersion("sys.version_info", Why.ENVIRONMENT, tells=machine.world.tells)
     )
     names: dict[str, object] = {
         "version_info": version,

@@ -65,6 +65,7 @@ class FakeWorld:
     cuda: str | Answer | None = None
     cxx11_abi: bool | Answer = True
     python: tuple[int, int] | Answer = (3, 11)
+    oldest_python: tuple[int, int] | None = None
     newest_python: tuple[int, int] | None = None
     machine: str = "x86_64"
     torch_names: TorchNames | None = None
