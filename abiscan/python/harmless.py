@@ -69,9 +69,8 @@ class PackageCode(Protocol):
         """The functions, by bare name, that load or register something."""
         ...
 
-    @property
-    def acting(self) -> frozenset[str]:
-        """The functions and methods, by bare name, whose own code loads or registers something, or calls such."""
+    def is_acting(self, name: str) -> bool:
+        """Whether the own code of a function or method of that bare name loads or registers something, or calls such."""
         ...
 
     def source(self, path: str) -> bytes:
@@ -226,7 +225,7 @@ class BodyAnalysis:
         if names is None or depth < 0:
             return _Object()
         value = self.in_file(file, names, name, depth)
-        if value is not None or "__getattr__" in self._code.acting:
+        if value is not None or self._code.is_acting("__getattr__"):
             return value
         # No ``__getattr__`` of the package loads anything here, so what it makes of the name is an object like any
         # other.
@@ -328,7 +327,7 @@ class BodyAnalysis:
         if isinstance(node, ast.AsyncFunctionDef) or _has_yield(node):
             return True
         if self._code.acts(node):  # importing another module of the package is no load by itself
-            self._saw_load |= defined.path[-1] in self._code.acting
+            self._saw_load |= self._code.is_acting(defined.path[-1])
             return False
         return not self._acts_in(node, defined, names, made, depth)
 
@@ -351,7 +350,7 @@ class BodyAnalysis:
             is_acting = self._is_acting(node.func, file, names)
             self._saw_load |= is_acting or name in _ENDING_BUILTINS
             if isinstance(node.func, ast.Attribute):
-                is_risky = node.func.attr in self._code.acting
+                is_risky = self._code.is_acting(node.func.attr)
                 if is_acting or (is_risky and not self._is_quiet_above(node.func, defined, names, depth)):
                     return True
             elif is_acting or name is None or name in _ACTING_BUILTINS:
@@ -474,13 +473,13 @@ class BodyAnalysis:
     @functools.cached_property
     def decisions_act(self) -> bool:
         """Whether asking an object of the package whether it is true may load something."""
-        return not self._code.acting.isdisjoint({"__bool__", "__len__"})
+        return any(map(self._code.is_acting, ("__bool__", "__len__")))
 
     def may_act(self, value: _Object) -> bool:
         """Whether a method of an object may load or register something."""
         classes = None if value.cls is None else self.lineage(value.cls)
         return classes is not None and any(
-            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in self._code.acting
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and self._code.is_acting(node.name)
             for cls in classes
             for node in cls.node.body
         )

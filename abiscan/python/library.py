@@ -62,6 +62,7 @@ class Import(Struct, frozen=True, kw_only=True):
 
 _LOAD = "torch.load"
 _WORD = regex(rb"[\w\x80-\xff]+")
+_DEFINITION = regex(rb"\bdef[ \t]+(\w*)")
 _FEW_NAMES = 20
 _ANNOTATED = regex(rb"(?:^|[(,;\n])[ \t]*(?!else\b|try\b|finally\b)\w+[ \t]*:[ \t]*[\w.|\[\], \t]*$")
 _LONGEST_ANNOTATION = 200
@@ -113,6 +114,8 @@ class PythonCode(Struct, dict=True):
     _imports: dict[tuple[str, str], tuple[tuple[Import, ...], tuple[Import, ...]]] = field(default_factory=dict)
     _rebinding: dict[tuple[str, str], bool] = field(default_factory=dict)
     _reaching: dict[str, bool] = field(default_factory=dict)
+    _acting: dict[str, bool] = field(default_factory=dict)
+    _acting_by_source: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
@@ -269,11 +272,29 @@ class PythonCode(Struct, dict=True):
             risky_names |= new
         return frozenset(risky_names)
 
+    def is_acting(self, name: str) -> bool:
+        """Whether a function or method of that bare name has one of the words in it, or calls a risky function."""
+        if name not in self._acting:
+            word = name.encode("utf-8", "replace")
+            defining = self._defining.get(word, ())
+            self._acting[name] = word in self.risky or any(word in self._acting_in(path) for path in defining)
+        return self._acting[name]
+
     @cached_property
-    def acting(self) -> frozenset[str]:
-        """The functions and methods, by bare name, whose own code has one of the words or calls such a function."""
-        names = frozenset[bytes]().union(*(self.outline(path).acting(self.risky) for path in self.sources))
-        return frozenset(name.decode("utf-8", "replace") for name in names | self.risky)
+    def _defining(self) -> dict[bytes, list[str]]:
+        """The sources that may define such a function, by its bare name."""
+        defining: dict[bytes, list[str]] = {}
+        for path in self.sources:
+            if not self.outline(path).may_act(self.risky):
+                continue
+            for name in set(_DEFINITION.findall(self.source(path)[:LARGEST_SOURCE])):
+                defining.setdefault(name, []).append(path)
+        return defining
+
+    def _acting_in(self, path: str) -> frozenset[bytes]:
+        if path not in self._acting_by_source:
+            self._acting_by_source[path] = self.outline(path).acting(self.risky)
+        return self._acting_by_source[path]
 
     @cached_property
     def required(self) -> frozenset[str]:

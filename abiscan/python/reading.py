@@ -71,6 +71,16 @@ class PackageReader:
             reading = _read_modules(runs, self._built_for)
             return replace(reading, other_outcomes=tuple(_read_others(runs, self._other_modules, reading)))
 
+    def ends_unknown(self, fresh: Callable[[], World], surroundings: Surroundings | None) -> bool:
+        """Whether the end of an import of the package is not known on a target.
+
+        These runs are the first of ``read``, and a small part of it.
+        """
+        code, done = self._code_for(fresh(), surroundings)
+        with _without_collector():
+            runs = Runs(code, fresh, _LIMITS, done)
+            return any(explore_import(runs, name).outcome.raised is Answer.UNKNOWN for name in code.modules)
+
     def later_uses(
         self,
         world: World,

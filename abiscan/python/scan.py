@@ -265,6 +265,10 @@ class Outline:
                 results.add(outermost[1])
         return results
 
+    def may_act(self, names: frozenset[bytes]) -> bool:
+        """Whether any of its functions may have one of the words inside, or call one of these."""
+        return bool(self._words) or not self._called.isdisjoint(names)
+
     def acting(self, names: frozenset[bytes]) -> frozenset[bytes]:
         """Return the functions and methods, at any depth, that have one of the words inside, or call one of these."""
         places = [position for word in self._words for position in self.positions(word)]

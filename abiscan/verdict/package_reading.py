@@ -268,10 +268,13 @@ class PackageReading:
         metadata = target.target.metadata
         pythons = admitted(world.release_number, metadata.pythons) if metadata else []
         ends: list[tuple[PackageWorld | ImageWorld, Reading]] = []
-        for python in dict.fromkeys((*pythons[:1], *pythons[-1:])):
+        for python in dict.fromkeys((*pythons[-1:], *pythons[:1])):
             end = world.fresh()
             end.python = python
-            ends.append((end, self._reader.read(end.fresh, surroundings)))
+            # Where the import alone is not known to the end, nothing further can be.
+            if self._reader.ends_unknown(end.fresh, surroundings):
+                return world, reading
+            ends.insert(0, (end, self._reader.read(end.fresh, surroundings)))
         outcomes = {tuple(map(_ending, other.imports)) for _, other in ends}
         return ends[-1] if len(outcomes) == 1 and (None, None) not in next(iter(outcomes)) else (world, reading)
 

@@ -1,0 +1,82 @@
+"""Conditions on ``sys.version_info`` where the Python is not known, but the oldest and the newest that it may be."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from abiscan.inputs.requirement import read_metadata
+from abiscan.python.model import Answer
+from abiscan.python.unknown_python import VersionInfo
+from abiscan.verdict.any_system import possible_pythons
+from tests.unit.python.packages import FakeWorld, reading_of
+
+if TYPE_CHECKING:
+    from abiscan.inputs.sources import Target
+
+OLDEST, NEWEST = (3, 10), (3, 14)
+CONDITIONS = (
+    "version >= (3, 8)",
+    "version >= (3, 10)",
+    "version >= (3, 11)",
+    "version > (3, 14)",
+    "version < (3, 15)",
+    "(3, 9) < version",
+    "(3, 12) < version",
+    "version[0] >= 3 and version[1] >= 8",
+    "version[0] >= 3 and version[1] >= 12",
+    "version[0] == 2",
+    "version.major == 3",
+    "version.minor >= 10",
+    "version.minor > 10",
+    "version.minor == 12",
+    "version.minor != 9",
+    "version[1] in (8, 9)",
+    "version[1] in (8, 10)",
+    "version[:2] == (3, 9)",
+    "version[:2] == (3, 12)",
+    "version[:2] <= (3, 14)",
+    "version[:2] in ((3, 6), (3, 7))",
+    "version[2] >= 4 and version >= (3, 10)",
+    "version[1:] > (9, 0)",
+    "version == (3, 12)",
+)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_comparison_is_decided_where_all_pythons_agree(condition: str) -> None:
+    code = f"import sys\nversion = sys.version_info\nif {condition}:\n    raise ValueError\n"
+    world = FakeWorld(python=Answer.UNKNOWN, oldest_python=OLDEST, newest_python=NEWEST)
+    (outcome,) = reading_of({"p/__init__.py": code}, world).imports
+    truths = {
+        eval(condition, {"version": VersionInfo(3, minor, micro)})  # as each Python answers
+        for minor in range(OLDEST[1], NEWEST[1] + 1)
+        for micro in range(30)
+    }
+    if outcome.raised is Answer.UNKNOWN:
+        assert outcome.conditions
+        assert len(truths) == 2 or condition.startswith(("version[1:]", "version ==")), "all Pythons agree"
+    else:
+        assert truths == {outcome.raised is not None}
+
+
+@pytest.mark.parametrize(
+    ("wheel", "required", "release", "expected"),
+    [
+        ("pkg-1.0-cp39-abi3-manylinux_2_28_x86_64.whl", "", "2.13.0", ((3, 10), (3, 14))),
+        ("pkg-1.0-cp312-abi3-manylinux_2_28_x86_64.whl", ">=3.9", "2.13.0", ((3, 12), (3, 14))),
+        ("pkg-1.0-py3-none-any.whl", ">=3.11,<3.14", "2.13.0", ((3, 11), (3, 13))),
+        ("pkg-1.0-py3-none-any.whl", "", "2.0.0", ((3, 8), (3, 11))),
+        ("pkg-1.0-cp39-abi3-manylinux_2_28_x86_64.whl", "", "99.0", ((3, 9), None)),
+        ("pkg-1.0-py3-none-any.whl", ">=3.9", None, (None, None)),
+    ],
+)
+def test_the_pythons_are_those_of_tag_metadata_and_torch(
+    wheel: str, required: str, release: str | None, expected: tuple[tuple[int, int] | None, tuple[int, int] | None]
+) -> None:
+    text = f"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\nRequires-Python: {required}\n\n"
+    target = cast("Target", SimpleNamespace(metadata=read_metadata(text, wheel)))
+    assert possible_pythons(Answer.UNKNOWN, target, release) == expected
+    assert possible_pythons((3, 12), target, release) == ((3, 12), (3, 12))
