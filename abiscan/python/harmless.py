@@ -70,7 +70,7 @@ class PackageCode(Protocol):
         ...
 
     def is_acting(self, name: str) -> bool:
-        """Whether the own code of a function or method of that bare name loads or registers something, or calls such."""
+        """Whether the own code of a function of that bare name loads or registers something, or calls what does."""
         ...
 
     def source(self, path: str) -> bytes:

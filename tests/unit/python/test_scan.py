@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abiscan.python import scan
+from abiscan.python.library import PythonCode
 from abiscan.python.scan import LOADING, REGISTERING, Outline
+from abiscan.python.sources import PackageFiles
+from tests.unit.python.packages import TextSources
 
 
 def test_imports_have_their_lines_from_the_first_one_on() -> None:
@@ -80,3 +83,22 @@ def test_a_name_in_a_comment_is_not_used() -> None:
     assert outline.users(b"Nope") == {b"g"}
     assert not Outline(b"x = 1  # nn.Nope\n").mentions([b"Nope"])
     assert Outline(b"x = '#' + nn.Nope\n").mentions([b"Nope"])
+
+
+def test_a_function_acts_by_what_stands_in_the_sources_that_define_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "p/__init__.py": "import torch\ndef load(path):\n    torch.ops.load_library(path)\n",
+        "p/user.py": "from p import load\nclass User:\n    def start(self): load('a')\n    def stop(self): pass\n",
+        "p/other.py": "from p import load\ndef unasked():\n    load('b')\n",
+    }
+    looked_at: list[int] = []
+    acting = Outline.acting
+
+    def look(outline: Outline, names: frozenset[bytes]) -> frozenset[bytes]:
+        looked_at.append(id(outline))
+        return acting(outline, names)
+
+    monkeypatch.setattr(Outline, "acting", look)
+    code = PythonCode(PackageFiles(TextSources(files)), ["p"], (3, 11))
+    assert [name for name in ("load", "start", "stop", "absent") if code.is_acting(name)] == ["load", "start"]
+    assert looked_at == [id(code.outline("p/user.py"))]
