@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import itertools
 import json
 import os
@@ -47,13 +48,10 @@ def share_in_order(
     :param first_here: whether the first item is one for this process: the others begin with what it read
     """
     remaining, is_open = iter(items), True
-    # A traced run has one order of decisions, and without /proc the child could not open its files anew.
-    if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir() or tracing.is_on():
-        here = remaining
-    else:
-        here = itertools.islice(remaining, int(first_here))
-    for item in here:
+    for item in itertools.islice(remaining, int(first_here)) if _may_fork(jobs) else remaining:
         yield item, functools.partial(find, item)
+    if first_here:
+        gc.collect()  # the others begin with what it read, but not with what it needs no more
     # Results come in the order of the items, work is done in any order: a branch that has finished early waits in this
     # list for those before it. Its pipe is read meanwhile, or it would block as soon as the pipe is full (64 KiB).
     branches: list[_Branch[_Item, _Found]] = []  # in the order of the items
@@ -81,6 +79,11 @@ def share_in_order(
         finally:
             for branch in branches:
                 branch.stop_work()
+
+
+def _may_fork(jobs: int) -> bool:
+    # A traced run has one order of decisions, and without /proc the child could not open its files anew.
+    return jobs > 1 and isolation.is_apart() and _DESCRIPTORS.is_dir() and not tracing.is_on()
 
 
 class _Branch(Generic[_Item, _Found]):

@@ -249,6 +249,12 @@ class PythonCode(Struct, dict=True):
             self._outlines[path] = Outline(self.source(path)[:LARGEST_SOURCE])
         return self._outlines[path]
 
+    def forget_sources(self) -> None:
+        """Let go of the sources; one that is asked for again is read again."""
+        self.files.forget()
+        for kept in (self._outlines, self._trees, self._late, self._lines):
+            kept.clear()
+
     # ---- what matters
 
     @cached_property

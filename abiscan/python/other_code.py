@@ -66,6 +66,13 @@ class OtherCode:
 
     def error(self, module: str, name: str | None) -> Raised | None:
         """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""
+        try:
+            return self._find_error(module, name)
+        finally:
+            # Dozens of packages may be imported on the way, and their trees would add up to a gigabyte.
+            self._library.forget_sources()
+
+    def _find_error(self, module: str, name: str | None) -> Raised | None:
         if self._machine is None:
             return None
         before, decided = dict(self._machine.modules), set(self._machine.trace.decisions)

@@ -105,6 +105,10 @@ class PackageFiles:
             self._cache[path] = self.sources.read(path)
         return self._cache[path]
 
+    def forget(self) -> None:
+        """Let go of what was read."""
+        self._cache.clear()
+
     def inside(self, path: str) -> str | None:
         """Return the path inside the package, None if it is elsewhere."""
         return self.system.inside(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import subprocess
 import sys
 import time
@@ -114,9 +116,10 @@ OF_TORCH = {
 
 
 def really(site: Path, code: str) -> list[str]:
+    """Return the class and the text of what Python raises, with paths below the folder, which differs per machine."""
     code = f"try:\n {code}\nexcept ImportError as error:\n print(type(error).__name__)\n print(error)"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=site, check=True, capture_output=True, text=True)
-    return done.stdout.splitlines()
+    return done.stdout.replace(f"{site}/", "").splitlines()
 
 
 @contextmanager
@@ -256,3 +259,19 @@ def test_an_error_that_is_not_certain_is_met_once(tmp_path: Path, monkeypatch: p
     with around(tmp_path) as surroundings:
         reading_of({"pkg/__init__.py": f"import torch\n{code}", "pkg/_C.so": ""}, around=surroundings)
     assert run.count("other") == 1
+
+
+def test_sources_are_kept_for_one_import(tmp_path: Path) -> None:
+    """Of dozens of packages they would add up to a gigabyte; the next import reads them again."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "__init__.py").write_text("here = ['a text of this package', 1]\n")
+    (other / "part.py").write_text("from other import here\nimport absent\n")
+    with around(tmp_path) as surroundings:
+        assert surroundings.import_error("other", "here") is None
+        gc.collect()
+        constants = (item.value for item in gc.get_objects() if isinstance(item, ast.Constant))
+        assert "a text of this package" not in constants
+        raised = surroundings.import_error("other.part", None)
+    assert raised is not None
+    assert [raised.exception, raised.message] == really(tmp_path, "import other.part")
