@@ -229,29 +229,31 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     if not suspects or torch is None:
         return WayOut()
 
+    broken, pip = [item.problem for item in asked], Pip(python, named=named)
+
     def search() -> WayOut:
         # Importing the code for indexes takes longer than examining an environment.
+        from abiscan.hooks.remedies import SECONDS, find_remedies, limit_time, name_builds
         from abiscan.index.client import settings_of_pip
 
         if session.index.no_index and not settings_of_pip(python, session.index).find_links:
-            return WayOut()  # pip would look for nothing, nine times
+            return WayOut(remedies=name_builds(broken, torch, pip))  # pip would look for nothing, nine times
         from abiscan.hooks.install import Inspector
-        from abiscan.hooks.remedies import SECONDS, find_remedies, limit_time
 
-        pip = Pip(python, named=named)
         known = {
             str(item): Known(name=item.name, version=item.version, origin=item.origin or item.source)
             for item in suspects
         }
         reasons = explain_strangers(known.values(), python, session.index.words, session)
         stays = {name: reasons[package] for name, package in known.items() if package in reasons}
-        broken = [item.problem for item in asked]
         limited = limit_time(session)
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), session.index.words, limited)
             result = find_remedies(broken, stays.keys(), torch, pip, inspector, limited)
         stopped = f"the search was stopped after {SECONDS} s of work; abiscan fit {{}} searches to the end"
         unfinished = {str(item.source): stopped.format(item.name) for item in result.unfinished}
+        solved = {name for remedy in result.remedies for name in remedy.remedies}
+        stays = {name: reason for name, reason in stays.items() if canonicalize_name(known[name].name) not in solved}
         return WayOut(remedies=result.remedies, stays=stays | unfinished)
 
     observed_fs.look_once()  # another day, the index has other versions
@@ -259,7 +261,10 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     try:
         return answer_by_content(session.folder, content, ["way out", python, named, *_index_state(session)], search)
     except UnreachableError as error:
-        return WayOut(unreachable=f"{error.subject}: {error.problem}")
+        from abiscan.hooks.remedies import name_builds
+
+        unreachable = f"{error.subject}: {error.problem}"
+        return WayOut(remedies=name_builds(broken, torch, pip), unreachable=unreachable)
     except InputError:  # there is no pip to ask
         return WayOut()
 

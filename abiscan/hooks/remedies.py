@@ -27,6 +27,7 @@ from abiscan.hooks.install import Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.solution import PYTORCH_INDEX, Solution, Task, solve
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
@@ -121,6 +122,47 @@ def find_remedies(
     return Remedies(remedies=tuple(remedies), unfinished=tuple(left))
 
 
+def name_builds(broken: Sequence[Problem], torch: str, pip: Pip) -> tuple[Remedy, ...]:
+    """Return the builds for the kind of torch that is there which PyTorch itself publishes, where no index is asked.
+
+    :param broken: what fails for itself
+    :param torch: the full version of the torch that is there
+    """
+    versions = ((problem, _version_of_same_kind(problem, torch)) for problem in broken)
+    return tuple(_unread_build(problem, version, pip) for problem, version in versions if version is not None)
+
+
+def _version_of_same_kind(problem: Problem, torch: str) -> str | None:
+    """Return the version of a build for the kind of torch that is there, if PyTorch's own index is known to have it.
+
+    Nobody else publishes there, so the package need not be on another index.
+    """
+    kind = torch.partition("+")[2]
+    source = problem.source
+    has_build = canonicalize_name(problem.name) in _WITH_BUILDS and kind == "cpu"
+    is_from_elsewhere = isinstance(source, Distribution) and (source.origin or source.source)
+    fits = problem.checked_package.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
+    return f"{number_of(problem.version)}+{kind}" if has_build and fits and not is_from_elsewhere else None
+
+
+def _options_for(kind: str) -> list[str]:
+    """Return what names PyTorch's own index of builds of a kind to pip."""
+    return ["--index-url", f"{PYTORCH_INDEX}/{kind}"]
+
+
+def _unread_build(problem: Problem, version: str, pip: Pip) -> Remedy:
+    """Return the installation of a build from an index that was not read."""
+    name = canonicalize_name(problem.name)
+    pin = f"{name}=={version}"
+    return Remedy(
+        remedies=(name,),
+        command=pip.format_command(["install", "--no-deps", pin, *_options_for(version.partition("+")[2])]),
+        advice=f"{pin} is on PyTorch's own index, which could not be read here",
+        changes=(PackageChange(name=name, before=problem.version, after=version, requested=True),),
+        examined=False,
+    )
+
+
 class _Search:
     """A search: what it has come to counts even if it does not end.
 
@@ -206,25 +248,18 @@ class _Search:
         """Yield the same version, built for the kind of torch that is there, if that is known to be on an index of
         PyTorch's own: the public index has only the build with CUDA. It need not be one that can be read here.
         """
-        name, kind = canonicalize_name(problem.name), self._torch.partition("+")[2]
-        fits = problem.checked_package.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
-        if name not in _WITH_BUILDS or kind != "cpu" or not fits or problem not in self.replaceable:
+        version = _version_of_same_kind(problem, self._torch)
+        if version is None:
             return
-        version = f"{number_of(problem.version)}+{kind}"
-        pin, index = f"{name}=={version}", ["--index-url", f"{PYTORCH_INDEX}/{kind}"]
+        name, kind = canonicalize_name(problem.name), version.partition("+")[2]
+        pin, index = f"{name}=={version}", _options_for(kind)
         self._session.progress(f"looking for {pin}")
         # Files of folders are listed as well, so only a build of that kind shows that the index can be read.
         versions = self._pip.list_versions(name, index)
         if any(item.endswith(f"+{kind}") for item in versions):
             yield from self._installed(problem, ["--no-deps", pin], index) if version in versions else ()
             return
-        yield Remedy(
-            remedies=(name,),
-            command=self._pip.format_command(["install", "--no-deps", pin, *index]),
-            advice=f"{pin} is on PyTorch's own index, which could not be read here",
-            changes=(PackageChange(name=name, before=problem.version, after=version, requested=True),),
-            examined=False,
-        )
+        yield _unread_build(problem, version, self._pip)
 
     def _installed(self, problem: Problem, wanted: Sequence[str], index: Sequence[str]) -> Iterator[Remedy]:
         """Yield an installation, if a distribution works after it."""

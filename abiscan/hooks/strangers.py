@@ -45,17 +45,27 @@ def explain_strangers(
     from abiscan.hooks.fitting import FOLDER, settings_of
     from abiscan.index.client import Index, System
 
-    with contextlib.closing(Index(settings_of(python, options), System.of(), session.folder / FOLDER)) as index:
+    settings = settings_of(python, options)
+    with contextlib.closing(Index(settings, System.of(), session.folder / FOLDER)) as index:
         for known in unknown:
             if not _has_version(index, known):
-                version = f"{known.name} {known.version}"
-                reasons[known] = f"no index has {version}, so what one has by that name may be another package"
+                reasons[known] = _explain_absence(f"{known.name} {known.version}", is_asked=bool(settings.index_urls))
     return reasons
 
 
 def explain_origin(origin: str | None) -> str | None:
     """Return why a package that was installed from an address is not to be replaced; None for one that was not."""
     return f"it was installed from {origin}, and an index may have another package of that name" if origin else None
+
+
+def _explain_absence(version: str, *, is_asked: bool) -> str:
+    """Return why nothing is known of a version that was not there.
+
+    :param is_asked: whether an index was asked, and not only folders of wheels
+    """
+    if is_asked:
+        return f"no index has {version}, so what one has by that name may be another package"
+    return f"no index was asked, and what --find-links names does not have {version}"
 
 
 def _has_version(index: Index, known: Known) -> bool:

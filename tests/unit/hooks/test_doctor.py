@@ -87,7 +87,7 @@ def test_what_a_package_works_without_is_listed(site: Path) -> None:
     assert document["incomplete"] == [lost]
 
 
-def test_without_an_index_nothing_is_looked_for(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_index_nothing_is_looked_for(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[object] = []
     install(site, "bad", {"bad/_C.so": extension(undefined=GONE)})
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
@@ -98,6 +98,10 @@ def test_without_an_index_nothing_is_looked_for(site: Path, monkeypatch: pytest.
     package_wheel(site, "bad", {"bad/_C.so": extension(undefined=GONE)})
     ailments(site, 1, "--no-index", "--find-links", str(site))
     assert searches == [True, False]  # the torch that is there first
+    other = tmp_path / "other"
+    other.mkdir()
+    (ailment,) = ailments(site, 1, "--no-index", "--find-links", str(other))
+    assert ailment["stays"] == "no index was asked, and what --find-links names does not have bad 1.0"
 
 
 def test_python_code_counts_where_its_import_fails(site: Path) -> None:

@@ -15,7 +15,7 @@ from abiscan.hooks import remedies
 from abiscan.hooks.install import Inspection, Inspector
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
-from abiscan.hooks.remedies import find_remedies, limit_time
+from abiscan.hooks.remedies import find_remedies, limit_time, name_builds
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
 
@@ -82,3 +82,23 @@ def test_gigabytes_come_last(search: Callable[..., remedies.Remedies]) -> None:
     result = search(lambda _: None, ["large", "small"], {"large-helper": 3 << 30})
     assert [remedy.remedies for remedy in result.remedies] == [("small",), ("large",)]
     assert result.unfinished == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "torch", "lacking_kind", "version"),
+    [
+        ("torchvision", "2.13.0+cpu", "CUDA", "0.28.0+cpu"),
+        ("torchvision", "2.13.0+cpu", None, None),
+        ("torchvision", "2.13.0+cu130", "CUDA", None),
+        ("xformers", "2.13.0+cpu", "CUDA", None),  # which has no build for CPUs
+    ],
+)
+def test_a_build_of_pytorch_is_named_without_an_index(
+    name: str, torch: str, lacking_kind: str | None, version: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CheckedPackage, "torch_kind", lacking_kind)
+    broken = Problem(name=name, version="0.28.0", source=Path(name), checked_package=CheckedPackage(results=()))
+    result = name_builds([broken], torch, Pip("python"))
+    assert [(remedy.changes[0].after, remedy.examined) for remedy in result] == ([(version, False)] if version else [])
+    words = f" install --no-deps {name}=={version} --index-url https://download.pytorch.org/whl/cpu"
+    assert all(remedy.command.endswith(words) for remedy in result)
