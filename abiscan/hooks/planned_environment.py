@@ -7,6 +7,7 @@ be once they are installed.
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
 import re
 from collections.abc import Collection, Mapping
@@ -92,14 +93,24 @@ class PlannedEnvironment:
 
 
 def _unpack_wheel(wheel: Wheel, folder: Path) -> None:
-    """Write the code, the metadata and the libraries of a wheel, at the paths that they have once installed."""
-    inside = f"{folder.as_posix()}/"
+    """Write the code, the metadata and the libraries of a wheel, at the paths that they have once installed.
+
+    Installers write a RECORD of their own: what that of the wheel leaves out is installed, too.
+    """
+    inside, record, rows = f"{folder.as_posix()}/", None, list[tuple[str, str, str]]()
     for path, name in wheel.list_places(folder.as_posix()):
-        if path.startswith(inside) and (is_library(name) or _CODE.search(name)):
-            try:
+        if not path.startswith(inside):
+            continue
+        rows.append((path.removeprefix(inside), "", ""))
+        if path.endswith(".dist-info/RECORD"):
+            record = Path(path)
+        elif is_library(name) or _CODE.search(name):
+            with contextlib.suppress(InputError, OSError):  # one that is damaged is not there
                 wheel.extract_member(name, Path(path))
-            except (InputError, OSError):  # two members for one place, or one that is damaged: it is not there
-                continue
+    if record is not None:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        with record.open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows(rows)
 
 
 def _mentions(distribution: Distribution, imports: re.Pattern[bytes]) -> bool:

@@ -510,7 +510,7 @@ class PythonInterpreter(Calls):
         if f"{full}.{name}" in MODELS or (knows_names and torch_module.surely_unloaded(self, f"{full}.{name}")):
             return self.import_module(f"{full}.{name}")
         if not knows_names and self.library.installed_has(full, name) is False and not self._is_made(full):
-            source = self.library.surroundings.relative_source(full) or "unknown location"
+            source = self.library.surroundings.source(full) or "unknown location"
             lacking = thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
             lacking.failure.of_other = full.partition(".")[0]
             raise lacking

@@ -141,11 +141,6 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         """What ``source`` has answered: those who follow the imports of a package ask for the same modules again."""
         return {}
 
-    def relative_source(self, module: str) -> str | None:
-        """Return the same relative to the folder that the top-level package is in, which differs between machines."""
-        source, base = self.source(module), self._path_of_module(module.partition(".")[0])
-        return None if source is None or base is None else source.relative_to(base.parent).as_posix()
-
     def place_of(self, top: str) -> Path | None:
         """Return the folder that a top-level module of another package is in; None if there is none."""
         base = self._path_of_module(top)
