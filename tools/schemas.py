@@ -98,7 +98,15 @@ def schema(name: str, version: int = 1) -> dict[str, Any]:
         **whole,
         **({"$defs": parts} if parts else {}),
     }
-    return json.loads(re.sub(r'(\w)Json"', r'\1"', json.dumps(document)))  # type: ignore[no-any-return]
+    text = re.sub(r'(\w)Json"', r'\1"', json.dumps(document))
+    return json.loads(text, object_hook=_without_named_keys)  # type: ignore[no-any-return]
+
+
+def _without_named_keys(item: dict[str, Any]) -> dict[str, Any]:
+    """Drop the type of keys, which only msgspec 0.23 and newer write: a schema is the same for all versions."""
+    if "$ref" in item.get("propertyNames", {}):
+        del item["propertyNames"]
+    return item
 
 
 def _subclasses(cls: type[Struct]) -> Iterator[type[Struct]]:
