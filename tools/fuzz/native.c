@@ -11,24 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../../tests/oracle/native/random.h"
+
 #define CODE 0x10000000u
 #define DATA 0x20000000u
 #define END (~(uint64_t)0 - PAGE_BYTES + 1) /* the last page that there is */
 #define INSTRUCTIONS 64
-
-static uint64_t state;
-
-static uint64_t random_word(void) {
-    state += 0x9E3779B97F4A7C15u;
-    uint64_t x = state;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
-}
-
-static unsigned below(unsigned limit) {
-    return (unsigned)(random_word() % limit);
-}
 
 static uint64_t random_value(void) {
     static const uint64_t bases[] = {0, CODE, DATA, DATA + PAGE_BYTES, DATA + 4 * PAGE_BYTES, END, 0};

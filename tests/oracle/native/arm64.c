@@ -15,26 +15,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "random.h"
+
 #define MACHINE 0x40000000u /* as in the assembly below */
 #define CODE 0x50000000u
 #define DATA 0x60000000u
 #define DATA_PAGES 2
 #define HOLE 276u /* in the page of code: how far the assembly below gets before the instruction */
 
-static uint64_t state = 1;
 static uint8_t code_page[PAGE_BYTES];
-
-static uint64_t random_word(void) {
-    state += 0x9E3779B97F4A7C15u;
-    uint64_t x = state;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
-}
-
-static unsigned below(unsigned limit) {
-    return (unsigned)(random_word() % limit);
-}
 
 static uint64_t random_value(void) {
     static const uint64_t special[] = {0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000,

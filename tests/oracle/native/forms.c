@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "random.h"
+
 #define MACHINE 0x40000000u /* as in the assembly below */
 #define CODE 0x50000000u
 #define DATA 0x60000000u
@@ -17,20 +19,6 @@
 #define FLAGS 0x8D5u /* CF, PF, AF, ZF, SF, OF */
 
 enum { CF = 1, PF = 4, AF = 0x10, ZF = 0x40, SF = 0x80, OF = 0x800 };
-
-static uint64_t state = 1;
-
-static uint64_t random_word(void) {
-    state += 0x9E3779B97F4A7C15u;
-    uint64_t x = state;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
-}
-
-static unsigned below(unsigned limit) {
-    return (unsigned)(random_word() % limit);
-}
 
 static uint64_t random_value(void) {
     static const uint64_t special[] = {0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000,
