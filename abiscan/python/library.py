@@ -66,6 +66,10 @@ _DEFINITION = regex(rb"\bdef[ \t]+(\w*)")
 _FEW_NAMES = 20
 _ANNOTATED = regex(rb"(?:^|[(,;\n])[ \t]*(?!else\b|try\b|finally\b)\w+[ \t]*:[ \t]*[\w.|\[\], \t]*$")
 _LONGEST_ANNOTATION = 200
+_ASSIGNMENT = regex(rb"[ \t]*(?::[^=\n]*)?=(?!=)")
+_BINDING_WORD = regex(rb"(?<![\w.])(?:def|class|as)[ \t]+\Z")
+_PART_OF_NAME = regex(rb"[\w.]")
+_LETTER = regex(rb"\w")
 _WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
@@ -400,9 +404,7 @@ class PythonCode(Struct, dict=True):
         return self._rebinding[key]
 
     def _may_rebind(self, file: str, package: str, name: str) -> bool:
-        word = re.escape(name.encode())
-        binding = rb"(?<![\w.])(?:(?:def|class|as)[ \t]+%b\b|%b[ \t]*(?::[^=\n]*)?=(?!=))" % (word, word)
-        if re.search(binding, self.source(file)):
+        if _binds(self.source(file), name.encode()):
             return True
         for line in chain.from_iterable(self.imports(file, package)):
             if name in line.names and line.module != package:
@@ -794,6 +796,20 @@ def annotations_of(node: ast.AST) -> Iterator[ast.expr]:
                 yield parameter.annotation
         if node.returns is not None:
             yield node.returns
+
+
+def _binds(source: bytes, name: bytes) -> bool:
+    """Whether a source seems to bind a name by something other than an import: what is around each place of it."""
+    place = source.find(name)
+    while place >= 0:
+        after = place + len(name)
+        before = source[source.rfind(b"\n", 0, place) + 1 : place]
+        if _ASSIGNMENT.match(source, after) and not _PART_OF_NAME.match(before[-1:]):
+            return True
+        if _BINDING_WORD.search(before) and not _LETTER.match(source, after):
+            return True
+        place = source.find(name, place + 1)
+    return False
 
 
 def _imported_by(line: ImportLine) -> Iterator[str]:
