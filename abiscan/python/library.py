@@ -68,6 +68,7 @@ _ANNOTATED = regex(rb"(?:^|[(,;\n])[ \t]*(?!else\b|try\b|finally\b)\w+[ \t]*:[ \
 _LONGEST_ANNOTATION = 200
 _ASSIGNMENT = regex(rb"[ \t]*(?::[^=\n]*)?=(?!=)")
 _BINDING_WORD = regex(rb"(?<![\w.])(?:def|class|as)[ \t]+\Z")
+_LONGEST_BINDING_WORD = 40  # with the blanks after it: a line of a hostile source can be as long as the source
 _PART_OF_NAME = regex(rb"[\w.]")
 _LETTER = regex(rb"\w")
 _WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
@@ -803,7 +804,7 @@ def _binds(source: bytes, name: bytes) -> bool:
     place = source.find(name)
     while place >= 0:
         after = place + len(name)
-        before = source[source.rfind(b"\n", 0, place) + 1 : place]
+        before = source[max(place - _LONGEST_BINDING_WORD, 0) : place]
         if _ASSIGNMENT.match(source, after) and not _PART_OF_NAME.match(before[-1:]):
             return True
         if _BINDING_WORD.search(before) and not _LETTER.match(source, after):
