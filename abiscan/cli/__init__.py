@@ -64,12 +64,12 @@ class _Commands(click.Group):
             # click has split off the name of the command, and has not yet imported the command.
             command = next(iter(ctx._protected_args), "")
             if command not in self.READING | self.READING_ONLINE:
-                return super().invoke(ctx)
+                return self._invoke(ctx)
             from abiscan.cli import process, supervisor
 
             if ctx.params["no_isolation"] or not supervisor.is_possible():
                 with process.scratch_folder():
-                    return super().invoke(ctx)
+                    return self._invoke(ctx)
             from abiscan.inputs.isolation import Confinement
             from abiscan.inputs.packages import is_address
 
@@ -78,7 +78,19 @@ class _Commands(click.Group):
                 word.startswith("--versions") or is_lock_name(word) or is_address(word) for word in ctx.args
             )
             confinement = Confinement.ONLINE if online else Confinement.OFFLINE
-            return supervisor.run_isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
+            return supervisor.run_isolated(lambda: self._invoke(ctx), confinement)
+
+    def _invoke(self, ctx: click.Context) -> object:
+        """Run a command in this process."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            # click suggests what is spelled alike, but an option of other commands is not misspelled.
+            owners = [name for name in self.NAMES if error.option_name in _options_of(self.get_command(ctx, name))]
+            if not owners:
+                raise
+            hint = f"no such option: {error.option_name}; the commands that have it: {', '.join(owners)}"
+            raise click.NoSuchOption(error.option_name, hint, ctx=error.ctx) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of the commands, in the order of the help."""
@@ -103,6 +115,11 @@ class _Commands(click.Group):
         if args and args[0] not in self.NAMES and (hint := did_you_mean(args[0], self.NAMES)):
             ctx.fail(f"there is no command {args[0]}; {hint}")
         return super().resolve_command(ctx, args)
+
+
+def _options_of(command: click.Command | None) -> list[str]:
+    """Return all spellings of the options of a command."""
+    return [spelling for param in (command.params if command else ()) for spelling in (*param.opts, *param.secondary_opts)]
 
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 - a callback

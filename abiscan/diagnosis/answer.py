@@ -74,7 +74,7 @@ def answer(text: str) -> Explanation:
     stripped = text.strip()
     known = _of_name(stripped) if "\n" not in stripped else None
     if known is not None:
-        lines = list(known.lines)
+        lines = [*known.lines, *_meaning_of_marks([known])]
         if known.cause:
             lines.append(f"explained in: abiscan explain {known.cause}" if _has_page(known.cause) else "")
         return Explanation(cause=known.cause, lines=tuple(filter(None, lines)), names=(known.lines[0],))
@@ -113,6 +113,7 @@ def _answer_match(reading: PastedText, match: Match, knowns: Sequence[KnownName]
     lines = [f"{cause.name}: {cause.summary}", f"  in the text: {match.text}"]
     for known in knowns:
         lines += [f"  {line}" for line in known.lines]
+    lines += _meaning_of_marks(knowns)
     lines += _state_torch(reading, knowns)
     is_torch = match.path is not None and any(part in match.path.replace("\\", "/") for part in _ITSELF)
     lines.append(
@@ -120,6 +121,12 @@ def _answer_match(reading: PastedText, match: Match, knowns: Sequence[KnownName]
     )
     lines += _next_commands(cause, reading, [] if is_torch else packages)
     return Explanation(cause=cause.name, lines=tuple(lines), names=tuple(known.lines[0] for known in knowns))
+
+
+def _meaning_of_marks(knowns: Sequence[KnownName]) -> list[str]:
+    """Return what « and » mean, if there are any."""
+    is_marked = any("«" in line for known in knowns for line in known.lines)
+    return ["  «…»: what differs from the name that was looked up"] if is_marked else []
 
 
 def _known_names(reading: PastedText, match: Match, machine: Machine) -> Iterator[KnownName]:

@@ -128,6 +128,15 @@ def test_what_the_text_names_is_used() -> None:
     assert "      abiscan fit flash-attn --torch 2.3.0" in lines
 
 
+def test_the_meaning_of_the_marks_is_told_once() -> None:
+    # c10::cuda::SetDevice(int) and ::GetDevice(int*) take signed chars since torch 2.3.
+    lines = answer("undefined symbol: _ZN3c104cuda9SetDeviceEi\nundefined symbol: _ZN3c104cuda9GetDeviceEPi").lines
+
+    assert sum("c10::cuda::SetDevice(«signed char»)" in line for line in lines) == 1
+    assert sum("«…»" in line for line in lines) == 1
+    assert not any("«" in line for line in answer("undefined symbol: PyObject_Call").lines)
+
+
 def test_the_package_is_that_of_the_file_that_fails() -> None:
     lines = answer(next(report["text"] for report in REPORTS if report["report"] == "16lemoing/dot#20")).lines
 

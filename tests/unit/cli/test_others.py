@@ -54,6 +54,14 @@ def test_a_misspelt_word_is_answered_with_the_right_one(words: tuple[str, ...], 
     assert meant in result.stderr
 
 
+def test_an_option_of_other_commands_is_not_misspelt() -> None:
+    result = run("release", "dist", "--torch", "2.9.1")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no such option: --torch; the commands that have it: check, coverage, fit, matrix, " in result.stderr
+    assert "--strict" not in result.stderr
+    assert "--jobs" in run("release", "dist", "--jbos", "2").stderr
+
+
 @pytest.mark.parametrize("command", ["check", "matrix", "coverage", "doctor", "ops", "pip", "stamp"])
 @pytest.mark.parametrize("option", ["--torch", "--python"])
 def test_an_empty_option_is_not_the_default(command: str, option: str) -> None:
