@@ -49,7 +49,7 @@ def _of_github(repository: str) -> OwnPage:
 _PYG: Final = OwnPage(page="https://data.pyg.org/whl", links="https://data.pyg.org/whl/torch-{minor}.0+{label}.html")
 _MMCV: Final = OwnPage(
     page="https://mmcv.readthedocs.io/en/latest/get_started/installation.html",
-    links="https://download.openmmlab.com/mmcv/dist/{label}/torch{minor}.0/index.html",
+    links="https://download.openmmlab.com/mmcv/dist/{label}/torch{minor}/index.html",
 )
 _PAGES: Final = {
     "causal-conv1d": _of_github("Dao-AILab/causal-conv1d"),

@@ -9,7 +9,7 @@ A mutant is determined by the seed, its room and its number (``mutants.py``).
 One process imports all and collects the tests. It first records which test runs which line, in processes that it starts
 as well (``processes.py``). That takes as long as the tests, and ``--record`` keeps it for the next time. Then each
 mutant is a fork, whose functions get the changed code, and which runs the tests that run the changed line until one
-fails: those of its room first, then the fastest, and of them as many as take a minute. What they start imports the
+fails: those of its room first, then the fastest, and of them as many as take half a minute. What they start imports the
 changed module. Where the line is run while modules are imported, a new process runs the tests of the room.
 
 A mutant is killed if a test fails, or takes ten times its processor time, and ten seconds: how busy the machine is does
@@ -45,7 +45,7 @@ from tools.mutate.processes import Processes, bits, in_process, lines_of, proces
 from tools.mutate.record import Record, load
 
 ENOUGH: Final = 0.85
-_SECONDS: Final = 60
+_SECONDS: Final = 30
 _SAVED_EVERY: Final = 60
 _SLOWER: Final = 10
 _LEAST_SECONDS: Final = 10  # of processor time: a test alone has to read what another one has read before, otherwise

@@ -339,18 +339,6 @@ def test_the_summary_counts_and_names_causes(targets: Path, tmp_path: Path) -> N
     assert page.read_text("utf-8").count('data-verdict="fails"') >= 3
 
 
-def test_rules_on_the_page_link_their_pages_where_the_documentation_has_an_address(
-    targets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = [str(targets), "--torch", "2.13.0", "--output", str(tmp_path / "results.jsonl"), "--jobs", "1"]
-    for docs, cell in ((None, "undefined-symbol"), ("https://example.org/d", '<a href="{}">undefined-symbol</a>')):
-        if docs:
-            monkeypatch.setenv("ABISCAN_DOCS", docs)
-        page = tmp_path / "summary.html"
-        CliRunner().invoke(main, ["survey", *words, "--report", f"html={page}"])
-        assert f"<td>{cell.format(f'{docs}/rules/undefined-symbol.md')}</td>" in page.read_text("utf-8")
-
-
 def test_the_table_in_parquet(targets: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
     output, table = tmp_path / "results.jsonl", tmp_path / "summary.parquet"

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import jsonschema
+import msgspec.structs
 from rich.console import Console
 
 from abiscan.findings import Effect, Evidence, Finding
@@ -112,6 +113,26 @@ def test_a_page_names_what_fails_for_itself_first_and_each_command_once() -> Non
     written = io.StringIO()
     doctor_text.render_diagnosis(DIAGNOSIS, Console(file=written, width=120))
     assert "metrics==1.0 (import metrics) fails for the same reason" in written.getvalue()
+
+
+def test_what_was_looked_for_in_vain_is_what_has_no_command_and_no_other_reason() -> None:
+    ailments = (
+        *DIAGNOSIS.ailments,
+        msgspec.structs.replace(ailment("lost==1.0"), commands=()),
+        msgspec.structs.replace(ailment("kept==1.0"), commands=(), stays="it is a pin"),
+        msgspec.structs.replace(ailment("follows==1.0", "lost"), commands=()),
+        msgspec.structs.replace(ailment("unread==1.0"), commands=(), effect=None),
+    )
+    texts = []
+    for unreachable in (None, "http://index"):
+        written = io.StringIO()
+        diagnosis = msgspec.structs.replace(DIAGNOSIS, ailments=ailments, unreachable=unreachable)
+        doctor_text.render_diagnosis(diagnosis, Console(file=written, width=120))
+        texts.append([line for line in written.getvalue().splitlines() if "look" in line])
+    stays = "did not look for other versions of kept==1.0: it is a pin"
+    nothing = "found no versions on the index that work together: looked for other versions of lost==1.0"
+    unread = "did not look for versions that work, since an index cannot be read: http://index"
+    assert texts == [[stays, nothing], [stays, unread]]
 
 
 def test_sarif_has_a_result_for_each_cause() -> None:
