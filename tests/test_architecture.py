@@ -63,6 +63,7 @@ def test_the_contracts_hold(copy: Path) -> None:
     assert "0 broken" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", WRONG)
 def test_a_wrong_import_breaks_a_contract(module: str, copy: Path) -> None:
     file = copy / module

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ def only(found: Operators, names: Iterable[str]) -> Operators:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(OPERATORS, min_size=1, max_size=4), st.sets(NAMES))
 def test_a_table_answers_as_the_builds_it_was_made_of(builds: list[Operators], names: set[str]) -> None:
     table = operator_table(*builds)

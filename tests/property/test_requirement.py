@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
@@ -13,6 +14,7 @@ from abiscan.torches import embedded
 KNOWN = embedded.versions()
 
 
+@pytest.mark.slow
 @given(st.sets(st.sampled_from(KNOWN), min_size=1))
 def test_it_admits_exactly_what_is_wanted(wanted: set[Version]) -> None:
     text = simplest_requirement(wanted, KNOWN)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -113,6 +114,7 @@ def test_blanks_do_not_matter(text: str) -> None:
     assert FunctionSchema.parse(text.replace(", ", ",\n   # a comment\n ")) == schema
 
 
+@pytest.mark.slow
 @given(schemas(), schemas())
 def test_a_difference_is_named_exactly_if_there_is_one(one: str, two: str) -> None:
     first, second = FunctionSchema.parse(one), FunctionSchema.parse(two)

@@ -113,6 +113,7 @@ def test_coverage() -> None:
     assert "aten::tanh.out" in {missing.operator for missing in found.coverage.missing}
 
 
+@pytest.mark.slow
 def test_diff() -> None:
     assert "aten::_grouped_mm" in abiscan.diff("2.7.0", "2.8.0").operators_added
 
@@ -199,6 +200,7 @@ def test_the_repr_of_a_report_is_one_line(result: object) -> None:
     assert len(repr(result)) < 80
 
 
+@pytest.mark.slow
 def test_the_repr_of_a_large_result_counts_its_parts() -> None:
     backend = str(SAMPLES / "coverage" / "backend.so")
     for result in (abiscan.diff("2.8.0", "2.9.1"), abiscan.coverage(backend, "2.13.0"), abiscan.stable(LOADS)):

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = ("abiscan", "benchmarks", "tests", "tools")
 
@@ -38,6 +40,7 @@ def stale_parameters(source: str) -> Iterator[str]:
                     yield f"line {node.lineno}: {node.name} has no parameter {name}, or documents it twice"
 
 
+@pytest.mark.slow
 def test_docstrings_name_parameters_that_exist() -> None:
     files = [file for folder in FOLDERS for file in ROOT.joinpath(folder).rglob("*.py")]
     assert len(files) > 500

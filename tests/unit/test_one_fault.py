@@ -191,6 +191,7 @@ def test_a_damaged_installation_ends_the_command(targets: list[str], monkeypatch
     assert done.stderr.startswith("abiscan: the installation of abiscan is damaged: abiscan/gone.bin: No such file")
 
 
+@pytest.mark.slow
 def test_a_version_that_meets_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = {"nail/__init__.py": "import torch\ntorch.ops.load_library(__path__[0] + '/_C.so')\n"}
     for version in ("1.0", "2.0", "3.0"):

@@ -57,6 +57,7 @@ print(len(names))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "code"),
     [("images/loads.pyd", 0), ("images/missing_symbol.so", 1), ("loads/loads.so", 0)],
@@ -70,6 +71,7 @@ def test_check_needs_nothing_of_posix(tmp_path: Path, name: str, code: int) -> N
     assert "internal error" not in done.stderr
 
 
+@pytest.mark.slow
 def test_no_module_needs_posix() -> None:
     words = [sys.executable, "-c", WITHOUT_POSIX + IMPORT_ALL]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

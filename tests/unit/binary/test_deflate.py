@@ -48,6 +48,7 @@ def test_what_is_repeated_from_before_is_not_taken_for_known() -> None:
         assert data.endswith(known_end(deflated(data, 9)[-size:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_is_no_stream(seed: int) -> None:
     assert known_end(random.Random(seed).randbytes(60_000)) == b""

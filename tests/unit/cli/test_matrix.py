@@ -250,6 +250,7 @@ SAME = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", SAME)
 def test_each_cell_is_what_check_says(sample: str) -> None:
     target = SAMPLES / sample / f"{sample}.so"

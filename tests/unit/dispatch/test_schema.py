@@ -65,6 +65,7 @@ def test_an_error_knows_its_place(text: str, accepted: str | None, refused: str 
     assert "\n" not in caught.value.problem or "\n" in text
 
 
+@pytest.mark.slow
 def test_every_schema_that_a_torch_printed_is_read_and_printed_alike() -> None:
     assert len(PRINTED) > 6_000
     for release, text in PRINTED:
@@ -299,6 +300,7 @@ def test_limits_of_unions_sizes_and_texts() -> None:
         parse("a::b(str x='\ud800') -> ()")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "repeated", "count", "tail"),
     [

@@ -252,6 +252,7 @@ def fit(path: Path, tmp_path: Path, torch: str | None = None) -> LockFit:
     return result
 
 
+@pytest.mark.slow
 def test_the_smallest_change_of_a_lock(index: LocalIndex, tmp_path: Path) -> None:
     other_version = fit(uv_lock(tmp_path / "project", index), tmp_path)
     assert other_version.command == "uv add 'vision==2.0'"

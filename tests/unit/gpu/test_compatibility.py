@@ -24,6 +24,7 @@ def ptx(architecture: int, variant: str = "", isa: tuple[int, int] = (8, 7)) -> 
     return Entry(kind=CodeKind.PTX, architecture=architecture, variant=variant, ptx_isa=isa)
 
 
+@pytest.mark.slow
 def test_machine_code_is_judged_as_torch_judges_its_own() -> None:
     cuda = pytest.importorskip("torch.cuda")
     table = cuda.DEVICE_REQUIREMENT

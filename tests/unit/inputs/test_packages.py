@@ -160,6 +160,7 @@ def index(wheel_index: Path) -> None:
     shutil.copy(WHEEL, wheel_index)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("index")
 def test_a_wheel_is_fetched_with_the_settings_of_the_user(tmp_path: Path) -> None:
     folder = tmp_path / "fetched"

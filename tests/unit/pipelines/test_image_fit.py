@@ -63,6 +63,7 @@ def fitting(server: LocalIndex, *words: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", SYSTEMS)
 @pytest.mark.parametrize("torch", [(), pytest.param(("--torch", "2.13.0"), marks=pytest.mark.long)])
 def test_the_newest_that_loads(server: LocalIndex, platform: str, torch: tuple[str, ...]) -> None:
@@ -73,6 +74,7 @@ def test_the_newest_that_loads(server: LocalIndex, platform: str, torch: tuple[s
     assert "import fails" in chosen["rejected"][0]["reason"]
 
 
+@pytest.mark.slow
 def test_older_versions_of_macos_count(server: LocalIndex) -> None:
     assert fitting(server, "--platform", "macosx_14_0_arm64", "--torch", "2.13.0")["packages"][0]["version"] == "2"
 

@@ -96,6 +96,7 @@ def test_the_variant_for_the_torch(server: LocalIndex) -> None:
     assert "its variant pt213 is for abi_dependency :: torch :: 2.13" in report.obstacle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cpus", "label"),
     [(["haswell"], "v3"), (["nehalem"], "v2"), (["skylake-avx512", "sandybridge"], "v2"), (["icelake-server"], "v4")],
@@ -113,6 +114,7 @@ def test_a_variant_for_processors_needs_to_know_them(server: LocalIndex) -> None
     assert "name the processor with --cpu" in report.obstacle
 
 
+@pytest.mark.slow
 def test_the_bytes_decide_whatever_is_stated(server: LocalIndex) -> None:
     add(server.folder, "b", {"abi_dependency": {"torch": ["2"]}}, works=False)
     add(server.folder, "a", {"abi_dependency": {"torch": ["2.13"], "other": ["1"]}}, works=False)

@@ -340,6 +340,7 @@ def test_a_loop_does_not_return_where_a_function_in_it_does() -> None:
     assert ways("if one: raise one") > ways("def keep(): pass")
 
 
+@pytest.mark.slow
 def test_an_import_that_is_not_followed_to_its_end_does_not_stop() -> None:
     """Whether the library is loaded is not known then; only an import that raises stops before it."""
     files = {"p/__init__.py": LOAD + "while True:\n    x = 1\nload('a.so')\n", "p/a.so": ""}

@@ -86,6 +86,7 @@ def test_a_field_of_a_type_is_one_of_its_schema(monkeypatch: pytest.MonkeyPatch)
     assert list(json.loads(text)) == made["required"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "words"), DOCUMENTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_document_satisfies_its_schema(name: str, words: Sequence[str]) -> None:
     printed = click.testing.CliRunner().invoke(main, [*words, "--format", "json"])

@@ -111,6 +111,7 @@ def test_operators_together_have_one_version() -> None:
     assert combine_versions(api_versions(ONE)) != combine_versions({})
 
 
+@pytest.mark.slow
 def test_what_is_taken_to_be_as_torch_prints_it_is_so() -> None:
     """On every schema of every release: what is not parsed is what parsing and printing would give."""
     texts = {

@@ -112,6 +112,7 @@ def _count(machines: list[PythonMachine], wheel: Path, cache: Path, monkeypatch:
     return single, sum(machine.steps for machine in machines)
 
 
+@pytest.mark.slow
 def test_many_torches_take_a_few_readings(
     machines: list[PythonMachine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_many_torches_take_a_few_readings(
     assert 0 < single < all_ < 7 * single
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_all_torches_take_the_work_of_six_readings_at_most(
     machines: list[PythonMachine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
