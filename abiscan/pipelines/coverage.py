@@ -143,7 +143,8 @@ def _choose_key(
         requested = _PRIVATE_USE
     key = key_in(table.keys, requested)
     if key is None:
-        raise InputError(requested, "is not a dispatch key of this torch", f"it has: {', '.join(table.keys)}")
+        fix = f"it has: {', '.join(table.keys)}" if table.keys else "none could be read in it; pass a released torch"
+        raise InputError(requested, "is not a dispatch key of this torch", fix)
     return key
 
 

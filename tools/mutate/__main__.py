@@ -10,7 +10,7 @@ One process imports all and collects the tests. It first records which test runs
 as well (``processes.py``). That takes as long as the tests, and ``--record`` keeps it for the next time. Then each
 mutant is a fork, whose functions get the changed code, and which runs the tests that run the changed line until one
 fails: those of its room first, then the fastest, and of them as many as take half a minute. What they start imports the
-changed module. Where the line is run while modules are imported, a new process runs the tests of the room.
+changed module. Where a line is only run while modules are imported, a new process runs the fast tests of the room.
 
 A mutant is killed if a test fails, or takes ten times its processor time, and ten seconds: how busy the machine is does
 not count. Otherwise it survived, and either a test is missing or the change makes no difference. Exits with 1 if fewer
@@ -154,7 +154,7 @@ class _Killers:
         tests = [item for item, seconds in zip((*near, *others), sums, strict=True) if seconds < _SECONDS]
         tried = f"{min(len(tests), len(near))} of {len(near)} tests"
         if tests or is_imported:
-            again = room if is_imported and (ROOT / room).is_dir() else None
+            again = room if is_imported and not near and (ROOT / room).is_dir() else None
             answer = _forked(lambda: self._run_mutant(one, tests, record.seconds, again))
             return ("takes too long" if answer is None else answer["by"]), tried
         return None, tried

@@ -14,6 +14,7 @@ import abiscan
 from abiscan.cli import main
 from abiscan.report import coverage_text
 from abiscan.results.document import read_schema
+from tests.fakes import torch_package
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 BACKEND = str(SAMPLES / "coverage" / "backend.so")
@@ -98,9 +99,11 @@ def test_a_backend_that_renames_itself() -> None:
     assert "from the 'sample_device' backend" in document["missing"][0]["message"]
 
 
-def test_another_backend() -> None:
+def test_another_backend(tmp_path: Path) -> None:
     assert report(BACKEND, "--torch", "2.13.0", "--backend", "cpu")["backend"] == "CPU"
     assert "is not a dispatch key of this torch" in run(BACKEND, "--torch", "2.13.0", "--backend", "TPU", code=2)
+    without_keys = str(torch_package(tmp_path))
+    assert "(none could be read in it; pass a released torch)" in run(BACKEND, "--torch", without_keys, code=2)
 
 
 def test_a_workload_limits_the_answer(tmp_path: Path) -> None:
