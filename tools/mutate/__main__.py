@@ -249,8 +249,8 @@ def _mutants(chosen: argparse.Namespace) -> Iterator[tuple[Mutant, int]]:
 
 
 def _options(tests: Sequence[str]) -> list[str]:
-    """What pytest is told."""
-    return ["-q", "--no-header", "-p", "no:cacheprovider", "-m", _IN_CI, *tests]
+    """What pytest is told: it would rewrite the package, which is a plugin of it, and mutants would not take effect."""
+    return ["-q", "--no-header", "--assert=plain", "-p", "no:cacheprovider", "-m", _IN_CI, *tests]
 
 
 def main() -> int:
