@@ -119,7 +119,8 @@ class _Commands(click.Group):
 
 def _options_of(command: click.Command | None) -> list[str]:
     """Return all spellings of the options of a command."""
-    return [spelling for param in (command.params if command else ()) for spelling in (*param.opts, *param.secondary_opts)]
+    params = command.params if command else ()
+    return [spelling for param in params for spelling in (*param.opts, *param.secondary_opts)]
 
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 - a callback
