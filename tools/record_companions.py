@@ -1,10 +1,13 @@
-"""The Python names of Triton and numpy, for ``abiscan/torches/data/companions``, and which Triton each torch requires.
+"""The Python names of packages next to torch, for ``abiscan/torches/data/companions``, and which version of Triton,
+torchvision and torchaudio goes with each torch.
 
-    python -m tools.record_companions                    # the Tritons that embedded releases of torch require
+    python -m tools.record_companions                    # those that go with embedded releases of torch
     python -m tools.record_companions numpy==2.4.6       # of each minor version of numpy, one release
 
-Triton is read from the sources in its wheel, as torch is (``tools.record_names``). Most names of numpy are compiled or
-computed, so numpy is installed and asked: one that any of the recorded versions lists is there if ``hasattr`` says so.
+A torch requires its Triton; torchvision and torchaudio require their torch. They are read from the sources in their
+wheels, as torch is (``tools.record_names``); of torchvision and torchaudio, one release of each minor version. Most
+names of numpy are compiled or computed, so numpy is installed and asked: one that any of the recorded versions lists is
+there if ``hasattr`` says so.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from abiscan.torches import companion_names, embedded, release_sets
 from tools.blocks import DATA, MARKS
 from tools.wheels import download, python_of
 
-PINS: Final = DATA / "triton.txt"
+PINS: Final = {package: DATA / f"{package}.txt" for package in companion_names.WITH_TORCH}
 OUTPUT: Final = DATA / "companions"
 Names = dict[str, set[str]]
 """The marks of each module of one version."""
@@ -41,14 +44,14 @@ _PLATFORM: Final = "manylinux_2_28_x86_64"
 _TEST_PARTS: Final = ("tests", "testing", "conftest", "setup", "f2py", "distutils", "_pyinstaller", "_configtool")
 
 
-# ---- Triton
+# ---- Triton, torchvision, torchaudio
 
 
-def read_triton(wheel: Path) -> Names:
-    """Return the names of a Triton, from its sources; what is compiled is open."""
+def read_sources(wheel: Path, package: str) -> Names:
+    """Return the names of a package, from its sources; what is compiled is open."""
     with zipfile.ZipFile(wheel) as archive:
-        members = archive.namelist()
-        sources = {path: archive.read(path) for path in members if path.startswith("triton/") and path.endswith(".py")}
+        members = [path for path in archive.namelist() if path.startswith(f"{package}/")]
+        sources = {path: archive.read(path) for path in members if path.endswith(".py")}
     read = {}
     names: Names = {}
     for path, source in sources.items():
@@ -57,21 +60,30 @@ def read_triton(wheel: Path) -> Names:
         read[module] = structs.replace(of_module, signatures={}, imported={}, deprecated=set())
     for path in members:
         folders = path.split("/")[:-1]
-        if folders[:1] == ["triton"]:
-            names |= {".".join(folders[:count]): {".", "?", "+"} for count in range(1, len(folders) + 1)}
-            if ".so" in path:
-                names[path.partition(".")[0].replace("/", ".")] = {".", "?", "+"}
+        names |= {".".join(folders[:count]): {".", "?", "+"} for count in range(1, len(folders) + 1)}
+        if ".so" in path:
+            names[path.partition(".")[0].replace("/", ".")] = {".", "?", "+"}
     names |= {module: marks_of(of_module) for module, of_module in read.items()}
+    # torchaudio takes functions of its backend by ``setattr(torchaudio, name, …)``.
+    if any(b"setattr(%b," % package.encode() in source for source in sources.values()):
+        names[package].add("?")
     names[release_sets.PATCHED] = set().union(*(of_module.patched for of_module in read.values()))
     return names
 
 
-def _required_triton(version: str, folder: Path) -> str:
-    """Return the Triton that a release of torch requires, with the machine if it is for one alone; empty for none."""
-    major, minor = map(int, python_of(version).split("."))
+@contextlib.contextmanager
+def _index_for(torch: str, folder: Path) -> Iterator[Index]:
+    """Open the index for the Python whose wheel of a torch is read."""
+    major, minor = map(int, python_of(torch).split("."))
     system = System.of((major, minor), _PLATFORM)
     with contextlib.closing(Index(settings_of_pip(sys.executable), system, folder)) as index:
-        candidate = index.candidates(Requirement(f"torch==={version}"))[0]
+        yield index
+
+
+def _triton_for(torch: str, folder: Path) -> str:
+    """Return the Triton that a release of torch requires, with the machine if it is for one alone; empty for none."""
+    with _index_for(torch, folder) as index:
+        candidate = index.candidates(Requirement(f"torch==={torch}"))[0]
         requirements = index.requirements(candidate)
     for requirement in requirements:
         if requirement.name == "triton":
@@ -80,23 +92,47 @@ def _required_triton(version: str, folder: Path) -> str:
     return ""
 
 
+def _version_for(torch: str, folder: Path, package: str) -> str:
+    """Return the newest version of a package that requires a release of torch."""
+    with _index_for(torch, folder) as index:
+        for candidate in index.candidates(Requirement(package)):
+            required = (
+                [item for item in index.requirements(candidate) if item.name == "torch"] if candidate.wheel else []
+            )
+            if required and torch in required[0].specifier:
+                return str(candidate.version)
+    return ""
+
+
 def write() -> None:
-    """Write which Triton each embedded release of torch requires, and record those that are not."""
-    known = {line.partition(" ")[0]: line.partition(" ")[2] for line in PINS.read_text("utf-8").splitlines()}
-    with tempfile.TemporaryDirectory() as folder:
-        pins = {
-            version: known[version] if version in known else _required_triton(version, Path(folder))
-            for version in map(str, embedded.versions())
-        }
-        PINS.write_text("".join(f"{torch} {pin}".rstrip() + "\n" for torch, pin in pins.items()), "utf-8")
-        recorded = set(companion_names.versions("triton")) if OUTPUT.exists() else set()
-        content = {}
-        for version in sorted({pin.split()[0] for pin in pins.values() if pin} - recorded):
-            wheel = download(f"triton=={version}", Path(folder))
-            if wheel is None:
-                raise SystemExit(f"no wheel of triton {version}")
-            content[f"{version} triton"] = read_triton(wheel)
+    """Write which versions go with each embedded release of torch, and record those that are not."""
+    content = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        for package in companion_names.WITH_TORCH:
+            recorded = companion_names.versions(package) if OUTPUT.exists() else ()
+            torches = {pin.split()[0]: torch for torch, pin in _pins_of(package, folder).items() if pin}
+            newest = {companion_names.column_of(package, version): version for version in torches}
+            for column in newest.keys() - set(recorded):
+                version = newest[column]
+                wheel = download(f"{package}=={version}", folder, python=python_of(torches[version]))
+                if wheel is None:
+                    raise SystemExit(f"no wheel of {package} {version}")
+                content[f"{column} {package}"] = read_sources(wheel, package)
+                wheel.unlink()
     _put(content)
+
+
+def _pins_of(package: str, folder: Path) -> dict[str, str]:
+    """Write and return what goes with each embedded release of torch."""
+    path = PINS[package]
+    text = path.read_text("utf-8") if path.exists() else ""
+    pins = {line.partition(" ")[0]: line.partition(" ")[2] for line in text.splitlines()}
+    for torch in map(str, embedded.versions()):
+        if torch not in pins:
+            pins[torch] = _triton_for(torch, folder) if package == "triton" else _version_for(torch, folder, package)
+    path.write_text("".join(f"{torch} {pin}".rstrip() + "\n" for torch, pin in pins.items()), "utf-8")
+    return pins
 
 
 # ---- numpy
@@ -188,7 +224,7 @@ def _put(content: Mapping[str, Names]) -> None:
 def main() -> int:
     """Read, and put the names into the data."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("numpy", nargs="*", metavar="numpy==VERSION", help="versions of numpy, instead of Triton")
+    parser.add_argument("numpy", nargs="*", metavar="numpy==VERSION", help="versions of numpy, instead of the others")
     parser.add_argument("--list", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.list:

@@ -73,7 +73,7 @@ OUTPUTS: Final = (
     *(DATA / name for name in (*KINDS, "architectures.txt")),
     *(DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN, ask_torch.ACCEPTANCE, ask_torch.STABLE_TYPES),
     *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_torchscript.OUTPUT, loaders.PATH),
-    *(record_companions.PINS, record_companions.OUTPUT),
+    *(*record_companions.PINS.values(), record_companions.OUTPUT),
 )
 """All folders and files that depend on releases of torch."""
 

@@ -18,7 +18,7 @@ from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Read
 from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
-from abiscan.python.torch_names import COMPANIONS
+from abiscan.python.torch_names import COMPANIONS, TorchNames
 from abiscan.python.unreached import unreached_uses
 from abiscan.python.uses import ALL_LOAD, LoadsBeyondImport, classify_libraries, load_on_demand
 
@@ -92,17 +92,10 @@ class PackageReader:
         if not names:
             return ()
         from abiscan.python.later_names import later_uses
-        from abiscan.python.models.companions import names_of
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
-            around = code.surroundings
-            versions = (
-                names_of(world, package, code.required_version(package), around.version(package))
-                for package in COMPANIONS
-                if any(package.encode() in code.source(file) for file in code.sources)
-            )
-            return later_uses(code, names, versions, own)
+            return later_uses(code, names, _companions_of(code, world), own)
 
     def failing_submodules(
         self,
@@ -120,7 +113,7 @@ class PackageReader:
         with _without_collector():
             code, done = self._code_for(world, surroundings)
             runs = Runs(code, fresh, _LIMITS, done)
-            return failing_submodules(runs, imports, world.torch_names, counts)
+            return failing_submodules(runs, imports, world.torch_names, _companions_of(code, world), counts)
 
     def misses_names(self, world: World, surroundings: Surroundings | None = None) -> bool:
         """Whether a module seems to use, as it is imported, a name that the torch of a target lacks, or an operator.
@@ -130,9 +123,13 @@ class PackageReader:
         names = world.torch_names
         if names is None:
             return True
+        from abiscan.python.models.companions import may_miss
+
         code = self._code_for(world, surroundings)[0]
+        companions = _companions_of(code, world)
         return any(
             names.misses(code, file)
+            or any(may_miss(code, file, versions) for versions in companions)
             or any(code.uses_at_import(file, use) for use in code.torch_uses(file) if use.startswith(_OPERATORS))
             for file in (*code.sources, *self._files.importable_sources(self._other_modules))
         )
@@ -170,6 +167,17 @@ def follow_imports(
         library = PythonCode(PackageFiles(package), modules, fresh().python, surroundings)
         runs = Runs(library, fresh, _LIMITS, RunCache())
         return tuple(explore_import(runs, name).outcome for name in modules)
+
+
+def _companions_of(code: PythonCode, world: World) -> tuple[Sequence[TorchNames], ...]:
+    """Return the versions that may be there of each package next to torch that a package mentions."""
+    from abiscan.python.models.companions import names_of
+
+    return tuple(
+        names_of(world, package, code.required_version(package), code.surroundings.version(package))
+        for package in COMPANIONS
+        if code.locate(package) is None and any(package.encode() in code.source(file) for file in code.sources)
+    )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from abiscan.python.explore import explore_import
 from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer, ImportOutcome
+from abiscan.python.models.companions import may_miss
 from abiscan.python.runs import UNFINISHED, Runs
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import DEVICE_MODULES, TorchNames
@@ -19,7 +20,11 @@ _OPERATORS: Final = "torch.ops."
 
 
 def failing_submodules(
-    runs: Runs, imports: Sequence[ImportOutcome], names: TorchNames, counts: Callable[[ImportOutcome], bool]
+    runs: Runs,
+    imports: Sequence[ImportOutcome],
+    names: TorchNames,
+    companions: Sequence[Sequence[TorchNames]],
+    counts: Callable[[ImportOutcome], bool],
 ) -> tuple[ImportOutcome, ...]:
     """Return the outcomes of the imports of public submodules that fail: of a package and what is in it, the package.
 
@@ -27,9 +32,10 @@ def failing_submodules(
     unknown.
 
     :param imports: what importing the package does, which succeeds
+    :param companions: for each package other than torch, its versions that may be there
     :param counts: whether an import that fails does so for certain, and because of torch
     """
-    suspects = _suspected_sources(runs.library, names)
+    suspects = _suspected_sources(runs.library, names, companions)
     reached = frozenset[str]().union(*(outcome.imported for outcome in imports))
     waiting = [file for file in suspects if file not in reached]
     if not waiting:
@@ -42,8 +48,8 @@ def failing_submodules(
     return tuple(outcome for name, outcome in (search.failing | search.unfinished).items() if _is_public(name))
 
 
-def _suspected_sources(library: PythonCode, names: TorchNames) -> list[str]:
-    """Return the sources that seem to use, as they are imported, what this torch lacks."""
+def _suspected_sources(library: PythonCode, names: TorchNames, companions: Sequence[Sequence[TorchNames]]) -> list[str]:
+    """Return the sources that seem to use, as they are imported, what this torch lacks, or a package next to it."""
     uses = library.all_torch_uses
     gone = tuple(use for use in names.lacking(uses) if use.split(".")[1] not in DEVICE_MODULES)
     operators = any(use.startswith(_OPERATORS) for use in uses)
@@ -57,6 +63,7 @@ def _suspected_sources(library: PythonCode, names: TorchNames) -> list[str]:
             or library.loads_saved(file)
             or library.outline(file).infers_schemas
             or (operators and _looks_up_operator(library, file))
+            or any(may_miss(library, file, versions) for versions in companions)
             or any(names.refuses(function, keywords) for function, keywords in library.torch_calls(file))
         )
     ]

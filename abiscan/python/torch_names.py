@@ -17,7 +17,7 @@ from abiscan.regex import regex
 
 CLASS: Final = "class "
 """What the names of classes begin with where those of modules are kept, too."""
-COMPANIONS: Final = ("numpy", "triton")
+COMPANIONS: Final = ("numpy", "torchaudio", "torchvision", "triton")
 """The packages other than torch whose names are known by version."""
 CORE: Final = "torch._C"
 FUNCTIONS: Final = "torch._C._VariableFunctions"
@@ -82,14 +82,14 @@ class NameSource(Protocol):
 
 
 class Companions(Protocol):
-    """What is known of the packages that torch and its users come with: Triton and numpy."""
+    """What is known of the packages that torch and its users come with: Triton, torchvision, torchaudio and numpy."""
 
     def matching(self, package: str, specifier: str) -> Sequence[TorchNames]:
         """Return the names of the versions of a package that a requirement allows (``>=2``), as far as recorded."""
         ...
 
     def required(self, package: str, machine: str) -> str | None:
-        """Return what the builds of this torch with CUDA require of a package on a machine, as ``==3.2.0``."""
+        """Return which version of a package goes with this torch on a machine, as ``==3.2.0``."""
         ...
 
 

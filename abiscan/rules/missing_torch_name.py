@@ -8,8 +8,9 @@ rule is silent.
 **Why it fails.** Python looks names up when the code runs. The package can be imported, and the first call raises
 `AttributeError` or `ImportError`.
 
-Names of numpy and Triton count, too, where the version is known: the one that is installed, that every version which
-the wheel requires stands for (`numpy>=2`), or the Triton that this build of torch requires.
+Names of numpy, Triton, torchvision and torchaudio count, too, where the version is known: the one that is installed,
+that every version which the wheel requires stands for (`numpy>=2`), the Triton that this build of torch requires, or
+the torchvision and torchaudio that require this torch.
 
 Operators count by their names below `torch.ops`, with the overload (`torch.ops.aten.add.Tensor`), and as the first
 argument of `torch.library.register_fake` and `impl_abstract`: those of torch that this release lacks, and overloads
@@ -62,11 +63,12 @@ def list_findings(
 
     :param uses: those of that name
     :param history: the releases that have it
-    :param torch: the torch that lacks it, in words; of a name of numpy or Triton, it does not matter
+    :param torch: the torch that lacks it, in words; of a name of another package, it does not matter
     :param release: the number of that torch
     """
     top = history.name.partition(".")[0]
-    having = f"{top} {ranges(history.there, history.releases)}"
+    its_torch = " (and the torch that it requires)" if top in {"torchaudio", "torchvision"} else ""
+    having = f"{top} {ranges(history.there, history.releases)}, which has it{its_torch}"
     lacking = torch if top == "torch" else f"{top} {ranges(history.lacking, history.releases)}"
     since, until = history.span
     yield Finding(
@@ -82,7 +84,7 @@ def list_findings(
             )
             for use in uses
         ),
-        fix=f"use {having}, which has it, or a version of {package} for {lacking}" if history.there else OWN_FIX,
+        fix=f"use {having}, or a version of {package} for {lacking}" if history.there else OWN_FIX,
         says=_error_text(uses[0], release),
     )
 

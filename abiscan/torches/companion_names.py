@@ -1,7 +1,9 @@
-"""The Python names of Triton and numpy, version by version, and which Triton each release of torch requires.
+"""The Python names of packages next to torch, version by version, and which versions go with each release of torch.
 
-``data/companions`` and ``data/triton.txt`` are made by ``tools/record_companions.py``: the Tritons that embedded
-releases of torch require, and one release of each minor version of numpy. A column is a version and the package.
+``data/companions`` and ``data/triton.txt``, ``torchvision.txt`` and ``torchaudio.txt`` are made by
+``tools/record_companions.py``: the versions that go with embedded releases of torch - torch requires its Triton,
+torchvision and torchaudio require their torch - and one release of each minor version of numpy. A column is a version
+and the package.
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ from abiscan.torches.marks import MarkTable
 from abiscan.torches.release_names import ReleaseNames
 from abiscan.torches.release_sets import ReleaseSets
 
+WITH_TORCH: Final = ("torchaudio", "torchvision", "triton")
+"""The packages whose version follows from that of torch."""
+_BY_MINOR: Final = frozenset({"numpy", "torchaudio", "torchvision"})
+"""Those that keep their names within a minor version, so that one release of each is recorded."""
 _PATCHES: Final = 20
-"""The patch releases of a minor version of numpy that a requirement is asked about."""
+"""The patch releases of a minor version that a requirement is asked about."""
 
 
 class CompanionsOf(Struct, frozen=True):
@@ -36,15 +42,20 @@ class CompanionsOf(Struct, frozen=True):
         return _matching_versions(package, specifier)
 
     def required(self, package: str, machine: str) -> str | None:
-        """Return what the builds with CUDA require of a package."""
-        words = _triton_by_torch().get(self.torch or "", ()) if package == "triton" else ()
+        """Return which versions of a package go with this torch; of Triton, with its builds with CUDA."""
+        words = _versions_by_torch(package).get(self.torch or "", ()) if package in WITH_TORCH else ()
         version, machines = (words[0], words[1:]) if words else (None, ())
         return f"=={version}" if version and (not machines or machine in machines) else None
 
 
 def versions(package: str) -> tuple[str, ...]:
-    """Return the versions of a package in the data, oldest first; of numpy, minor versions."""
+    """Return the versions of a package in the data, oldest first; of all but Triton, minor versions."""
     return tuple(column.split()[0] for column in table().columns if column.endswith(f" {package}"))
+
+
+def column_of(package: str, version: str) -> str:
+    """Return the version in the data that stands for a version of a package."""
+    return ".".join(version.split(".")[:2]) if package in _BY_MINOR else version
 
 
 def names(package: str, version: str) -> TorchNames:
@@ -62,8 +73,7 @@ def _matching_versions(package: str, specifier: str) -> Sequence[TorchNames]:
 
 
 def _allows(allowed: SpecifierSet, package: str, version: str) -> bool:
-    # numpy keeps its names within a minor version, so one release of each is recorded.
-    candidates = [f"{version}.{patch}" for patch in range(_PATCHES)] if package == "numpy" else [version]
+    candidates = [f"{version}.{patch}" for patch in range(_PATCHES)] if package in _BY_MINOR else [version]
     return any(candidate in allowed for candidate in candidates)
 
 
@@ -96,8 +106,8 @@ def _sets() -> ReleaseSets:
 
 
 @functools.cache
-def _triton_by_torch() -> dict[str, tuple[str, ...]]:
-    text = release_data.folder("torches").joinpath("triton.txt").read_text("utf-8")
+def _versions_by_torch(package: str) -> dict[str, tuple[str, ...]]:
+    text = release_data.folder("torches").joinpath(f"{package}.txt").read_text("utf-8")
     return {torch: tuple(words) for torch, *words in map(str.split, text.splitlines())}
 
 

@@ -51,7 +51,7 @@ class NameHistory(Struct, frozen=True, kw_only=True):
 def history(name: str) -> NameHistory:
     """Return which embedded releases have a name (``torch.amp.custom_bwd``), a module or what is in one.
 
-    Of a name of numpy or Triton, which versions of that.
+    Of a name of a package next to torch (``numpy.float_``), which versions of that.
 
     :raises InputError: it is not the name of something below ``torch``
     """

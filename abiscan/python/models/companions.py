@@ -1,11 +1,12 @@
-"""Packages next to torch: the names that Triton and numpy lack in the version that is installed, or that is required,
-and those that packages import without requiring them."""
+"""Packages next to torch: the names that Triton, torchvision, torchaudio and numpy lack in the version that is
+installed, that goes with the torch, or that is required, and those that packages import without requiring them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from abiscan.python.library import PythonCode
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
 from abiscan.python.torch_names import COMPANIONS, TorchNames
@@ -13,6 +14,9 @@ from abiscan.python.values import NotKnown, PythonError, Thrown
 
 REQUIRED_BY_TORCH: Final = frozenset({"triton"})
 """Those that builds of torch require."""
+_REQUIRING_TORCH: Final = frozenset({"torchaudio", "torchvision"})
+"""Those whose versions each require one release of torch: another version does not load there."""
+_FOLLOWING_TORCH: Final = REQUIRED_BY_TORCH | _REQUIRING_TORCH
 _REQUIRED_BY: Final = {
     "torchaudio": frozenset(
         {
@@ -63,6 +67,8 @@ class CompanionModule(NotKnown, frozen=True):
     def get_attribute(self, machine: object, name: str) -> object:
         """Return a name of the module; raises if it certainly lacks it."""
         assert isinstance(machine, PythonMachine)
+        if name == "__version__" and self.name in _REQUIRING_TORCH:
+            return _version(machine, self.name) or self.part(".__version__")
         if surely_lacks(machine, self.name, name):
             text: object = f"module '{self.name}' has no attribute '{name}'"
             # numpy says of many what to use instead.
@@ -82,7 +88,27 @@ def names_of(world: World, package: str, specifier: str | None, version: str | A
     wanted = specifier if version is Answer.UNKNOWN else f"=={version}"
     if version is Answer.UNKNOWN and package in REQUIRED_BY_TORCH and isinstance(world.cuda, str):
         wanted = names.companions().required(package, world.machine) or specifier
+    if version is Answer.UNKNOWN and package in _REQUIRING_TORCH:
+        wanted = ",".join(filter(None, (names.companions().required(package, world.machine), specifier)))
     return names.companions().matching(package, wanted) if wanted else ()
+
+
+def _version(machine: PythonMachine, package: str) -> str | None:
+    """Return the version of such a package that is there; None if it is not known."""
+    installed = machine.library.surroundings.version(package)
+    if not isinstance(installed, Answer):
+        return installed
+
+    def ask(world: World) -> str | None:
+        names, torch = world.torch_names, world.torch_version
+        if names is None or names.companions is None or isinstance(torch, Answer):
+            return None
+        # Each is built with its torch, for the same CUDA, and says so likewise.
+        required, label = names.companions().required(package, world.machine), torch.partition("+")[1:]
+        return required.removeprefix("==") + "".join(label) if required else None
+
+    answer = machine.world.tells(f"the version of {package} that goes with it", ask)
+    return answer if isinstance(answer, str) else None
 
 
 def comes_with_torch(machine: PythonMachine, package: str) -> bool:
@@ -123,6 +149,14 @@ def misses(machine: PythonMachine, file: str) -> bool:
     )
 
 
+def may_miss(library: PythonCode, file: str, versions: Sequence[TorchNames]) -> bool:
+    """Whether a source seems to use, as it is imported, a name that each of some versions of such a package lacks."""
+    return bool(versions) and any(
+        all(names.first_lacking(use) is not None for names in versions) and library.uses_at_import(file, use)
+        for use in library.companion_uses(file, versions[0].top)
+    )
+
+
 def _lacks_part(machine: PythonMachine, name: str) -> bool:
     return _all_say(machine, f"{name} is not there", name, lambda names: names.first_lacking(name) is not None)
 
@@ -155,7 +189,7 @@ def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown | No
 def _all_say(machine: PythonMachine, text: str, name: str, ask: Callable[[TorchNames], bool]) -> bool:
     """Whether something holds in each version of a package that may be there."""
     package = name.partition(".")[0]
-    if package not in COMPANIONS:
+    if package not in COMPANIONS or machine.library.locate(package) is not None:
         return False
     version = machine.library.surroundings.version(package)
     specifier = machine.library.required_version(package)
@@ -169,7 +203,7 @@ def _all_say(machine: PythonMachine, text: str, name: str, ask: Callable[[TorchN
 
 def _lacks(cls: type[BaseException], text: object, name: str) -> Thrown:
     attributes: dict[str, object] = {} if cls is AttributeError else {"name": name}
-    return Thrown(PythonError(cls, (text,), attributes, of_torch=name.partition(".")[0] == "triton"))
+    return Thrown(PythonError(cls, (text,), attributes, of_torch=name.partition(".")[0] in _FOLLOWING_TORCH))
 
 
 def need_module(machine: PythonMachine, name: str) -> None:

@@ -1,7 +1,9 @@
-"""Names of Triton and numpy that packages use as they are imported, in the versions that torch or a wheel requires.
+"""Names of packages next to torch that packages use as they are imported, in the versions that go with a torch or that
+a wheel requires.
 
 What each version has was asked of real ones: ``python -c "import triton.ops"`` with Triton 3.1.0 and 3.2.0, and
-``hasattr`` in numpy 1.26.4, 2.0.2 and 2.4.6; ``tests/oracle/test_companion_names.py`` does so again.
+``hasattr`` in numpy 1.26.4, 2.0.2 and 2.4.6; ``tests/oracle/test_companion_names.py`` does so again. What
+torchvision and torchaudio lack is what users of basicsr, pytorchvideo and speechbrain reported.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ def raised(code: str, release: str = "2.6.0", cuda: str | None = "12.4", require
         "pack-1.dist-info/METADATA": f"Name: pack\nRequires-Dist: {required}\n\n",
     }
     names = embedded_names.names(release)
-    (outcome,) = reading_of(files, FakeWorld(torch_names=names, cuda=cuda, torch_version=release)).imports
+    (outcome,) = reading_of(files, FakeWorld(torch_names=names, cuda=cuda, torch_version=f"{release}+cu124")).imports
     return f"{outcome.raised.exception}: {outcome.raised.message}" if isinstance(outcome.raised, Raised) else None
 
 
@@ -85,6 +87,36 @@ def test_numpy_is_one_that_the_wheel_requires(code: str, required: str, expected
     assert raised(code, required=required) == expected
 
 
+NO_TENSOR = "ModuleNotFoundError: No module named 'torchvision.transforms.functional_tensor'"
+NO_BACKENDS = "AttributeError: module 'torchaudio' has no attribute 'list_audio_backends'"
+OF_BACKENDS = (
+    "import torchaudio\nif int(torchaudio.__version__.split('.')[1]) >= 1: X = torchaudio.list_audio_backends()"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "release", "required", "expected"),
+    [
+        ("from torchvision.transforms.functional_tensor import rgb_to_grayscale", "2.2.0", "torch", NO_TENSOR),
+        ("from torchvision.transforms.functional_tensor import rgb_to_grayscale", "2.1.2", "torch", None),
+        # No version of torchvision fits both: nothing is known of the one that is there.
+        ("import torchvision.transforms.functional_tensor", "2.2.0", "torchvision<0.17", None),
+        ("import torchvision.transforms.functional_tensor", "2.2.0", "torchvision>=0.15", NO_TENSOR),
+        ("try:\n    import torchvision.transforms.functional_tensor\nexcept ImportError: pass", "2.2.0", "torch", None),
+        (OF_BACKENDS, "2.9.0", "torchaudio", NO_BACKENDS),
+        (OF_BACKENDS, "2.8.0", "torchaudio", None),
+        ("import torchaudio\nif not torchaudio.__version__.endswith('+cu124'): raise OSError", "2.6.0", "torch", None),
+        # Backends bind it by ``setattr``.
+        ("import torchaudio\nX = torchaudio.load", "1.13.0", "torchaudio", None),
+        ("import torchvision\nX = torchvision.models.resnet18, torchvision.io.read_image", "2.13.0", "torch", None),
+    ],
+)
+def test_torchvision_and_torchaudio_are_those_for_the_torch(
+    code: str, release: str, required: str, expected: str | None
+) -> None:
+    assert raised(code, release, required=required) == expected
+
+
 @pytest.mark.parametrize(
     ("body", "required", "names"),
     [
@@ -95,6 +127,11 @@ def test_numpy_is_one_that_the_wheel_requires(code: str, required: str, expected
             ["numpy.in1d", "numpy.trapz"],
         ),
         ("def f(x):\n    from triton.ops import matmul", "torch", ["triton.ops"]),
+        (
+            "def f(x):\n    import torchvision.transforms.functional_tensor",
+            "torch",
+            ["torchvision.transforms.functional_tensor"],
+        ),
         ("import numpy as np\ndef f(x):\n    return np.float_(x)", "numpy>=1.20", []),
         ("import numpy as np\ndef f(x):\n    return np.never_was(x)", "numpy>=2", []),
         ("import numpy as np\ndef f(x):\n  if NEW: return x\n  return np.float_(x)", "numpy>=2", []),

@@ -150,10 +150,15 @@ def test_pythons() -> None:
     assert [release for release in RELEASES if not pythons.is_known(release)] == []
 
 
-def test_triton_and_numpy() -> None:
-    lines = [line.split() for line in _text("triton.txt").splitlines()]
+@pytest.mark.parametrize("package", companion_names.WITH_TORCH)
+def test_packages_that_go_with_a_torch(package: str) -> None:
+    lines = [line.split() for line in _text(f"{package}.txt").splitlines()]
     assert [torch for torch, *_ in lines] == RELEASES
-    assert {words[0] for _, *words in lines if words} <= set(companion_names.versions("triton"))
+    versions = {companion_names.column_of(package, words[0]) for _, *words in lines if words}
+    assert versions <= set(companion_names.versions(package))
+
+
+def test_numpy() -> None:
     assert len(companion_names.versions("numpy")) >= 9
 
 
