@@ -30,14 +30,14 @@ _STACK: Final = 128
 """More bytes of stack than Python 3.10 needs for each byte of a source."""
 
 # In these three, Q is a quote. A field is odd that is not over where the text seems to be, or has what only newer
-# Pythons accept.
-_TEMPLATE: Final = rb"Q(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))"
+# Pythons accept. What most quotes lack is asked first.
+_TEMPLATE: Final = rb"Q(?<=[tTrR]Q)(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))"
 _ODD_FIELD: Final = (
-    rb"Q(?:(?<=[fF]Q)|(?<=[fF][rR]Q))(?:[^Q\n]|\\\n)*"
-    rb"(?:(?:(?<!\{)|(?<=\{\{))\{(?!\{)[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)"
+    rb"Q(?<=[fFrR]Q)(?:(?<=[fF]Q)|(?<=[fF][rR]Q))[^Q\n]*(?:\n(?<=\\\n)[^Q\n]*)*"
+    rb"(?:\{(?:(?<!\{\{)|(?<=\{\{\{))(?!\{)[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)"
 )
 _ODD_FIELD_OF_THREE: Final = (
-    rb"QQQ(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*"
+    rb"QQQ(?<=[fFrR]QQQ)(?:(?<=[fF]QQQ)|(?<=[fF][rR]QQQ))(?:[^Q{]|Q(?!QQ)|\{(?:[^{}#\\Q]|Q(?!QQ))*\}|\{\{)*"
     rb"\{(?!\{)(?!(?:[^{}#\\Q]|Q(?!QQ))*\})"
 )
 # Each pattern begins with the letters or the sign that it is searched for by, at C's speed. It may match what is
