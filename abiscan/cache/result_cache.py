@@ -73,18 +73,18 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
     return result
 
 
-def answer_by_content(folder: Path, sha256: str, question: Sequence[object], find: Callable[[], _Answer]) -> _Answer:
+def answer_by_content(folder: Path, content: str, question: Sequence[object], find: Callable[[], _Answer]) -> _Answer:
     """Answer a question about the bytes of one file, wherever it is.
 
     The answer is the one kept from an earlier run, or else what ``find`` returns, which depends on nothing else.
 
     :param folder: where answers are kept
-    :param sha256: the hash of the bytes
+    :param content: what no other bytes have, such as their hash
     :param question: plain values
     """
     if tracing.is_on():
         return find()
-    identity = json.dumps([_fingerprint_reader(), sha256, *question])
+    identity = json.dumps([_fingerprint_reader(), content, *question])
     value: _Answer = computed.get_or_compute(folder, _CONTENT_ANSWERS, identity, find)
     return value
 

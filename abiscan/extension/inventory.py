@@ -20,7 +20,7 @@ from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import recover
 from abiscan.extension.built_for import BuiltFor, span, with_keys
 from abiscan.gaps import Gap
-from abiscan.inputs.files import ElfSource
+from abiscan.inputs.files import ElfSource, identify_content
 from abiscan.inputs.sources import Extension
 from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import Registrations
@@ -137,7 +137,7 @@ def find_called_at_start(source: ElfSource, facts: SharedObject, folder: Path | 
 
 
 def _find_once(folder: Path | None, source: ElfSource, question: list[object], find: Callable[[], _Found]) -> _Found:
-    return find() if folder is None else answer_by_content(folder, source.hash_content(), question, find)
+    return find() if folder is None else answer_by_content(folder, identify_content(source), question, find)
 
 
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:

@@ -145,6 +145,19 @@ class DiskFile:
         return self._sha256
 
 
+def identify_content(source: ElfSource) -> str:
+    """Return what no file with other bytes has: see ``observed_fs.identify_content``.
+
+    :raises InputError: it cannot be read
+    """
+    if not isinstance(source, DiskFile):
+        return source.hash_content()
+    try:
+        return observed_fs.identify_content(source.path)
+    except OSError as error:
+        raise unreadable_error(source.path, error) from error
+
+
 _INFLATED: Final[dict[tuple[str, int, int], tuple[ElfFile, str]]] = {}
 """The large members that were inflated last, with their hashes: they are on disk, in files without a name."""
 

@@ -30,6 +30,8 @@ _BLOCK: Final = 1 << 20
 _SOURCES: Final = (".py", ".pyi")
 _SIZE: Final = 1  # where ``status_of`` has it
 _HASHES: Final[dict[tuple[int, ...], str]] = {}  # by the versions of files: the same one is asked for by several rooms
+_LARGE: Final = 64 << 20
+"""Bytes: to hash such a library takes as long as to find out what is kept about it."""
 _CLOCK_TICK: Final = 20_000_000  # nanoseconds: two changes of a file in one tick of the system's clock look like one
 
 
@@ -173,17 +175,32 @@ def hash_file(path: StrPath) -> str:
     :raises OSError: it cannot be read
     """
     with open_file(path) as stream:  # mapping it would take as much memory
-        status = os.fstat(stream.fileno())
-        version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        if kept_digest := _HASHES.get(version):
+        version = _settled_version(os.fstat(stream.fileno()))
+        if version is not None and (kept_digest := _HASHES.get(version)):
             return kept_digest
-        digest, changed = hashlib.sha256(), max(status.st_mtime_ns, status.st_ctime_ns)
-        is_old = changed < time.time_ns() - _CLOCK_TICK  # or else the next change would not show
+        digest = hashlib.sha256()
         while block := stream.read(_BLOCK):
             digest.update(block)
-    if is_old:
+    if version is not None:
         _HASHES[version] = digest.hexdigest()
     return digest.hexdigest()
+
+
+def identify_content(path: StrPath) -> str:
+    """Return what no other bytes have: the hash of a file; of a large one, what it has been since its last change.
+
+    :raises OSError: it cannot be read
+    """
+    status = stat_file(path)
+    version = _settled_version(status) if status is not None and status.st_size >= _LARGE else None
+    return hash_file(path) if version is None else str(version)
+
+
+def _settled_version(status: os.stat_result) -> tuple[int, ...] | None:
+    """Return what tells versions of a file apart; None if it changed just now, since another change would not show."""
+    changed = max(status.st_mtime_ns, status.st_ctime_ns)
+    version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return version if changed < time.time_ns() - _CLOCK_TICK else None
 
 
 def list_names(folder: StrPath) -> list[str]:

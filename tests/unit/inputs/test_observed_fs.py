@@ -68,3 +68,21 @@ def test_a_record_of_python_files_no_longer_stands_once_one_changes(tmp_path: Pa
     else:
         source.with_suffix(".pyi" if change == "a stub" else ".x.py").touch()
     assert not observed_fs.is_unchanged(record.seen)
+
+
+def test_a_large_file_is_known_by_its_last_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observed_fs, "_LARGE", 5)
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"1234")
+    large.write_bytes(b"12345")
+    # As the first of two changes within a tick of the clock would look like the second, it is hashed for now.
+    assert observed_fs.identify_content(large) == hashlib.sha256(b"12345").hexdigest()
+    later = time.time_ns() + 1_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: later)
+    assert observed_fs.identify_content(small) == hashlib.sha256(b"1234").hexdigest()
+    known = observed_fs.identify_content(large)
+    assert known == observed_fs.identify_content(large) != hashlib.sha256(b"12345").hexdigest()
+    before = large.stat()
+    large.write_bytes(b"54321")
+    os.utime(large, ns=(before.st_atime_ns, before.st_mtime_ns))  # what is not set back is the time of that
+    assert observed_fs.identify_content(large) != known
