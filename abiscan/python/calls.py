@@ -229,6 +229,11 @@ class Calls(ClassMaking):
 
     def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
         """Run a function of the package; a generator, or a coroutine, is not run yet."""
+        if function.name == "check":
+            from abiscan.python import own_guard  # which few packages have
+
+            if own_guard.is_content(self, function):
+                return None
         form = form_of(function.node)
         scope = Scope(
             self.bind_arguments(function, args, kwargs),

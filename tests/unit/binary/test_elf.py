@@ -362,6 +362,17 @@ def patched(offset: int, form: str, value: int) -> bytes:
     return bytes(data)
 
 
+def test_physical_addresses_mean_nothing() -> None:
+    """The gABI, chapter 5: System V ignores them for application programs."""
+    data = bytearray(GOOD)
+    (count,) = struct.unpack_from("<H", data, 56)
+    for number in range(count):
+        struct.pack_into("<Q", data, 64 + 56 * number + 24, 0xDEAD000)
+    moved, as_built = (ElfFile.from_bytes(bytes(each), "it") for each in (data, GOOD))
+    assert moved.entries == as_built.entries
+    assert names(moved.facts()) == names(as_built.facts()) == {"f"}
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

@@ -119,6 +119,18 @@ def test_the_same_target_may_be_downloaded_again(finder: Finder, target: Path) -
     assert finder.runs == 1
 
 
+def test_a_target_that_is_too_large_to_hash_is_known_by_its_state(
+    finder: Finder, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_cache, "_LARGEST_HASHED", 2)  # the target has three bytes
+    assert [finder.ask("check"), finder.ask("check")] == ["one two", "one two"]
+    assert finder.runs == 1
+    target.unlink()
+    target.write_text("one")
+    assert finder.ask("check") == "one two"
+    assert finder.runs == 2
+
+
 def test_a_file_that_changes_during_the_run_is_not_vouched_for(finder: Finder, other: Path) -> None:
     def find() -> Evidence:
         found = finder.find()

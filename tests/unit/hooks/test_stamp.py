@@ -18,6 +18,7 @@ from typing import Any
 import click.testing
 import pytest
 
+import abiscan
 from abiscan.cli import main
 from abiscan.hooks import guard
 from abiscan.inputs import interpreter
@@ -55,6 +56,15 @@ def test_a_stamp_says_what_the_extensions_rely_on(tmp_path: Path, torch: Path) -
     assert (found["package"], found["package_version"], found["built_for"]) == ("pkg", "1.0", "9.9.0+cpu")
     relied = {one["path"]: (one["needed"], one["symbols"]) for one in found["extensions"]}
     assert relied == {"pkg/_C.so": (["libc10.so"], []), "pkg/libside.so": (["libtorch_cpu.so"], [THREADS])}
+
+
+def test_a_stamped_wheel_works_on_the_build_that_it_is_stamped_for(tmp_path: Path) -> None:
+    objects = {"pkg/_C.so": extension(defined=exports("PyInit__C"))}
+    files = {**GUARDED, "pkg/__init__.py": f"{INIT}from . import _C\n"}
+    wheel = package_wheel(tmp_path, "pkg", objects, files=files)
+    assert stamp(wheel, "2.13.0")["built_for"] == "2.13.0+cpu"
+    verdicts = [abiscan.check(wheel, torch).packages[0].verdict.value for torch in ("2.13.0", "2.12.0")]
+    assert verdicts == ["works", "unknown"]
 
 
 @pytest.mark.slow
