@@ -13,7 +13,7 @@ from typing import Final
 from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import construct_built_in
 from abiscan.python.models import enum_
-from abiscan.python.models.dataclasses_ import DataField
+from abiscan.python.models.dataclasses_ import DataField, FieldsInitialiser
 from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.statements import Statements, with_parameters
 from abiscan.python.values import (
@@ -180,9 +180,13 @@ class ClassMaking(Statements):
     def _finish_enumeration(self, made: Class) -> None:
         for member in enum_.finish_enumeration(self, made):
             initialise = made.find("__init__")
-            if isinstance(initialise, PythonFunction):
-                passed = member.value if isinstance(member.value, tuple) else (member.value,)
+            passed = member.value if isinstance(member.value, tuple) else (member.value,)
+            if isinstance(initialise, (FieldsInitialiser, PythonFunction)):
                 self.call(initialise, [member, *passed], {})
+            # EnumType.__new__ (Lib/enum.py) makes the value by the class that is mixed in.
+            mixed = made.dataclass()
+            if mixed is not None and mixed is not made:
+                member.value = self.instantiate(mixed, list(passed), {})
 
     def _tell_base(self, made: Class, kwargs: dict[str, object]) -> None:
         """Execute ``__init_subclass__`` of the nearest ancestor that has one."""
@@ -224,7 +228,7 @@ class ClassMaking(Statements):
             if result is not None and isinstance(result, (str, int, float, list, tuple, dict, Instance)):
                 raise thrown(TypeError, f"__init__() should return None, not '{special.type_name(result)}'")
         elif isinstance(made, Instance):
-            self._fill_in(made, args, kwargs, takes_none=new is ABSENT)
+            self._initialise_plainly(made, args, kwargs, takes_none=new is ABSENT)
         return made
 
     def _made_by_metaclass(self, cls: Class, new: object, args: list[object], kwargs: dict[str, object]) -> object:
@@ -266,15 +270,26 @@ class ClassMaking(Statements):
             if isinstance(value, PythonFunction) and value.attributes.get("__isabstractmethod__") is True
         }
 
-    def _fill_in(self, made: Instance, args: list[object], kwargs: dict[str, object], *, takes_none: bool) -> None:
-        """Do what the ``__init__`` of a dataclass or a named tuple does, or that of a class that has none."""
+    def _initialise_plainly(
+        self, made: Instance, args: list[object], kwargs: dict[str, object], *, takes_none: bool
+    ) -> None:
+        """Do what happens to an object whose classes have no ``__init__``: that of a named tuple sets its fields."""
         cls = made.cls
-        if not cls.is_dataclass and not cls.is_open():
-            # object_new (Objects/typeobject.c) refuses arguments only if the class overrides neither ``__new__`` nor
-            # ``__init__``.
-            if takes_none and (args or kwargs) and cls.host() is None and not self.is_speculative:
-                raise thrown(TypeError, f"{cls.name}() takes no arguments")
-            return
+        if cls.is_open():
+            self.fill_in(cls, made, args, kwargs)
+        # object_new (Objects/typeobject.c) refuses arguments only if the class overrides neither ``__new__`` nor
+        # ``__init__``.
+        elif takes_none and (args or kwargs) and cls.host() is None and not self.is_speculative:
+            raise thrown(TypeError, f"{cls.name}() takes no arguments")
+
+    def fill_in(
+        self,
+        cls: Class,
+        made: Instance | PythonError | enum_.Member,
+        args: list[object],
+        kwargs: dict[str, object],
+    ) -> None:
+        """Do what the ``__init__`` does that a dataclass or a named tuple makes of its fields."""
         if not cls.is_dataclass and not cls.fields():
             return
         if cls.shape is None:
@@ -300,11 +315,12 @@ class ClassMaking(Statements):
                 default = value
             if default is ABSENT and _is_given(cls, name):
                 lacking.append(name)
-        if cls.is_dataclass and not cls.is_open() and not self.is_speculative and more_arguments is None:
+        is_open = any(kind is not None and kind.is_open() for kind in (cls, class_of(made)))
+        if cls.is_dataclass and not is_open and not self.is_speculative and more_arguments is None:
             _check_arguments(cls, positional, args, kwargs)
             _check_fields(cls, fields, lacking, args, kwargs)
         # It gets the fields that are InitVar, in their order, and no others.
-        finish = cls.find("__post_init__")
+        finish = (class_of(made) or cls).find("__post_init__")
         if isinstance(finish, PythonFunction):
             only_given = [
                 made.attributes.get(name, cls.find(name)) for name in fields if _is_annotated(cls, name, "InitVar")

@@ -24,7 +24,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
-from abiscan.python.values import Class, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
+from abiscan.python.values import Class, Instance, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
 _MOST_MESSAGES = 100
@@ -172,6 +172,9 @@ class PythonMachine:
         """The modules that are modelled."""
         self.dll_folders: set[str] = set()
         """The folders of the package in which Windows looks for libraries by their names alone."""
+        self.made_places: dict[str, str] = {}
+        """What the code has made outside of the package, ``"file"`` or ``"folder"``; ``""`` where other code may have.
+        """
         self.provided: dict[str, bool] = {}
         """Whether the operators of a namespace are assumed to be there."""
         self.with_optional = False
@@ -411,6 +414,12 @@ class PythonMachine:
 
     def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
         """Execute ``type.__call__``: return an object of a class, made and initialised."""
+        raise NotImplementedError
+
+    def fill_in(
+        self, cls: Class, made: Instance | PythonError, args: list[object], kwargs: dict[str, object]
+    ) -> None:
+        """Execute the ``__init__`` that a dataclass or a named tuple makes of its fields."""
         raise NotImplementedError
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:

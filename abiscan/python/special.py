@@ -519,8 +519,11 @@ def _comparable_fields(left: object, right: object) -> tuple[object, object] | N
     """Return the fields of two objects of a dataclass that compares by them."""
     if not (isinstance(left, Instance) and isinstance(right, Instance)) or left.cls is not right.cls:
         return None
-    names = left.cls.fields() if left.cls.is_ordered else None
-    return None if names is None else (_field_values(left, names), _field_values(right, names))
+    maker = left.cls.dataclass()
+    if maker is None or not maker.is_ordered:
+        return None
+    names = maker.fields()
+    return _field_values(left, names), _field_values(right, names)
 
 
 def _field_values(value: Instance, names: list[str]) -> tuple[object, ...]:
@@ -533,10 +536,11 @@ def _are_same(machine: PythonMachine, left: object, right: object) -> bool | Non
     """
     if left is right or not (isinstance(left, Instance) and isinstance(right, Instance)):
         return left is right
-    if left.cls is not right.cls or not left.cls.is_dataclass or not left.cls.is_compared:
+    maker = left.cls.dataclass()
+    if left.cls is not right.cls or maker is None or not maker.is_compared:
         return False
     machine.count_steps(4)
-    names = left.cls.fields()
+    names = maker.fields()
     return _all_equal(machine, _field_values(left, names), _field_values(right, names))
 
 

@@ -334,6 +334,10 @@ class Class(Opaque, Struct, eq=False):
         ]
         return list(dict.fromkeys(name for ancestor in counting for name in ancestor.annotated))
 
+    def dataclass(self) -> Class | None:
+        """Return the class itself, or the nearest that it derives from, that is a dataclass."""
+        return next((kind for kind in self.ancestry() if isinstance(kind, Class) and kind.is_dataclass), None)
+
     def ancestry(self) -> list[object]:
         """Return the class and what it derives from, in the order of its attributes; without ``object``."""
         if self._ancestry is None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from msgspec import Struct
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.enum_ import Member
 from abiscan.python.models.namespace import Args, Kwargs, Namespace
-from abiscan.python.values import ABSENT, Class, Instance, NotKnown, thrown
+from abiscan.python.values import ABSENT, Class, Instance, NotKnown, PythonError, thrown
 
 
 class DataField(Modelled, Struct, frozen=True, eq=False):
@@ -25,6 +27,22 @@ class DataField(Modelled, Struct, frozen=True, eq=False):
     factory: object = None
     in_init: bool = True
     is_keyword: bool = False
+
+
+class FieldsInitialiser(Modelled, Struct, frozen=True, eq=False):
+    """The ``__init__`` that ``dataclass`` makes.
+
+    :ivar owner: the class that it was made for
+    """
+
+    owner: Class
+    binds: ClassVar[bool] = True
+
+    def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        """Set the fields of an object of the class, or of one that derives from it."""
+        if args and isinstance(args[0], (Instance, Member, PythonError)):
+            machine.fill_in(self.owner, args[0], args[1:], kwargs)
+        return None
 
 
 def _model_field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
@@ -53,6 +71,8 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
         if not machine.is_speculative:
             _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None, since_3_11=_is_since_3_11(machine))
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
+        if kwargs.get("init", True) is not False:
+            cls.names.setdefault("__init__", FieldsInitialiser(cls))
         # Code that asks for these looks at objects of ``dataclasses`` that are not modelled.
         for name in ("__dataclass_fields__", "__dataclass_params__"):
             cls.names[name] = NotKnown(f"{cls.name}.{name}")

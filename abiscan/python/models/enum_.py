@@ -7,7 +7,7 @@ from collections.abc import Callable
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace
-from abiscan.python.values import ABSENT, Bound, Class, NotKnown, PythonFunction, Wrapped, is_concrete, thrown
+from abiscan.python.values import ABSENT, Bound, Class, Instance, NotKnown, PythonFunction, Wrapped, is_concrete, thrown
 
 _PLAIN = ("Enum", "Flag")
 _KINDS = {"IntEnum": int, "IntFlag": int, "StrEnum": str}
@@ -27,13 +27,17 @@ class EnumBase(Modelled):
 
 
 class Member(Modelled):
-    """A member of an enumeration."""
+    """A member of an enumeration.
+
+    :ivar attributes: what its ``__init__`` has set
+    """
 
     is_unique = True
-    __slots__ = ("cls", "name", "value")
+    __slots__ = ("attributes", "cls", "name", "value")
 
     def __init__(self, cls: Class, name: str, value: object) -> None:
         self.cls, self.name, self.value = cls, name, value
+        self.attributes: dict[str, object] = {}
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its name and value, and what the class defines."""
@@ -44,9 +48,18 @@ class Member(Modelled):
         member = self.cls.find(name, ABSENT)
         if isinstance(member, Wrapped) and member.kind == "property":
             return machine.call(member.function, [self], {})
+        if name in self.attributes:
+            return self.attributes[name]
         if isinstance(member, PythonFunction):
             return Bound(member, self)
         return NotKnown(f"{self.display_name()}.{name}") if member is ABSENT else member
+
+    def put(self, machine: PythonMachine, name: str, value: object) -> None:
+        """Set an attribute."""
+        if name == "_value_":
+            self.value = value
+        else:
+            self.attributes[name] = value
 
     def display_name(self) -> str:
         """Return the class and the name."""
@@ -67,11 +80,24 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
         value = _generate_value(machine, cls, base, name, earlier) or bound_value if is_auto else bound_value
         if _may_name_member(cls, name) and not isinstance(value, (PythonFunction, Wrapped, Member)):
             # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
-            member = Member(cls, name, value) if mixed is None else _mix_in(mixed, name, value)
+            member = _make_member(machine, cls, name, value) if mixed is None else _mix_in(cls, mixed, name, value)
             cls.names[name] = member
             made.append(member)
             earlier.append(value)
     return [item for item in made if isinstance(item, Member)]
+
+
+def _make_member(machine: PythonMachine, cls: Class, name: str, value: object) -> Member:
+    member = Member(cls, name, value)
+    # A ``__new__`` of the package gets the value, and may set another one (EnumType.__new__ in Lib/enum.py).
+    new = cls.find("__new__")
+    if new is not None:
+        passed = value if isinstance(value, tuple) else (value,)
+        made = machine.call(getattr(new, "function", new), [cls, *passed], {})
+        if isinstance(made, Instance):
+            for attribute, set_value in made.attributes.items():
+                member.put(machine, attribute, set_value)
+    return member
 
 
 def _may_name_member(cls: Class, name: str) -> bool:
@@ -151,8 +177,11 @@ class _StrMember(str):
     __slots__ = ("name", "value")
 
 
-def _mix_in(kind: type, name: str, value: object) -> object:
+def _mix_in(cls: Class, kind: type, name: str, value: object) -> object:
     made: _IntMember | _StrMember
+    # What a method of the package sets on a member is not remembered for these.
+    if cls.find("__init__") is not None or cls.find("__new__") is not None:
+        return NotKnown(name)
     if kind is int and type(value) is int:
         made = _IntMember(value)
     elif kind is str and type(value) is str:

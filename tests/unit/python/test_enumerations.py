@@ -10,6 +10,7 @@ import pytest
 from tests.unit.python.packages import reading_of
 
 SOURCE = """\
+from dataclasses import dataclass
 from enum import Enum, Flag, IntEnum, auto, unique
 
 class Own(Enum):
@@ -38,6 +39,34 @@ class Word(str, Enum):
 class Bits(Flag):
     A = auto()
 
+class Planet(Enum):
+    EARTH = 5, 2
+    MARS = 6, 3
+
+    def __init__(self, mass, radius):
+        self.mass, self.radius = mass, radius
+
+    @property
+    def density(self):
+        return self.mass / self.radius
+
+class Documented(Enum):
+    FIRST = 1, "the first"
+
+    def __new__(cls, value, text):
+        made = object.__new__(cls)
+        made._value_, made.text = value, text
+        return made
+
+@dataclass
+class Size:
+    width: int
+    unit: str = "mm"
+
+class Paper(Size, Enum):
+    LARGE = 10, "cm"
+    SMALL = 5
+
 NAMES = {Color.RED: "red", Color.BLUE: "blue"}
 """
 HOLDS = [
@@ -53,13 +82,18 @@ HOLDS = [
     "Word.YES == 'yes' and Word.YES.value.upper() == 'YES'",
     "Bits.A.name == 'A'",
     "Color._hidden.value == 3",
+    "Planet.EARTH.density == 2.5 and Planet.MARS.radius == 3",
+    "Planet.EARTH.value == (5, 2)",
+    "Documented.FIRST.value == 1 and Documented.FIRST.text == 'the first'",
+    "Paper.LARGE.unit == 'cm' and Paper.SMALL.unit == 'mm'",
+    "Paper.LARGE.value.width == 10",
 ]
 
 
 @pytest.mark.parametrize("claim", HOLDS)
 def test_members(claim: str) -> None:
     code = f"{SOURCE}\nif not ({claim}):\n    raise ValueError('no')\n"
-    exec(compile(code, "real", "exec"), {"__name__": "real"})  # as Python has it
+    exec(compile(code, "real", "exec"), {"__name__": __name__})  # as Python has it
     (outcome,) = reading_of({"p/__init__.py": code}).imports
     assert (outcome.raised, outcome.gaps) == (None, ())
     # The claim is decided, not passed over.

@@ -1,0 +1,87 @@
+"""What becomes of dataclasses, and of classes that derive from one: the checks are those of Python itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.python.packages import reading_of
+
+SOURCE = """\
+from dataclasses import dataclass, field
+
+class Abstract:
+    def __init__(self):
+        raise TypeError("abstract")
+
+@dataclass(order=True)
+class Config(Abstract):
+    size: int = 1
+    names: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.scaled = self.size * self.factor
+
+    factor = 2
+
+class Plain(Config):
+    factor = 3
+
+class Larger(Config):
+    def __init__(self, size):
+        super().__init__(size=size + 1)
+
+@dataclass
+class Further(Larger):
+    depth: int = 5
+
+class Filled:
+    def __init__(self, value):
+        self.value = value
+
+@dataclass(init=False)
+class Uninitialised(Filled):
+    size: int = 1
+
+@dataclass
+class Own:
+    size: int
+
+    def __init__(self):
+        self.size = 9
+
+@dataclass
+class Failure(Exception):
+    code: int
+
+class Patched(Config): ...
+original = Patched.__init__
+
+def initialise(self, *args, **kwargs):
+    original(self, *args, **kwargs)
+    self.more = 7
+
+Patched.__init__ = initialise
+"""
+HOLDS = [
+    "Config().size == 1 and Config(2).scaled == 4",
+    "Plain(size=3).size == 3 and Plain(3).names == []",
+    "Plain(2).scaled == 6",
+    "Plain(2) == Plain(2) and Plain(1) < Plain(2)",
+    "Larger(3).size == 4",
+    "(Further(7).size, Further(7).depth) == (7, 5)",
+    "Uninitialised(5).value == 5",
+    "Own().size == 9",
+    "Failure(5).code == 5",
+    "Patched(4).size == 4 and Patched(4).more == 7",
+]
+
+
+@pytest.mark.parametrize("claim", HOLDS)
+def test_objects(claim: str) -> None:
+    code = f"{SOURCE}\nif not ({claim}):\n    raise ValueError('no')\n"
+    exec(compile(code, "real", "exec"), {"__name__": __name__})  # as Python has it
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
+    # The claim is decided, not passed over.
+    (outcome,) = reading_of({"p/__init__.py": code.replace("if not (", "if (")}).imports
+    assert outcome.raised is not None
