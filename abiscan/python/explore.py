@@ -28,9 +28,9 @@ def explore_import(runs: Runs, module: str) -> Explored:
     # So far, packages that are not required, and that the code can do without, were absent. In one more run, all of
     # them exist, to see what is loaded and registered for users who have them; how that run ends does not count.
     more = bool(first.trace.registrations) or not load_everything(runs.library, [first])
-    runs_made = _explore(runs, module, first, list(first.trace.decisions.values()), more=more)
+    runs_made, are_all = _explore(runs, module, first, list(first.trace.decisions.values()), more=more)
     outcome = _summarise(module, runs_made)
-    if outcome.raised is Answer.UNKNOWN and all(isinstance(run.raised, Raised) for run in runs_made):
+    if outcome.raised is Answer.UNKNOWN and are_all and all(isinstance(run.raised, Raised) for run in runs_made):
         # It fails whatever is unknown: users see the error that it raises on this machine.
         here = runs.run(module, as_it_is_here=True) if first.trace.lacking else first
         outcome = replace(outcome, raised=here.raised)
@@ -44,11 +44,14 @@ def explore_loads(runs: Runs, module: str) -> tuple[Run, ...]:
     decisions, more = list(first.trace.decisions.values()), not load_everything(runs.library, [first])
     if not more:
         decisions = [decision for decision in decisions if decision.loads < len(first.trace.attempts)]
-    return tuple(_explore(runs, module, first, decisions, more=more))
+    runs_made, _ = _explore(runs, module, first, decisions, more=more)
+    return tuple(runs_made)
 
 
-def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, more: bool) -> list[Run]:
-    """Return runs that take some decisions the other way.
+def _explore(
+    runs: Runs, module: str, first: Run, decisions: list[Decision], *, more: bool
+) -> tuple[list[Run], bool]:
+    """Return runs that take some decisions the other way, and whether they are all that there are.
 
     :param more: whether packages that are not required may make a difference
     """
@@ -70,7 +73,7 @@ def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, 
         waiting.extend({**choices, spot: not run.trace.decisions[spot].condition.taken} for spot in new)
     if more and first.trace.optional:
         runs_made.append(runs.run(module, with_optional=True))
-    return runs_made
+    return runs_made, not waiting
 
 
 def _summarise(module: str, runs: list[Run]) -> ImportOutcome:

@@ -299,3 +299,13 @@ def test_a_branch_that_fails_is_followed_on_both_ways(code: str, monkeypatch: py
         assert end == ends.pop()
     else:
         assert (end, len(outcome.conditions)) == (Answer.UNKNOWN, 1)
+
+
+@pytest.mark.parametrize(("conditions", "certain"), [(3, True), (20, False)])
+def test_an_import_fails_for_sure_only_if_all_its_ways_do(conditions: int, *, certain: bool) -> None:
+    # There are more ways than are followed: that of no failure is after them.
+    code = "import numpy\ndef fail(code):\n    raise ValueError(code)\n"
+    code += "".join(f"if numpy.check({number}) != 0:\n    fail({number})\n" for number in range(conditions))
+    code += "fail(-1)\n" if certain else ""
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert (outcome.raised is not Answer.UNKNOWN) is certain
