@@ -16,6 +16,7 @@ from abiscan.python.builtin_methods import HostMethod, construct_built_in
 from abiscan.python.classes import ClassMaking
 from abiscan.python.compiling import Code, body_of, value_of
 from abiscan.python.contexts import Manager
+from abiscan.python.filesystem import note_handed_over
 from abiscan.python.grammar import FAILURES, find_newer, parse, words_of, words_of_newer
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame, PythonMachine
@@ -172,6 +173,8 @@ class Calls(ClassMaking):
                     waiting[:0] = list(value.values() if isinstance(value, dict) else value)[:20]
             elif isinstance(value, (str, bytes, PurePath)):
                 self._note_possible_load(caller, value)
+                if not isinstance(value, bytes):
+                    note_handed_over(self, value)
             elif isinstance(value, (PythonFunction, Bound)):
                 self.note_possible_call(caller, value)
             elif isinstance(value, GeneratorObject):

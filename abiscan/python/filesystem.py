@@ -34,6 +34,11 @@ def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> obje
     inside = None if text is None else machine.files.inside(text)
     on_disk = {"any": observed_fs.path_exists, "file": observed_fs.is_file, "folder": observed_fs.is_dir}[kind]
     if text is not None and inside is None and machine.files.system.is_empty(text):
+        resolved = machine.files.system.resolved(text)
+        if made := machine.made_places.get(resolved):
+            return kind in {"any", made}
+        if any(not made and PurePath(resolved).is_relative_to(place) for place, made in machine.made_places.items()):
+            return NotKnown(f"{describe_value(path)} exists", Why.ENVIRONMENT)
         place = place_on_disk(machine, text)
         return place is not None and on_disk(place)
     if text is not None and inside is None and is_of_torch(machine, text):
@@ -49,6 +54,19 @@ def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> obje
     if answers or "/" in inside or is_absent_next_to(machine, inside):
         return answers
     return NotKnown(f"{describe_value(path)} exists", Why.ENVIRONMENT)
+
+
+def note_made(machine: PythonMachine, path: object, kind: str) -> None:
+    """Note that the code makes a ``"file"`` or a ``"folder"`` outside of the package."""
+    text = as_text(path)
+    if text is not None and machine.files.inside(text) is None:
+        machine.made_places[machine.files.system.resolved(text)] = kind
+
+
+def note_handed_over(machine: PythonMachine, path: str | PurePath) -> None:
+    """Note that code which is not read gets a path: it may make something there, or below."""
+    if machine.files.system.is_empty(str(path)):
+        machine.made_places.setdefault(machine.files.system.resolved(str(path)), "")
 
 
 def is_absent_next_to(machine: PythonMachine, name: str) -> bool:
@@ -103,6 +121,7 @@ _METHODS = frozenset({
     "joinpath", "with_name", "with_suffix", "with_stem", "relative_to", "is_absolute", "as_posix", "match", "__str__",
     "is_relative_to", "__fspath__", "as_uri",
 })  # fmt: skip
+_MAKING: Final = {"mkdir": "folder", "touch": "file", "write_bytes": "file", "write_text": "file"}
 _SAME = frozenset({"resolve", "absolute"})
 
 
@@ -126,6 +145,8 @@ def path_attribute(path: PurePath, name: str) -> object:
         return Native(name, lambda machine, args, _kwargs: _glob_below(machine, path, name, args))
     if name == "iterdir":
         return Native(name, lambda machine, _args, _kwargs: _children_of(machine, path))
+    if name in _MAKING:
+        return Native(name, lambda machine, _args, _kwargs: note_made(machine, path, _MAKING[name]))
     if name == "read_text":
         return Native(name, lambda machine, _args, _kwargs: read_text(machine, path))
     return NotKnown(f"{describe_value(path)}.{name}", Why.ENVIRONMENT)

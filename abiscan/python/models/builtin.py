@@ -10,7 +10,7 @@ from abiscan.errors import InputError
 from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import sort_values
 from abiscan.python.dynamic_names import absolute_name
-from abiscan.python.filesystem import as_text, path_exists, read_text, text_of_processor
+from abiscan.python.filesystem import as_text, note_made, path_exists, read_text, text_of_processor
 from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.later_builtins import CLASSES, NAMES
 from abiscan.python.machine import PythonMachine
@@ -604,6 +604,8 @@ def _model_open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if plain_path is None or inside is None or mode not in {"r", "rt", "rb"}:
         if isinstance(mode, str) and mode.startswith("r"):
             _look_for(machine, path)
+        else:
+            note_made(machine, path, "file")
         return NotKnown(f"open({describe_value(path)})", Why.ENVIRONMENT)
     if inside not in machine.files.members:
         raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {plain_path!r}")

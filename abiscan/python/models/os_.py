@@ -8,7 +8,7 @@ from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from abiscan.inputs import observed_fs
 from abiscan.python import special
 from abiscan.python.builtin_methods import fill_dict
-from abiscan.python.filesystem import as_text, glob_paths, join_paths, list_folder, path_exists
+from abiscan.python.filesystem import as_text, glob_paths, join_paths, list_folder, note_made, path_exists
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
@@ -197,6 +197,11 @@ def _model_listdir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
     return list_folder(machine, args[0] if args else NotKnown("the current folder"))
 
 
+def _model_mkdir(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    note_made(machine, next(iter([*args, *kwargs.values()]), None), "folder")
+    return None
+
+
 class DirEntry(Modelled):
     """What ``os.scandir`` gives."""
 
@@ -335,6 +340,8 @@ def _make_os(machine: PythonMachine) -> object:
         listdir=_model_listdir,
         walk=_model_walk,
         scandir=_model_scandir,
+        makedirs=_model_mkdir,
+        mkdir=_model_mkdir,
         uname=_model_uname,
         fspath=_model_fspath,
         # The code that goes on is that of the parent.
