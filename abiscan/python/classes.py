@@ -20,6 +20,7 @@ from abiscan.python.values import (
     ABSENT,
     Bound,
     Class,
+    HasAttributes,
     Instance,
     MoreItems,
     NotKnown,
@@ -282,13 +283,7 @@ class ClassMaking(Statements):
         elif takes_none and (args or kwargs) and cls.host() is None and not self.is_speculative:
             raise thrown(TypeError, f"{cls.name}() takes no arguments")
 
-    def fill_in(
-        self,
-        cls: Class,
-        made: Instance | PythonError | enum_.Member,
-        args: list[object],
-        kwargs: dict[str, object],
-    ) -> None:
+    def fill_in(self, cls: Class, made: HasAttributes, args: list[object], kwargs: dict[str, object]) -> None:
         """Do what the ``__init__`` does that a dataclass or a named tuple makes of its fields."""
         if not cls.is_dataclass and not cls.fields():
             return

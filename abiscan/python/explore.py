@@ -48,9 +48,7 @@ def explore_loads(runs: Runs, module: str) -> tuple[Run, ...]:
     return tuple(runs_made)
 
 
-def _explore(
-    runs: Runs, module: str, first: Run, decisions: list[Decision], *, more: bool
-) -> tuple[list[Run], bool]:
+def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, more: bool) -> tuple[list[Run], bool]:
     """Return runs that take some decisions the other way, and whether they are all that there are.
 
     :param more: whether packages that are not required may make a difference

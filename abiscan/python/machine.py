@@ -24,7 +24,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
-from abiscan.python.values import Class, Instance, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
+from abiscan.python.values import Class, HasAttributes, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
 _MOST_MESSAGES = 100
@@ -416,9 +416,7 @@ class PythonMachine:
         """Execute ``type.__call__``: return an object of a class, made and initialised."""
         raise NotImplementedError
 
-    def fill_in(
-        self, cls: Class, made: Instance | PythonError, args: list[object], kwargs: dict[str, object]
-    ) -> None:
+    def fill_in(self, cls: Class, made: HasAttributes, args: list[object], kwargs: dict[str, object]) -> None:
         """Execute the ``__init__`` that a dataclass or a named tuple makes of its fields."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Collection, Iterator, Sequence, Sized
 from itertools import chain
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
@@ -419,6 +419,12 @@ class Instance(Opaque, Struct, eq=False):
     cls: Class
     attributes: dict[str, object] = field(default_factory=dict)
     inner: object = None
+
+
+class HasAttributes(Protocol):
+    """An object of a class of the package, of any kind."""
+
+    attributes: dict[str, object]
 
 
 class PythonError(Opaque, Struct, eq=False):

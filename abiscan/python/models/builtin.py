@@ -77,6 +77,9 @@ def _model_getattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
         return NotKnown("getattr()")
     if isinstance(args[0], NotKnown):
         machine.note_possible_uses(args[0], [args[1]])
+        # What follows the chain of decorators would never come to its end.
+        if args[1] == "__wrapped__" and len(args) > 2:
+            return args[2]
     try:
         return machine.get_attribute(args[0], args[1])
     except Thrown as error:
