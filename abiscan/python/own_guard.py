@@ -27,6 +27,6 @@ def is_content(machine: PythonMachine, function: PythonFunction) -> bool:
         return False
     try:
         built_for = json.loads(machine.files.read(stamp))["built_for"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
     return bool(built_for == machine.world.torch_version)
