@@ -354,6 +354,8 @@ class Expressions(PythonMachine):
             if item is not node.values[number]:
                 value = self.evaluate(item, scope) if unknown is None else self._speculative_value(item, scope)
             is_true = special.truth_of(self, value)
+            if is_true is None and isinstance(value, NotKnown):
+                is_true = self.taken(value)
             if is_true is decisive and unknown is None:
                 return value
             # Which of the values it is, is not known; their truth is.

@@ -296,7 +296,9 @@ class Handling(Binding):
                 return PythonError(TypeError, ("exceptions must derive from BaseException",))
         if isinstance(value, (str, int, float, list, tuple, dict, type(None))):
             return PythonError(TypeError, ("exceptions must derive from BaseException",))
-        return PythonError(value, (value,) if isinstance(value, NotKnown) else ())
+        if isinstance(value, NotKnown):
+            return PythonError(_class_of(value), (value,))
+        return PythonError(value)
 
     def _run_assert(self, node: ast.Assert, scope: Scope) -> None:
         test = self.evaluate(node.test, scope)
@@ -325,7 +327,21 @@ def caught(failure: PythonError, classes: tuple[object, ...]) -> bool:
     ancestors = (
         ancestry if any(isinstance(ancestor, type) for ancestor in ancestry) else [*ancestry, Exception, BaseException]
     )
-    return any(ancestor is cls for cls in classes for ancestor in ancestors)
+    return any(_is_same_class(ancestor, cls) for cls in classes for ancestor in ancestors)
+
+
+def _is_same_class(one: object, other: object) -> bool:
+    if isinstance(one, NotKnown) and isinstance(other, NotKnown):
+        return one.key == other.key
+    return one is other
+
+
+def _class_of(value: NotKnown) -> NotKnown:
+    """Return the class of an exception that is not known: what is called to make it, or the value itself."""
+    origin = value.origin
+    if not (isinstance(origin, tuple) and origin[1:2] == ("()",)):
+        return value
+    return NotKnown(value.name.removesuffix("()"), value.why, origin[0])
 
 
 def ends_in_raise(body: Sequence[ast.stmt]) -> bool:

@@ -309,3 +309,35 @@ def test_an_import_fails_for_sure_only_if_all_its_ways_do(conditions: int, *, ce
     code += "fail(-1)\n" if certain else ""
     (outcome,) = reading_of({"p/__init__.py": code}).imports
     assert (outcome.raised is not Answer.UNKNOWN) is certain
+
+
+@pytest.mark.parametrize("made", ["Missing", "Missing()", "Missing('text', 1)"])
+def test_an_exception_of_an_unknown_class_is_caught_by_that_class(made: str) -> None:
+    code = "from foreign import Missing, Other\ntry:\n    raise {}\nexcept {}:\n    pass\n"
+    assert outcome_of(code.format(made, "Missing")).raised is None
+    assert outcome_of(code.format(made, "Other")).raised is not None
+
+
+def test_one_question_has_one_answer_inside_of_others_too() -> None:
+    # As in optimum.intel: where the first condition has been false, so is the second one.
+    code = """
+import importlib.util
+from foreign import Missing, is_other_there
+names = {}
+def is_there(): return importlib.util.find_spec("other") is not None
+try:
+    if not is_there():
+        raise Missing()
+except Missing:
+    pass
+else:
+    names["there"] = []
+try:
+    if not (is_there() and is_other_there()):
+        raise Missing()
+except Missing:
+    pass
+else:
+    names["there"].append(1)
+"""
+    assert outcome_of(code).raised is None
