@@ -446,8 +446,9 @@ class Calls(ClassMaking):
 
     def _execute_text(self, name: str, args: list[object], scope: Scope) -> object:
         """Execute ``exec`` or ``eval`` of a text, here or with a dict of names, as packages read ``version.py``."""
-        spaces = [item for item in args[1:3] if isinstance(item, dict)]
-        names = spaces[-1] if spaces else None
+        given = [scope.module.names if item is None else item for item in args[1:3]]
+        spaces = [item for item in given if isinstance(item, dict)]
+        names = given[-1] if given and isinstance(given[-1], dict) else None
         code = args[0] if args else None
         if isinstance(code, (str, bytes)):
             self.count_steps(len(code))  # a character is parsed in the time of a step
@@ -463,9 +464,11 @@ class Calls(ClassMaking):
         # With a dict of its own, the text runs like the body of a module: there is no scope around it.
         inner = scope
         bound: dict[str, object] = {}
-        if names is not None:
+        if given:
             bound = {str(key): value for space in spaces for key, value in space.items() if isinstance(key, str)}
-            inner = Scope(bound, PythonModule("exec", bound, scope.module.file))
+            # Names of a dict that is not known, such as that of a function's locals(), may be any.
+            is_open = len(spaces) < len(given)
+            inner = Scope(bound, PythonModule("exec", bound, scope.module.file, open_=is_open))
         result: object = None
         # The lines of the text are none of the package's: what it does happens at the line of the call.
         self.frames.append(Frame(file=None, function=self.frames[-1].function))
