@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -36,6 +37,7 @@ from abiscan.results.doctor import DistributionState, ModuleState, Origin
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
 from abiscan.torches.torch import InstalledTorch
 from abiscan.verdict.hardware import cpu_question
+from abiscan.verdict.numpy_abi import find_module_error
 from abiscan.verdict.package_reading import is_apart, surroundings_of
 
 if TYPE_CHECKING:
@@ -174,13 +176,28 @@ def list_users(environment: WholeEnvironment, files: Files) -> list[Distribution
     return users
 
 
-def list_required(environment: WholeEnvironment, users: Sequence[Distribution]) -> list[Distribution]:
+def list_required(environment: WholeEnvironment, users: Sequence[Distribution], files: Files) -> list[Distribution]:
     """Return what distributions require, directly or not, and what does not use torch; what only torch requires is a
-    part of torch.
+    part of torch. What was compiled for another numpy belongs to that: it may require another numpy than they do.
     """
     names = set[str]().union(*(_all_required(environment, item, beyond_torch=False) for item in users))
     known = {"torch", *(canonicalize_name(item.name) for item in users)}
-    return [item for item in environment.distributions if canonicalize_name(item.name) in names - known]
+    rest = (item for item in environment.distributions if canonicalize_name(item.name) not in known)
+    return [
+        item
+        for item in rest
+        if canonicalize_name(item.name) in names or _is_for_another_numpy(environment, item, files)
+    ]
+
+
+def _is_for_another_numpy(environment: WholeEnvironment, distribution: Distribution, files: Files) -> bool:
+    numpy = environment.find("numpy")
+    requires = {str(canonicalize_name(item.name)) for item in environment.requirements(distribution)}
+    if numpy is None or "numpy" not in requires:
+        return False
+    with contextlib.suppress(InputError), turn_of(str(distribution)):
+        return any(find_module_error(path, files, (numpy.site,)) for path in distribution.objects)
+    return False
 
 
 def examine(
@@ -265,8 +282,9 @@ class _Look:
         surroundings = surroundings_of(self._torch, of_distribution(torch)) if torch is not None else Surroundings()
         names = self._torch.python_names(self._torch.release) if isinstance(self._torch, InstalledTorch) else None
         owners = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
-        self._glance = ImportGlance(surroundings, names, owners) if surroundings.is_final else None
         self._libraries = LibraryGlance(environment, surroundings, files)
+        is_final = surroundings.is_final
+        self._glance = ImportGlance(surroundings, names, owners, self._libraries) if is_final else None
 
     def may_settle(self, distribution: Distribution) -> bool:
         """Whether a distribution has no libraries for torch, is installed as an installer does, with all that it

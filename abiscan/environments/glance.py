@@ -19,6 +19,7 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan import regular
+from abiscan.environments.library_glance import LibraryGlance
 from abiscan.inputs import observed_fs
 from abiscan.inputs.packages import Distribution
 from abiscan.python import standard
@@ -104,12 +105,20 @@ class ImportGlance:
 
     :param users: the distributions whose code uses torch, and is looked at, by their top-level modules
     :param names: what is known of the names of torch
+    :param libraries: what is known of the libraries of these distributions
     """
 
-    def __init__(self, surroundings: Surroundings, names: TorchNames | None, users: Mapping[str, Distribution]) -> None:
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        names: TorchNames | None,
+        users: Mapping[str, Distribution],
+        libraries: LibraryGlance,
+    ) -> None:
         self._surroundings = surroundings
         self._names = names
         self._users = users
+        self._libraries = libraries
         self._modules: dict[str, _Module | None] = {}
         self._effects: dict[str, BodyEffect] = {}
         self._definitions: dict[str, dict[bytes, list[str]]] = {}
@@ -137,6 +146,11 @@ class ImportGlance:
         """Whether a top-level module is looked into: it is Python code alone; what has libraries is not followed."""
         user = self._users.get(top)
         return user is not None and not user.objects and not user.images
+
+    def has_doubtful_libraries(self, top: str) -> bool:
+        """Whether a top-level module has libraries, some of which may not load."""
+        user = self._users.get(top)
+        return user is not None and not self.is_followed(top) and not self._libraries.settles(user)
 
     def is_standard(self, top: str) -> bool:
         """Whether Python itself brings a top-level module."""
@@ -304,9 +318,10 @@ class _Walk:
                 continue
             else:
                 # The names in a folder without a body, or in a compiled module, are not known.
-                is_doubtful = (name == top or self._glance.source_of(name.rpartition(".")[0]) is not None) and (
-                    self._glance.is_there(name) is not True
-                )
+                has_source = name == top or self._glance.source_of(name.rpartition(".")[0]) is not None
+                is_doubtful = has_source and self._glance.is_there(name) is not True
+                # Its own row says what the package itself raises, but not what its parts do.
+                is_doubtful = is_doubtful or (name != top and self._glance.has_doubtful_libraries(top))
             if is_doubtful and not is_conditional:
                 raise _Doubt(name)
 

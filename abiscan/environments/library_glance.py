@@ -13,7 +13,7 @@ from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.packages import Distribution
 from abiscan.python.installed import Surroundings
-from abiscan.verdict.numpy_abi import find_numpy_error
+from abiscan.verdict.numpy_abi import find_module_error
 
 
 class LibraryGlance:
@@ -29,19 +29,21 @@ class LibraryGlance:
         self._names = frozenset(map(posixpath.basename, libraries))
         numpy = environment.find("numpy")
         self._numpy = (numpy.site,) if numpy is not None else ()
+        self._answers: dict[Distribution, bool] = {}
 
     def settles(self, distribution: Distribution) -> bool:
         """Whether nothing keeps any library of a distribution from being loaded."""
-        return not distribution.images and all(map(self._loads, distribution.objects))
+        if distribution not in self._answers:
+            self._answers[distribution] = not distribution.images and all(map(self._loads, distribution.objects))
+        return self._answers[distribution]
 
     def _loads(self, path: str) -> bool:
-        source = self._files.find_source(path)
         facts = self._files.object_at(path, remember=False)
-        if source is None or facts is None:
+        if facts is None:
             return False
         if not all(name in self._names or self._surroundings.system_has(name) is True for name in facts.needed):
             return False
         try:
-            return find_numpy_error(source.open_elf(), self._numpy) is None
+            return find_module_error(path, self._files, self._numpy) is None
         except InputError:
             return False

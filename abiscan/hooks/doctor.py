@@ -157,7 +157,7 @@ def examine_environment(
         # about torch.
         rows = [
             row
-            for row in examine(environment, users, session, required=list_required(environment, users))
+            for row in examine(environment, users, session, required=list_required(environment, users, files))
             if row.fitness is not Fitness.UNKNOWN
             or (row.distribution in users and environment.may_need_torch(row.distribution))
         ]

@@ -24,19 +24,23 @@ _MOST_DECISIONS: Final = 8
 
 
 class CompiledCodeLoads:
-    """A world in which every library of a package loads: one that has nothing to do with torch.
+    """A world in which the libraries of a package load: one that has nothing to do with torch.
 
     What such a library does is not known, so that its names have no values.
+
+    :param import_error: returns what the import of a library raises all the same
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, import_error: Callable[[str], Raised | None]) -> None:
+        self._import_error = import_error
         self.torch_version, self.cuda, self.cxx11_abi = world.torch_version, world.cuda, world.cxx11_abi
         self.python = world.python
         self.oldest_python, self.newest_python = world.oldest_python, world.newest_python
         self.machine, self.cpu, self.torch_names = world.machine, world.cpu, world.torch_names
 
-    def load(self, _path: str | None, _loader: LoadedBy) -> None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | None:
         """Load a library; see ``World.load``."""
+        return self._import_error(path) if path is not None and loader is LoadedBy.IMPORT else None
 
     def operator(self, _name: str) -> Answer:
         """Tell whether there is an operator; see ``World.operator``."""

@@ -16,6 +16,8 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.binary.elf import ElfFile
 from abiscan.inputs import packages
+from abiscan.inputs.files import Files
+from abiscan.python.model import Raised
 from abiscan.regex import regex
 
 _CHECKS: Final = b"module compiled against ABI version 0x%x but this version of numpy is 0x%x"
@@ -34,6 +36,24 @@ class NumpyError(Struct, frozen=True, kw_only=True):
 
     message: str
     cause: str
+
+    @property
+    def raised(self) -> Raised:
+        """The same, as code sees it that imports the module."""
+        before = Raised(exception="ImportError", message=self.cause, at=None)
+        return Raised(exception="ImportError", message=self.message, at=None, cause=before)
+
+
+def find_module_error(path: str, files: Files, search_path: Sequence[str]) -> NumpyError | None:
+    """Return what the extension module at a path raises because of the numpy that is installed.
+
+    :param search_path: where numpy is looked for
+    :raises InputError: the file cannot be read
+    """
+    facts, source = files.object_at(path, remember=False), files.find_source(path)
+    if facts is None or source is None or not facts.python_modules:
+        return None
+    return find_numpy_error(source.open_elf(), search_path)
 
 
 def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> NumpyError | None:

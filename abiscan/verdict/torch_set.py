@@ -368,14 +368,15 @@ class TorchSet:
             brought = library_paths(given.source, checker.files, given.package.root)
             if any(may_need_torch(checker.files.find_source(path)) for path in brought):
                 return self._read_apart(name, module, given.source, source)
-            return OtherCode(CodeFiles(given.package), module, lambda: CompiledCodeLoads(world), around)
+            return OtherCode(CodeFiles(given.package), module, lambda: CompiledCodeLoads(world, lambda _: None), around)
         package = of_module(str(place), module)
         libraries = (posixpath.join(package.root, path) for path in package.members if is_library(path))
         if any(may_need_torch(checker.files.find_source(path)) for path in libraries):
             distribution = packages_with_libraries(checker.torch).get(module)
             if distribution is not None and uses_torch(distribution, self._files):
                 return self._read_apart(name, module, distribution, source)
-        return OtherCode(CodeFiles(package), module, lambda: CompiledCodeLoads(world), around)
+        error_of = functools.partial(_numpy_error, package.root, checker.files, search_path_of(checker.torch))
+        return OtherCode(CodeFiles(package), module, lambda: CompiledCodeLoads(world, error_of), around)
 
     def _read_apart(self, name: str, module: str, other: Source, source: Source) -> OtherCode | None:
         """Return the code of a package with libraries for torch, in a process of its own."""
@@ -389,6 +390,17 @@ class TorchSet:
             return None
         others = self._imports_of_neighbours(name, source)
         return reading.as_other(module, apart._checkers[alone], target, others) if reading else None
+
+
+def _numpy_error(root: str, files: Files, folders: Sequence[str], path: str) -> Raised | None:
+    """Return what a module of an installed package raises because of the numpy that is installed."""
+    from abiscan.verdict.numpy_abi import find_module_error  # few targets import other packages
+
+    try:
+        error = find_module_error(posixpath.join(root, path), files, folders)
+    except InputError:
+        return None
+    return error.raised if error else None
 
 
 def _all_builds() -> list[str]:

@@ -43,7 +43,7 @@ from abiscan.verdict.any_system import (
     with_bases,
 )
 from abiscan.verdict.checker import Checker, Setting
-from abiscan.verdict.numpy_abi import find_numpy_error
+from abiscan.verdict.numpy_abi import find_module_error
 
 if TYPE_CHECKING:
     from abiscan.extension.operator_results import OperatorProvider
@@ -403,15 +403,15 @@ class _Loads:
 
     def _after_numpy(self, attempt: LoadAttempt, location: str) -> LoadAttempt:
         """Return a load by ``import`` as it ends once the module has asked for the C API of numpy, if it does."""
-        torch, facts, source = self._checker.torch, self._files.object_at(location), self._files.find_source(location)
-        if not torch.here or facts is None or source is None or not facts.python_modules:
+        torch = self._checker.torch
+        if not torch.here:
             return attempt
         over = torch.interpreter.over if torch.interpreter else None
         folders = (*([over] if over else []), posixpath.dirname(torch.package))
         # Installing a package may bring another numpy.
         if self._package.installed is not True and not self._package.is_complete(folders):
             return attempt
-        error = find_numpy_error(source.open_elf(), folders)
+        error = find_module_error(location, self._files, folders)
         return msgspec.structs.replace(attempt, words=error.message, cause=error.cause) if error else attempt
 
     def _found(self, path: str, location: str, resolution: Resolution, moment: _ProcessState) -> LoadAttempt:

@@ -35,7 +35,8 @@ def rows_of(site: Path) -> dict[str, ExaminedDistribution]:
     environment = WholeEnvironment.installed(python_of(site, site.parent))
     session = Session(folder=site.parent / "cache")
     users = list_users(environment, session.files())
-    return {row.name: row for row in examine(environment, users, session, required=list_required(environment, users))}
+    required = list_required(environment, users, session.files())
+    return {row.name: row for row in examine(environment, users, session, required=required)}
 
 
 def test_what_imports_a_package_that_fails_fails_with_it(site: Path) -> None:
@@ -104,6 +105,12 @@ def test_what_is_required_is_examined_as_well(site: Path) -> None:
     }
     install(site, "sound", {"sound/_sums.so": extension(needed=())}, requires="", files=sound)
     install(site, "numpy", {}, version="2.4.6", requires="")
+    sparse = {"sparse/__init__.py": "", "sparse/sums/__init__.py": "from . import _counts\n"}
+    install(site, "sparse", {"sparse/sums/_counts.so": counts}, requires="numpy", files=sparse)
+    scatter = {"scatter/__init__.py": "import torch\nfrom sparse.sums import total\n"}
+    install(site, "scatter", {}, requires="torch\nRequires-Dist: sparse", files=scatter)
+    frame = {"frame/__init__.py": "from . import _counts\n"}  # nothing requires it, as pandas beside torch
+    install(site, "frame", {"frame/_counts.so": counts}, requires="numpy", files=frame)
     install(site, "apart", {}, requires="", files={"apart/__init__.py": "import zones\n"})
     text = "import torch, sound\ndef f():\n    import frames, images, learns\n"
     needs = "torch, frames, images, learns, sound".replace(", ", "\nRequires-Dist: ")
@@ -115,6 +122,9 @@ def test_what_is_required_is_examined_as_well(site: Path) -> None:
         "learns": (Fitness.FAILS, "numpy.core.multiarray failed to import"),
         "images": (Fitness.FAILS, "libnot-there.so.1: cannot open shared object file: No such file or directory"),
         "sound": (Fitness.WORKS, None),
+        "sparse": (Fitness.WORKS, None),
+        "frame": (Fitness.FAILS, "numpy.core.multiarray failed to import"),
+        "scatter": (Fitness.FAILS, "numpy.core.multiarray failed to import"),
     }
     assert rows["sound"].is_settled
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from abiscan.environments.glance import ImportGlance
+from abiscan.environments.library_glance import LibraryGlance
+from abiscan.environments.model import WholeEnvironment
 from abiscan.inputs import packages
+from abiscan.inputs.files import Files
 from abiscan.python.installed import Surroundings, installed_in
 from tests.fakes import install
 
@@ -89,4 +92,5 @@ def glance(site: Path) -> ImportGlance:
     folders, python = (site,), sys.version_info[:2]
     surroundings = Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
     users = {item.name: item for item in packages.list_installed([str(site)])}
-    return ImportGlance(surroundings, None, users)
+    environment = WholeEnvironment(python=None, distributions=tuple(users.values()))
+    return ImportGlance(surroundings, None, users, LibraryGlance(environment, surroundings, Files()))
