@@ -198,11 +198,16 @@ class PackageReading:
         self._package = package
         images = {path_in(package, image.location): image for image in target.target.images}
         self._sources = CodeFiles(package, functools.partial(_needed_names, package, files, images))
-        self._has_code = any(path.endswith(".py") for path in package.members)
         self._system = system_of(target.target)
         read_on = self._system.python(target.target)
-        self._modules = tuple(modules_of(package.name, self._sources, read_on)) if self._has_code else ()
-        self._other_modules = other_modules(self._modules, self._sources, read_on) if self._has_code else ()
+        has_python = any(path.endswith(".py") for path in package.members)
+        named = tuple(modules_of(package.name, self._sources, read_on)) if has_python else ()
+        compiled = _extension_modules(target, package, read_on)
+        # By its name, a module with an underscore is for the package itself, if there is anything else.
+        public = [name for name in compiled if not named or not name.startswith("_")]
+        self._modules = tuple(dict.fromkeys((*named, *public)))
+        self._has_code = has_python or bool(self._modules)
+        self._other_modules = other_modules(self._modules, self._sources, read_on) if has_python else ()
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, self._modules, built_for, read_on, self._other_modules)
 
@@ -295,6 +300,13 @@ class PackageReading:
     def _make_world(self, checker: Checker, target: ExaminedTarget) -> PackageWorld | ImageWorld:
         of_images = self._system.image_world(checker.torch, target.target, self._package)
         return of_images or PackageWorld(checker, target, self._package)
+
+
+def _extension_modules(target: ExaminedTarget, package: Package, system: PythonSystem) -> list[str]:
+    """Return the names of the extension modules that stand at the top, in no folder."""
+    at_the_top = (item for item in target.target.libraries.values() if "/" not in path_in(package, item.location))
+    names = ((system.module.sub("", posixpath.basename(item.location)), item) for item in at_the_top)
+    return sorted({name for name, item in names if name in item.facts.python_modules})
 
 
 def _own_operators(target: ExaminedTarget) -> Mapping[str, Sequence[Overload]]:

@@ -164,6 +164,33 @@ def test_a_module_for_another_numpy(site: Path, texts: tuple[bytes, ...], numpy:
     assert (row.error.message if row.error else None) == error
 
 
+def test_a_module_without_python_code(site: Path) -> None:
+    """As xxhash and rapidjson are, and what builds a kernel with ``name="fast"`` in its setup.py."""
+
+    def compiled(name: str, file: str, **changes: object) -> None:
+        module = extension(defined=exports(f"PyInit_{name}"), **changes)
+        install(site, name, {file: module}, requires="torch" if "needed" not in changes else "")
+
+    compiled("fast", "fast.so")
+    compiled("gone", "gone.so", undefined=GONE)
+    compiled("apart", "apart.abi3.so", needed=())
+    compiled("lacks", "lacks.abi3.so", needed=("libnot-there.so.1",))
+    compiled("inner", "libinner.so", needed=())  # which no import takes for the module of another name
+    uses_all = "torch\nRequires-Dist: apart\nRequires-Dist: lacks\nRequires-Dist: inner"
+    install(site, "user", {}, requires=uses_all, files={"user.py": "import torch\nimport apart\n"})
+    install(site, "fails", {}, requires="gone", files={"fails.py": "import torch\nimport gone\n"})
+    undefined = "gone.so: undefined symbol: _ZN2at4goneEv"
+    assert {name: row.error and row.error.message for name, row in rows_of(site).items()} == {
+        "fast": None,
+        "gone": undefined,
+        "fails": undefined,
+        "user": None,
+        "apart": None,
+        "lacks": "libnot-there.so.1: cannot open shared object file: No such file or directory",
+        "inner": None,
+    }
+
+
 def test_modules_and_origins(site: Path) -> None:
     files = {"two_a/__init__.py": "", "two_b.py": "", "two_b_data/x.txt": ""}
     info = install(site, "two", {"two_c.so": extension()}, files=files)
