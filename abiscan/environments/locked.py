@@ -248,11 +248,7 @@ def make_environment(
         packages[name] = LockedPackage(name=name, version=versions[name], index=packages[name].index)
     torch = next((packages[name] for name in TORCHES if name in packages), None)
     below = _below(torch, packages)
-    suspects = [
-        item
-        for name, item in packages.items()
-        if name not in below and not _NOT_USERS.match(name) and item.origin is not FromWhere.PROJECT
-    ]
+    suspects = [item for name, item in packages.items() if name not in below and not _NOT_USERS.match(name)]
     files = store.locate(suspects, system)
     with contextlib.suppress(InputError):  # torch itself is not fetched: only what it requires is of interest
         files |= store.locate([torch] if torch else [], system)

@@ -52,7 +52,6 @@ class FromWhere(enum.Enum):
     DIRECT = "an address"
     SOURCE_TREE = "source code"
     CONDA = "a channel of conda"
-    PROJECT = "the project itself"
 
 
 class LockedPackage(Struct, frozen=True, kw_only=True):

@@ -98,7 +98,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         return by_name
 
     @functools.cached_property
-    def _roots(self) -> list[dict[str, Any]]:
+    def roots(self) -> list[dict[str, Any]]:
         """The packages of the project: the members of its workspace, or what is in its own folder."""
         manifest = table(self.contents.get("manifest"), str(self.path), "manifest")
         members = {canonicalize_name(str(name)) for name in manifest.get("members") or ()}
@@ -114,7 +114,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def extras(self) -> tuple[str, ...]:
         """The extras of the project."""
-        return tuple(sorted({name for root in self._roots for name in self._extras_of(root)}))
+        return tuple(sorted({name for root in self.roots for name in self._extras_of(root)}))
 
     @property
     def registries(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
     def groups(self) -> tuple[str, ...]:
         """The groups of the project."""
         manifest = table(self.contents.get("manifest"), str(self.path), "manifest")
-        of_roots = (name for root in self._roots for name in self._groups_of(root))
+        of_roots = (name for root in self.roots for name in self._groups_of(root))
         more = table(manifest.get("dependency-groups"), str(self.path), "dependency-groups")
         return tuple(sorted({*of_roots, *more}))
 
@@ -153,7 +153,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
         require_names(selection.extras, self.extras, "extra", subject)
         walk = _Walk(self, system, extras, groups)
         manifest = table(self.contents.get("manifest"), subject, "manifest")
-        for root in self._roots:
+        for root in self.roots:
             walk.follow(root, tables(root.get("dependencies"), subject, "dependencies"))
             for name, edges in table(root.get("optional-dependencies"), subject, "optional-dependencies").items():
                 if canonicalize_name(name) in extras:
@@ -230,7 +230,7 @@ class UvLock(Struct, frozen=True, kw_only=True, dict=True):
             key = "url" if "url" in source else "path"
             files = [self.file_of({key: single}, {})]
         if source.keys() & {*_PROJECT_SOURCES, "directory", "git"}:
-            origin = FromWhere.PROJECT if entry in self._roots else FromWhere.SOURCE_TREE
+            origin = FromWhere.SOURCE_TREE
         else:
             origin = FromWhere.INDEX if "registry" in source else FromWhere.DIRECT
         registry = source.get("registry")
@@ -276,10 +276,12 @@ class _Walk:
 
     def packages(self) -> tuple[LockedPackage, ...]:
         """Return the packages, without the project."""
-        packages = (self._lock.package_of(entry, self._requires.get(key, ())) for key, entry in self._entries.items())
-        return tuple(
-            sorted((item for item in packages if item.origin is not FromWhere.PROJECT), key=lambda item: item.name)
+        packages = (
+            self._lock.package_of(entry, self._requires.get(key, ()))
+            for key, entry in self._entries.items()
+            if entry not in self._lock.roots
         )
+        return tuple(sorted(packages, key=lambda item: item.name))
 
     def _is_for(self, markers: Iterable[Any]) -> bool:
         return any(map(self._applies, markers))

@@ -9,7 +9,7 @@ import pytest
 from abiscan.errors import InputError
 from abiscan.index.client import System
 from abiscan.inputs.kinds import is_lock_name
-from abiscan.locks.model import Lock, ProjectPart
+from abiscan.locks.model import FromWhere, Lock, ProjectPart
 from abiscan.locks.platform_names import platform_tag_of, python_of
 from abiscan.locks.reading import read_lock
 
@@ -230,6 +230,46 @@ def test_the_graph_of_uv(tmp_path: Path) -> None:
     assert vision.requires == ("torch",)
     assert lock.admits(LINUX)
     assert not lock.admits(System.of((3, 10), "win_amd64"))
+
+
+# As uv 0.13 writes it for a workspace whose root requires a member, and that a folder beside it: [tool.uv.sources].
+WORKSPACE = """
+version = 1
+revision = 3
+requires-python = ">=3.11"
+[manifest]
+members = ["member", "root"]
+[[package]]
+name = "root"
+version = "0.1.0"
+source = { virtual = "." }
+dependencies = [{ name = "member" }]
+[[package]]
+name = "member"
+version = "0.1.0"
+source = { editable = "packages/member" }
+dependencies = [{ name = "beside" }]
+[[package]]
+name = "beside"
+version = "0.1.0"
+source = { directory = "../beside" }
+"""
+
+
+def test_members_of_a_workspace_and_folders_beside_it(tmp_path: Path) -> None:
+    lock = lock_of(tmp_path, "uv.lock", WORKSPACE)
+    origins = {item.name: item.origin for item in lock.select(LINUX, ProjectPart())}
+    assert origins == {"beside": FromWhere.SOURCE_TREE}  # the members are the project itself
+
+
+def test_the_index_of_poetry_is_that_of_the_source(tmp_path: Path) -> None:
+    """``poetry source add``: the type of its packages is legacy; PyPI is not written."""
+    source = '[package.source]\ntype = "legacy"\nurl = "https://index.example/simple/"\nreference = "own"\n'
+    first = POETRY.index("[[package]]", POETRY.index("[[package]]") + 1)
+    own, other = lock_of(tmp_path, "poetry.lock", f"{POETRY[:first]}{source}{POETRY[first:]}").select(
+        LINUX, ProjectPart()
+    )
+    assert {own.index, other.index} == {"https://index.example/simple", None}
 
 
 @pytest.mark.parametrize(
