@@ -23,8 +23,8 @@ _OTHER: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.BitOr: ast.BitAnd, ast.Break: ast.Continue, ast.Continue: ast.Break,
 }  # fmt: skip
 _UNSEEN_OPTIONS: Final = ("indent", "maxsize", "stacklevel", "strict", "timeout")
-_WITH_SIZE: Final = ("copyfileobj", "min", "read", "read_head", "text")
-_LEAST_SIZE: Final = 10  # of the power of two: a smaller one is a bit
+_READING: Final = ("copyfileobj", "read", "read_head", "text")
+_LEAST_SIZE: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +85,17 @@ def _unseen(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.Call):
         yield from (option for option in node.keywords if option.arg in _UNSEEN_OPTIONS)
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        yield from (size for size in node.args if name in _WITH_SIZE and _is_size(size))
+        yield from (size for size in node.args if name in _READING and _is_size(size))
 
 
 def _is_size(node: ast.expr) -> bool:
-    """Whether it is a large power of two."""
-    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift)):
-        return False
-    power = node.right
-    return isinstance(power, ast.Constant) and isinstance(power.value, int) and power.value >= _LEAST_SIZE
+    """Whether it is a number, or a power of two, for a size that nothing in a file has."""
+    match node:
+        case ast.BinOp(left=ast.Constant(value=int()), op=ast.LShift(), right=ast.Constant(value=int())):
+            return True
+        case ast.Constant(value=int(number)):
+            return number >= _LEAST_SIZE
+    return False
 
 
 def _can_be_other(node: ast.AST) -> bool:

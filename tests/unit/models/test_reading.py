@@ -207,6 +207,34 @@ def test_a_hostile_model_is_named_with_what_is_wrong(tmp_path: Path, kind: str) 
     assert raised.value.fix
 
 
+def test_a_package_of_aotinductor(tmp_path: Path) -> None:
+    """As ``torch._inductor.aoti_compile_and_package`` writes it for one model with a library, and one with its code.
+
+    The loader of torch takes the metadata as texts, and nodes are named as Python does or as the dispatcher does.
+    """
+    folder = "data/aotinductor"
+    nodes = [{"node": {"target": target}} for target in ("torch.ops.aten.add.Tensor", "vision::nms.default", 3)]
+    members: dict[str, bytes | str] = {
+        f"{folder}/one/m.so": b"\x7fELF",
+        f"{folder}/one/m.json": json.dumps({"nodes": nodes}),
+        f"{folder}/one/m_metadata.json": json.dumps(
+            {"AOTI_DEVICE_KEY": "cuda", "AOTI_COMPUTE_CAPABILITY": "86", "n": 1}
+        ),
+        f"{folder}/two/m.cpp": "",
+        ".data/version": "6",
+        "archive_version": "0",
+    }
+    model = read_model(write(tmp_path / "m.pt2", members))
+    assert (model.models, model.devices) == (("one", "two"), ("cuda",))
+    assert model.metadata == {"AOTI_DEVICE_KEY": "cuda", "AOTI_COMPUTE_CAPABILITY": "86"}
+    assert [(call.operator, call.overload) for call in model.operators] == [
+        ("aten::add", "Tensor"),
+        ("vision::nms", ""),
+    ]
+    assert (model.file_version, model.archive_version) == (6, "0")
+    assert model.gaps == ("two: torch compiles its C++ code when it loads it, which is not done here",)
+
+
 @pytest.mark.hostile
 @pytest.mark.slow
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
