@@ -223,7 +223,12 @@ class Statements(Handling):
         # If one branch raises, the other one is the usual way: packages are released for machines where they work.
         raises = [ends_in_raise(node.body), ends_in_raise(node.orelse)]
         default = likely_value(node.test) if raises[0] is raises[1] else raises[1]
-        if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
+        # A check of what is not known here is passed, unless the function may also return from the branch that raises.
+        is_check = any(
+            raise_ and not any(map(self.library.leaves, branch))
+            for raise_, branch in zip(raises, (node.body, node.orelse), strict=True)
+        )
+        if is_check and unknown.why is Why.NOT_FOLLOWED:
             self.take(unknown, taken=default)
             return _WAYS[default]
         # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does. So is

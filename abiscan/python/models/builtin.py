@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections.abc
+import typing
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from abiscan.errors import InputError
 from abiscan.python import attributes, special
@@ -16,7 +19,7 @@ from abiscan.python.later_builtins import CLASSES, NAMES
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Channel
 from abiscan.python.modelled import LooksAround, Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Namespace, make_namespace, native_functions, take_argument
+from abiscan.python.models.namespace import Args, Kwargs, Namespace, native_functions, take_argument
 from abiscan.python.models.torch_module import OptimizerClass, TorchClass, TorchModule, has_name, knows_names
 from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.values import (
@@ -145,12 +148,31 @@ def _is_instance(machine: PythonMachine, value: object, classes: object) -> obje
         return type in requested or object in requested
     if isinstance(value, (Modelled, PythonFunction, Bound, Class)) and not is_concrete(value):
         return NotKnown("isinstance()")
+    requested = [_real_class(item) for item in requested] if type(value) in _BUILT_IN else requested
     known_classes = tuple(item for item in requested if isinstance(item, type))
     if known_classes and isinstance(value, known_classes):
         return True
     return NotKnown("isinstance()") if any(isinstance(item, (NotKnown, Modelled)) for item in requested) else False
 
 
+def _real_class(cls: object) -> object:
+    """Return an abstract class of the standard library itself, by whose rules objects of built-in types go."""
+    module, _, name = cls.name.rpartition(".") if isinstance(cls, NotKnown) else ("", "", "")
+    real: object = None
+    if module == "collections.abc":
+        real = getattr(collections.abc, name, None)
+    elif module == "typing":
+        real = getattr(getattr(typing, name, None), "__origin__", None)
+    elif module == "numbers":
+        import numbers  # few packages ask for its classes
+
+        real = getattr(numbers, name, None)
+    return real if isinstance(real, type) else cls
+
+
+_BUILT_IN: Final = frozenset({
+    str, bytes, int, float, complex, bool, type(None), list, dict, set, frozenset, range, tuple,
+})  # fmt: skip
 _KINDS_WITHOUT_TORCH = (
     str,
     bytes,
@@ -204,6 +226,8 @@ def _model_issubclass(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
         hook = special.special_method(machine, cls, "__subclasscheck__") if isinstance(cls, Class) else None
         if hook is not None and not isinstance(hook, NotKnown):
             return machine.call(hook, [args[0]], {})
+    if requested and isinstance(args[0], type) and args[0] in _BUILT_IN:
+        requested = [_real_class(cls) for cls in requested]
     if requested and isinstance(args[0], type) and all(isinstance(item, type) for item in requested):
         return attempt_operation("issubclass()", issubclass, args[0], tuple(requested))
     if requested and isinstance(args[0], Class):
@@ -751,6 +775,12 @@ BUILTINS["open"] = Native("open", _model_open)
 BUILTINS["__import__"] = native_functions("builtins", import_=_model_import)["import"]
 
 
+def _make_inspect(_machine: PythonMachine) -> object:
+    from abiscan.python.models import signatures  # few packages ask for the parameters of functions
+
+    return Namespace("inspect", {**native_functions("inspect", isclass=_model_isclass), **signatures.NAMES})
+
+
 class Builtins(Modelled):
     """The module ``builtins``: what code puts there is known everywhere."""
 
@@ -774,6 +804,6 @@ class Builtins(Modelled):
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "builtins": Builtins,
-    "inspect": make_namespace("inspect", **native_functions("inspect", isclass=_model_isclass)),
+    "inspect": _make_inspect,
 }
 """Modules by name."""

@@ -169,6 +169,13 @@ class _IntMember(int):
     value: object
 
 
+def int_member(name: str, value: int) -> int:
+    """Return a member of an enumeration of numbers."""
+    made = _IntMember(value)
+    made.name, made.value = name, value
+    return made
+
+
 class _StrMember(str):
     is_plain = True
     name: str

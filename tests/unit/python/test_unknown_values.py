@@ -341,3 +341,10 @@ else:
     names["there"].append(1)
 """
     assert outcome_of(code).raised is None
+
+
+def test_a_branch_that_raises_or_returns_is_no_check() -> None:
+    code = "import numpy\ndef convert(value):\n    if isinstance(value, numpy.thing):\n        if value:\n"
+    code += "            return 1\n        raise ValueError(1)\n    raise TypeError(2)\nconvert([0])\n"
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert outcome.raised is Answer.UNKNOWN
