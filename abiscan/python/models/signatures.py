@@ -77,8 +77,8 @@ def _parameters_of(value: object) -> dict[str, Parameter] | None:
     if isinstance(value, PythonFunction):
         if "__signature__" in value.attributes:
             return None
-        inner = value.attributes.get("__wrapped__")
-        return _of_function(value) if inner is None else _parameters_of(inner)
+        wrapped = value.attributes.get("__wrapped__")
+        return _of_function(value) if wrapped is None else _parameters_of(wrapped)
     if isinstance(value, Class) and value.metaclass is None and not value.is_open() and value.host() is None:
         initialise = value.find("__init__")
         is_plain = isinstance(initialise, PythonFunction) and value.find("__new__") is None
