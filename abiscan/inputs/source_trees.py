@@ -27,6 +27,11 @@ _NOT_INSTALLED: Final = regex(r"(setup|conftest|noxfile|tasks|versioneer|build|_
 _NAME: Final = regex(rb"""(?m)^[ \t]*name[ \t]*[=:][ \t]*["']?([A-Za-z0-9][\w.-]*)""")
 _STATED: Final = regex(r"(?m)^(Name|Version):[ \t]*(\S+)")
 _WITH_VERSION: Final = regex(r"(.+?)-\d.*")
+_PROTOBUF: Final = ".proto"
+_MADE_OF_PROTOBUF: Final = ("_pb2.py", "_pb2_grpc.py")
+"""The modules that builds make of such a file."""
+_OPEN_MODULE: Final = b"from google.protobuf.message import *\n"
+"""Stands for such a module: it imports protobuf, and may have any names."""
 _LARGEST: Final = 512 << 20
 _DAMAGED: Final = (*UNPACKING, tarfile.TarError, EOFError)
 
@@ -84,6 +89,10 @@ def _package(
         for name in names
         if name.startswith(within) and (within or not _NOT_INSTALLED.fullmatch(name))
     }
+    for path in [path for path in installed if path.endswith(_PROTOBUF)]:
+        name = installed.pop(path)
+        made = {path.removesuffix(_PROTOBUF) + suffix: name for suffix in _MADE_OF_PROTOBUF}
+        installed = made | installed  # some archives bring them
     stated: Mapping[str, str] = {}
     if _PKG_INFO in names:
         stated = dict(_STATED.findall(read(_PKG_INFO).decode("utf-8", "replace")))
@@ -103,7 +112,8 @@ def _package(
 
 
 def _read_installed(installed: Mapping[str, str], read: Callable[[str], bytes], path: str) -> bytes:
-    return read(installed[path])
+    name = installed[path]
+    return _OPEN_MODULE if name.endswith(_PROTOBUF) else read(name)
 
 
 def _declared_name(names: Collection[str], read: Callable[[str], bytes]) -> str | None:
@@ -138,5 +148,7 @@ def _read_zip(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
 def _is_read(name: str, size: int) -> bool:
     inside = not name.startswith(("/", "../"))
     return (
-        inside and size <= LARGEST_TEXT and (name.endswith(".py") or posixpath.basename(name) in (*_PROJECT, *_BUILDS))
+        inside
+        and size <= LARGEST_TEXT
+        and (name.endswith((".py", _PROTOBUF)) or posixpath.basename(name) in (*_PROJECT, *_BUILDS))
     )

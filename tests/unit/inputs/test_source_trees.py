@@ -87,6 +87,23 @@ def test_a_folder_of_python_code(tmp_path: Path) -> None:
     assert (judge(target, "2.2.0").verdict.value, judge(target, "2.2.0").conditions) == ("works", ())
 
 
+@pytest.mark.parametrize(("make", "name"), [(tar, "norse-1.1.0.tar.gz"), (folder, "norse")])
+def test_modules_that_the_build_makes_of_protobuf(make: object, name: str, tmp_path: Path) -> None:
+    """As in hivemind 1.1.10.post2, whose setup.py runs protoc."""
+    made = "from norse.proto import dht_pb2, dht_pb2_grpc\nX = dht_pb2.Request(peer=1)\n"
+    files = CODE | {
+        "norse/__init__.py": f"{made}from norse import _tree\n",
+        "norse/proto/dht.proto": "",
+        "setup.py": "",
+    }
+    assert callable(make)
+    target = make(tmp_path / name, files)
+    error = judge(target, "2.1.2").error
+    assert error
+    assert (error.exception, error.file) == ("ImportError", "norse/_tree.py")
+    assert judge(target, "2.2.0").verdict.value == "works"
+
+
 def test_a_folder_that_holds_a_package(tmp_path: Path) -> None:
     (tmp_path / "work/pkg").mkdir(parents=True)
     (tmp_path / "work/pkg/__init__.py").write_text("import torch\ntorch.no_such_name\n")
