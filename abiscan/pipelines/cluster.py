@@ -41,6 +41,8 @@ def cluster_workers(address: str, torches: SurveyTorches, names: tuple[str, ...]
             address = json.loads(Path(address).read_text("utf-8"))["address"]
         # ``set_as_default`` would change what dask means by "the client" in the process of a caller of the API.
         client = Client(address, timeout=_TIMEOUT, set_as_default=False)
+    except (MemoryError, OverflowError) as error:  # dask takes the first bytes for how many follow
+        raise InputError(address, "is no scheduler: another server answers", "start one: dask scheduler") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(address, f"there is no scheduler: {error}", "start one: dask scheduler") from error
     with client:

@@ -309,6 +309,13 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monke
         assert result.exit_code == 2, result.output
         assert address in result.stderr
 
+    def connect(*_words: object, **_options: object) -> None:
+        raise MemoryError  # as dask does where a web server answers: it takes the first bytes for a length
+
+    monkeypatch.setattr("distributed.Client", connect)
+    result = CliRunner().invoke(main, [*words, "tcp://127.0.0.1:9"])
+    assert "tcp://127.0.0.1:9: is no scheduler: another server answers" in result.stderr
+
 
 def test_an_error_keeps_its_parts_between_processes() -> None:
     error = abiscan.InputError("a.so", "is truncated", "copy it again")
