@@ -51,7 +51,9 @@ def failing_submodules(
 def _suspected_sources(library: PythonCode, names: TorchNames, companions: Sequence[Sequence[TorchNames]]) -> list[str]:
     """Return the sources that seem to use, as they are imported, what this torch lacks, or a package next to it."""
     uses = library.all_torch_uses
-    gone = tuple(use for use in names.lacking(uses) if use.split(".")[1] not in DEVICE_MODULES)
+    gone = tuple(
+        use for use in names.lacking(uses) if use.split(".")[1] not in DEVICE_MODULES and _was_there(names, use)
+    )
     operators = any(use.startswith(_OPERATORS) for use in uses)
     return [
         file
@@ -67,6 +69,12 @@ def _suspected_sources(library: PythonCode, names: TorchNames, companions: Seque
             or any(names.refuses(function, keywords) for function, keywords in library.torch_calls(file))
         )
     ]
+
+
+def _was_there(names: TorchNames, use: str) -> bool:
+    """Whether some release has what this torch lacks; a text may mention names that none has."""
+    lacking = names.first_lacking(use)
+    return lacking is not None and (names.was_there(lacking) or names.was_compiled(lacking))
 
 
 def _imports_absent(library: PythonCode, file: str, names: TorchNames) -> bool:

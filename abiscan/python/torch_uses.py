@@ -17,6 +17,9 @@ _FROM: Final = rb"from[ \t]+(%b(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(
 _IMPORT: Final = rb"import[ \t]+([^\n#;]*\b%b\b[^\n#;]*)"
 _ATTRIBUTES: Final = regex(rb"(?:\.[A-Za-z_]\w*)+")
 _COMMENT: Final = regex(rb"#[^\n]*|[()\\]")
+_PAGE: Final = b".html"
+_IN_TEXT: Final = (b"`", b"#", b"`~")
+"""What stands before a name that is part of a text or a comment: a reference, or the part of an address."""
 _IN_NAMES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 
 
@@ -42,9 +45,9 @@ def _attributes_of(source: bytes, name: bytes) -> Iterator[bytes]:
     start = source.find(name + b".")
     while start >= 0:
         end = start + len(name)
-        if start == 0 or source[start - 1] not in _IN_NAMES:
+        if start == 0 or not (source[start - 1] in _IN_NAMES or source[max(start - 2, 0) : start].endswith(_IN_TEXT)):
             match = _ATTRIBUTES.match(source, end)
-            if match is not None:
+            if match is not None and not match[0].endswith(_PAGE):
                 yield match[0]
                 end = match.end()
         start = source.find(name + b".", end)

@@ -27,6 +27,10 @@ from tests.clock import grows_linearly
         ("from torch import *\ntorch.ops.a.b()", {"torch.ops.a.b"}),
         ("my_torch.a; self.torch.b; torch2.c; torch. d; torch.1; # torch.e", {"torch.e"}),
         ("x = 1  # from torch import nn\nnn.relu; torch.f", {"torch.f"}),
+        (
+            "[`torch.a`], :class:`~torch.b` docs/nn.html#torch.c docs/torch.d.html; ~torch.e; 1/torch.f",
+            {"torch.e", "torch.f"},
+        ),
         ("torch.a.torch.b", {"torch.a.torch.b"}),
         ("nothing of it", set()),
     ],

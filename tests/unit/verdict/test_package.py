@@ -783,6 +783,28 @@ def test_a_submodule_that_is_not_followed_to_its_end(
     assert found.gaps == ((said,) if verdict == "unknown" else ())
 
 
+def test_texts_of_a_submodule_are_no_names(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the modules of transformers 4.50.3: what no release has is a mistake in a text, and names in texts are
+    links.
+    """
+    monkeypatch.setattr(reading, "_LIMITS", Limits(steps=2000))
+    text = (
+        '"""[`torch._six`](https://pytorch.org/docs/nn.html#torch._six.inf), torch.nn.html and torch.nn.Embeddings"""'
+    )
+    files = {"pkg/__init__.py": "import torch\n", "pkg/sub.py": f"{text}\nx = 0\nwhile x < 9999:\n    x += 1\n"}
+    (found,) = abiscan.check(package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any"), "2.0.0").packages
+    assert (found.verdict.value, found.gaps) == ("works", ())
+
+
+@pytest.mark.parametrize(("torch", "lost"), [("2.2.0", ("pkg.images",)), ("2.1.2", ())])
+def test_a_submodule_that_uses_what_torchvision_lacks(torch: str, lost: tuple[str, ...], wheels: Path) -> None:
+    """As in pytorchvideo 0.1.5: torchvision 0.17 requires torch 2.2."""
+    code = "import torchvision.transforms.functional_tensor as F_t\n"
+    files = {"pkg/__init__.py": "import torch\n", "pkg/images.py": code}
+    (found,) = abiscan.check(package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any"), torch).packages
+    assert found.lost_modules == lost
+
+
 @pytest.mark.parametrize(("torch", "lost"), [("2.6.0", ("pkg.ops",)), ("2.7.0", ())])
 def test_an_operator_that_a_submodule_defines(torch: str, lost: tuple[str, ...], wheels: Path) -> None:
     """As in anemoi-models 0.18.0 (ecmwf/anemoi-core#1326): torch knows ``list[int]`` since 2.7."""
