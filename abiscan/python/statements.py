@@ -229,6 +229,7 @@ class Statements(Handling):
             for raise_, branch in zip(raises, (node.body, node.orelse), strict=True)
         )
         if is_check and unknown.why is Why.NOT_FOLLOWED:
+            self._need_check(node, unknown, holds=default)
             self.take(unknown, taken=default)
             return _WAYS[default]
         # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does. So is
@@ -243,6 +244,14 @@ class Statements(Handling):
         if self.library.leaves(node):
             return Either(unknown, body_of(node.body), body_of(node.orelse))
         return Way(default, unknown)
+
+    def _need_check(self, node: ast.If, unknown: NotKnown, *, holds: bool) -> None:
+        """Note a check that a module makes of another package as it is imported, if nothing promises that it passes."""
+        package = unknown.name.removeprefix("not ").partition(".")[0]
+        is_other = isinstance(self.modules.get(package), NotKnown) and not self.library.requires(package)
+        if is_other and self.frames[-1].function is None and not self.guards:
+            check = f"{self.source_of(node.test)} is {'true' if holds else 'false'}"
+            self.need("requirement", package, f"the package does not require {package}, and raises unless {check}")
 
     def returned_on_both(self, either: Either, remaining: Sequence[Code], scope: Scope) -> Returned:
         """Return what a function returns on both ways past a condition that is not known, if that is the same."""

@@ -348,3 +348,21 @@ def test_a_branch_that_raises_or_returns_is_no_check() -> None:
     code += "            return 1\n        raise ValueError(1)\n    raise TypeError(2)\nconvert([0])\n"
     (outcome,) = reading_of({"p/__init__.py": code}).imports
     assert outcome.raised is Answer.UNKNOWN
+
+
+CHECKS = {
+    "import other\nif not other.there():\n    raise ImportError('no')\n": "not other.there() is false",
+    "import other\nif other.there():\n    x = 1\nelse:\n    raise ImportError\n": "other.there() is true",
+    "import other\ntry:\n    if other.there():\n        raise ImportError\nexcept ImportError:\n    pass\n": None,
+    "import other\ndef f():\n    if other.there():\n        raise ImportError\nf()\n": None,
+    "import other\nif other.there():\n    x = 1\n": None,
+    "import sys\nif sys.flags.other():\n    raise ImportError\n": None,
+}
+
+
+@pytest.mark.parametrize("code", CHECKS)
+def test_what_a_module_checks_of_a_package_that_is_not_required_is_a_condition(code: str) -> None:
+    outcome = outcome_of(code)
+    assert outcome.raised is None
+    said = [f"the package does not require other, and raises unless {check}" for check in [CHECKS[code]] if check]
+    assert [need.why for need in outcome.needs] == said
