@@ -39,6 +39,7 @@ from abiscan.extension.examined import examine as examine_target
 from abiscan.findings import Effect, Finding
 from abiscan.gpu.devices import Hardware
 from abiscan.hooks.pip import Pip
+from abiscan.hooks.pytorch_index import name_builds
 from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
 from abiscan.inputs import observed_fs, result_codec, system
 from abiscan.inputs.environment import PythonEnvironment
@@ -233,11 +234,11 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
 
     def search() -> WayOut:
         # Importing the code for indexes takes longer than examining an environment.
-        from abiscan.hooks.remedies import SECONDS, find_remedies, limit_time, name_builds
+        from abiscan.hooks.remedies import SECONDS, find_remedies, limit_time
         from abiscan.index.client import settings_of_pip
 
         if session.index.no_index and not settings_of_pip(python, session.index).find_links:
-            return WayOut(remedies=name_builds(broken, torch, pip))  # pip would look for nothing, nine times
+            return WayOut()  # pip would look for nothing, nine times
         from abiscan.hooks.install import Inspector
 
         known = {
@@ -259,14 +260,14 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     observed_fs.look_once()  # another day, the index has other versions
     content = hashlib.sha256(result_codec.encode_result(examination).encode("utf-8", "surrogateescape")).hexdigest()
     try:
-        return answer_by_content(session.folder, content, ["way out", python, named, *_index_state(session)], search)
+        result = answer_by_content(session.folder, content, ["way out", python, named, *_index_state(session)], search)
     except UnreachableError as error:
-        from abiscan.hooks.remedies import name_builds
-
-        unreachable = f"{error.subject}: {error.problem}"
-        return WayOut(remedies=name_builds(broken, torch, pip), unreachable=unreachable)
+        result = WayOut(unreachable=f"{error.subject}: {error.problem}")
     except InputError:  # there is no pip to ask
         return WayOut()
+    if result.stays is None:  # no index was read
+        result = msgspec.structs.replace(result, remedies=name_builds(broken, torch, pip))
+    return result
 
 
 def _index_state(session: Session) -> Iterator[object]:

@@ -26,10 +26,9 @@ from abiscan.hooks.changes import list_changes
 from abiscan.hooks.install import Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
-from abiscan.hooks.solution import PYTORCH_INDEX, Solution, Task, solve
-from abiscan.inputs.packages import Distribution
+from abiscan.hooks.pytorch_index import name_unread_build, options_for, version_of_same_kind
+from abiscan.hooks.solution import Solution, Task, solve
 from abiscan.inputs.session import Session
-from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
 
@@ -39,8 +38,6 @@ _WAITING: Final = 5
 """How many times as long it may take, where a machine is busy or an index slow."""
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
-_WITH_BUILDS: Final = frozenset({"torchaudio", "torchcodec", "torchtext", "torchvision"})
-"""The packages that have a build for CPUs of each version, where PyTorch itself publishes them."""
 
 
 class OutOfTimeError(AbiscanError):
@@ -120,47 +117,6 @@ def find_remedies(
     solved = {name for remedy in remedies for name in remedy.remedies}
     left = (problem for problem in search.replaceable if is_over and canonicalize_name(problem.name) not in solved)
     return Remedies(remedies=tuple(remedies), unfinished=tuple(left))
-
-
-def name_builds(broken: Sequence[Problem], torch: str, pip: Pip) -> tuple[Remedy, ...]:
-    """Return the builds for the kind of torch that is there which PyTorch itself publishes, where no index is asked.
-
-    :param broken: what fails for itself
-    :param torch: the full version of the torch that is there
-    """
-    versions = ((problem, _version_of_same_kind(problem, torch)) for problem in broken)
-    return tuple(_unread_build(problem, version, pip) for problem, version in versions if version is not None)
-
-
-def _version_of_same_kind(problem: Problem, torch: str) -> str | None:
-    """Return the version of a build for the kind of torch that is there, if PyTorch's own index is known to have it.
-
-    Nobody else publishes there, so the package need not be on another index.
-    """
-    kind = torch.partition("+")[2]
-    source = problem.source
-    has_build = canonicalize_name(problem.name) in _WITH_BUILDS and kind == "cpu"
-    is_from_elsewhere = isinstance(source, Distribution) and (source.origin or source.source)
-    fits = problem.checked_package.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
-    return f"{number_of(problem.version)}+{kind}" if has_build and fits and not is_from_elsewhere else None
-
-
-def _options_for(kind: str) -> list[str]:
-    """Return what names PyTorch's own index of builds of a kind to pip."""
-    return ["--index-url", f"{PYTORCH_INDEX}/{kind}"]
-
-
-def _unread_build(problem: Problem, version: str, pip: Pip) -> Remedy:
-    """Return the installation of a build from an index that was not read."""
-    name = canonicalize_name(problem.name)
-    pin = f"{name}=={version}"
-    return Remedy(
-        remedies=(name,),
-        command=pip.format_command(["install", "--no-deps", pin, *_options_for(version.partition("+")[2])]),
-        advice=f"{pin} is on PyTorch's own index, which could not be read here",
-        changes=(PackageChange(name=name, before=problem.version, after=version, requested=True),),
-        examined=False,
-    )
 
 
 class _Search:
@@ -248,18 +204,18 @@ class _Search:
         """Yield the same version, built for the kind of torch that is there, if that is known to be on an index of
         PyTorch's own: the public index has only the build with CUDA. It need not be one that can be read here.
         """
-        version = _version_of_same_kind(problem, self._torch)
+        version = version_of_same_kind(problem, self._torch)
         if version is None:
             return
         name, kind = canonicalize_name(problem.name), version.partition("+")[2]
-        pin, index = f"{name}=={version}", _options_for(kind)
+        pin, index = f"{name}=={version}", options_for(kind)
         self._session.progress(f"looking for {pin}")
         # Files of folders are listed as well, so only a build of that kind shows that the index can be read.
         versions = self._pip.list_versions(name, index)
         if any(item.endswith(f"+{kind}") for item in versions):
             yield from self._installed(problem, ["--no-deps", pin], index) if version in versions else ()
             return
-        yield _unread_build(problem, version, self._pip)
+        yield name_unread_build(problem, version, self._pip)
 
     def _installed(self, problem: Problem, wanted: Sequence[str], index: Sequence[str]) -> Iterator[Remedy]:
         """Yield an installation, if a distribution works after it."""

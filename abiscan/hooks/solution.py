@@ -26,6 +26,7 @@ from abiscan.hooks.changes import list_changes
 from abiscan.hooks.fitting import newest_fitting
 from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError
 from abiscan.hooks.plan import Plan, Planned
+from abiscan.hooks.pytorch_index import options_for
 from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.isolation import turn_of
@@ -42,7 +43,6 @@ from abiscan.words import listed
 _MAX_PROPOSALS: Final = 8
 # A package of hundreds of megabytes is not worth a search: users wait for one line.
 _MAX_BYTES: Final = 600 << 20
-PYTORCH_INDEX: Final = "https://download.pytorch.org/whl"
 
 
 class Solution(Struct, frozen=True, kw_only=True):
@@ -277,7 +277,7 @@ class _Search:
         The public index has only one build of each release.
         """
         kind = self.task.torch.partition("+")[2]
-        option = ["--index-url", f"{PYTORCH_INDEX}/{kind}"]
+        option = options_for(kind)
         names = self.task.names if kind else ()
         has = (self._installer.list_versions(name, [*words, *option]) for name in names)
         return option if any(version.endswith(f"+{kind}") for versions in has for version in versions) else []

@@ -15,7 +15,8 @@ from abiscan.hooks import remedies
 from abiscan.hooks.install import Inspection, Inspector
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
-from abiscan.hooks.remedies import find_remedies, limit_time, name_builds
+from abiscan.hooks.pytorch_index import name_builds
+from abiscan.hooks.remedies import find_remedies, limit_time
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
 
@@ -102,3 +103,4 @@ def test_a_build_of_pytorch_is_named_without_an_index(
     assert [(remedy.changes[0].after, remedy.examined) for remedy in result] == ([(version, False)] if version else [])
     words = f" install --no-deps {name}=={version} --index-url https://download.pytorch.org/whl/cpu"
     assert all(remedy.command.endswith(words) for remedy in result)
+    assert all(remedy.advice == f"{name}=={version} is on PyTorch's own index, which was not read" for remedy in result)
