@@ -216,10 +216,12 @@ def examine(
     :param users: all of ``list_users``, whose code is followed where others import it; by default ``distributions``
     :param required: those of ``list_required``, which are examined as well
     """
-    check_one = check or functools.partial(
-        _check_distribution, environment, required=frozenset(required), session=session
-    )
-    look = None if check else _Look(environment, users or distributions, required, session)
+    look = None
+    if check is None:
+        look = _Look(environment, users or distributions, required, session)
+        check = functools.partial(
+            _check_distribution, environment, look=look, required=frozenset(required), session=session
+        )
     distributions = (*distributions, *required)
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     # What others require comes first: they fail with it.
@@ -231,7 +233,7 @@ def examine(
     # the packages that require a failing one are examined again, until no more fail.
     errors: dict[str, Raised] = {}
     while True:
-        rows |= {row.name: row for row in _check_all(environment, waiting, errors, session, check_one)}
+        rows |= {row.name: row for row in _check_all(environment, waiting, errors, session, check)}
         read |= {canonicalize_name(item.name) for item in waiting}
         failing = [row for row in rows.values() if row.raises is not None and not row.modules & errors.keys()]
         for row in failing:
@@ -281,10 +283,11 @@ class _Look:
         torch = environment.find("torch")
         surroundings = surroundings_of(self._torch, of_distribution(torch)) if torch is not None else Surroundings()
         names = self._torch.python_names(self._torch.release) if isinstance(self._torch, InstalledTorch) else None
-        owners = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
+        self._owners = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
+        self._of_users = frozenset(top for item in users for top in modules_of(item))
         self._libraries = LibraryGlance(environment, surroundings, files)
         is_final = surroundings.is_final
-        self._glance = ImportGlance(surroundings, names, owners, self._libraries) if is_final else None
+        self._glance = ImportGlance(surroundings, names, self._owners, self._libraries) if is_final else None
 
     def may_settle(self, distribution: Distribution) -> bool:
         """Whether a distribution has no libraries for torch, is installed as an installer does, with all that it
@@ -305,6 +308,17 @@ class _Look:
                 settled = self._glance.settles(self._modules[distribution], failing, uses_torch=uses_torch)
                 return settled and self._libraries.settles(distribution)
         except InputError:  # examining it says why
+            return False
+
+    def is_sound(self, failing: Collection[str], module: str) -> bool:
+        """Whether the import of a module of what does not use torch certainly works, which no torch changes."""
+        owner = self._owners.get(module.partition(".")[0])
+        if self._glance is None or owner not in self._required or not self.may_settle(owner):
+            return False
+        try:
+            doubtful = frozenset({"torch", *self._of_users, *failing})
+            return self._libraries.settles(owner) and self._glance.is_sound(module, doubtful)
+        except InputError:
             return False
 
     def make_row(self, distribution: Distribution) -> ExaminedDistribution:
@@ -364,6 +378,7 @@ def _check_distribution(
     *,
     session: Session,
     required: Collection[Distribution],
+    look: _Look,
     errors: Mapping[str, Raised],
 ) -> CheckedPackage | None:
     """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on."""
@@ -382,7 +397,13 @@ def _check_distribution(
         any_package,
     ]
     find = functools.partial(
-        check_package, distribution, environment.choice, session, import_errors=errors, any_package=any_package
+        check_package,
+        distribution,
+        environment.choice,
+        session,
+        import_errors=errors,
+        is_sound=functools.partial(look.is_sound, errors.keys()),
+        any_package=any_package,
     )
     if environment.over is not None:  # a folder that is gone tomorrow
         return find()

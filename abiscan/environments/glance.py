@@ -122,6 +122,7 @@ class ImportGlance:
         self._modules: dict[str, _Module | None] = {}
         self._effects: dict[str, BodyEffect] = {}
         self._definitions: dict[str, dict[bytes, list[str]]] = {}
+        self._sound: dict[tuple[str, frozenset[str]], set[str]] = {}
 
     def settles(self, modules: Sequence[str], failing: Collection[str], *, uses_torch: bool) -> bool:
         """Whether the import of some modules certainly works.
@@ -131,6 +132,22 @@ class ImportGlance:
             reading, as they were imported before they were published
         """
         walk = _Walk(self, failing, {module.partition(".")[0] for module in modules}, uses_torch=uses_torch)
+        return self._ends_well(walk, modules, uses_torch=uses_torch)
+
+    def is_sound(self, module: str, failing: frozenset[str]) -> bool:
+        """Whether the import of a module of a package that does not use torch certainly works.
+
+        :param failing: as for ``settles``
+        """
+        top = module.partition(".")[0]
+        sound = self._sound.setdefault((top, failing), set())
+        if module not in sound:
+            walk = _Walk(self, failing, {top}, uses_torch=False, done=sound)
+            if self._ends_well(walk, [module], uses_torch=False):
+                sound |= walk.list_own()
+        return module in sound
+
+    def _ends_well(self, walk: _Walk, modules: Sequence[str], *, uses_torch: bool) -> bool:
         try:
             for module in modules:
                 # A folder shared with others, or none of the files that are listed.
@@ -275,18 +292,29 @@ class _Walk:
 
     :param own: the top-level modules of the distribution
     :param uses_torch: as for ``ImportGlance.settles``
+    :param done: the modules that others have come to, where nothing was in doubt
     """
 
     def __init__(
-        self, glance: ImportGlance, failing: Collection[str], own: Collection[str], *, uses_torch: bool
+        self,
+        glance: ImportGlance,
+        failing: Collection[str],
+        own: Collection[str],
+        *,
+        uses_torch: bool,
+        done: Collection[str] = (),
     ) -> None:
         self._glance = glance
         self._own = own
         self._uses_torch = uses_torch
         self._failing = frozenset(failing)
-        self._seen: dict[str, bool] = {}
+        self._seen: dict[str, bool] = dict.fromkeys(done, False)
         """What it has come to, and whether only perhaps."""
         self._waiting: list[tuple[str, bool]] = []
+
+    def list_own(self) -> set[str]:
+        """Return the modules of its own that it has certainly come to."""
+        return {name for name, perhaps in self._seen.items() if not perhaps and name.partition(".")[0] in self._own}
 
     def finish(self) -> None:
         """Look at everything that it has come to.

@@ -185,7 +185,8 @@ def defers_imports(distribution: Distribution) -> bool:
 def mentions_import(distribution: Distribution, module: str) -> bool:
     """Whether code of a distribution imports a module, wherever it does."""
     word = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(module)}\b".encode(), re.MULTILINE)
-    return any(word.search(source) for source in _top_level_sources(distribution, depth=100))
+    name = module.encode()  # to look for it first is many times as fast
+    return any(name in source and word.search(source) for source in _top_level_sources(distribution, depth=100))
 
 
 def imports_at_once(distribution: Distribution, module: str) -> bool:

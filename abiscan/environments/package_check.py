@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -133,6 +133,7 @@ def check_package(
     others: Sequence[Source] = (),
     *,
     import_errors: Mapping[str, Raised] | None = None,
+    is_sound: Callable[[str], bool] | None = None,
     hardware: Hardware | None = None,
     planned: tuple[tuple[str, str | None], ...] = (),
     any_package: bool = False,
@@ -141,6 +142,7 @@ def check_package(
 
     :param others: packages that will be installed with it
     :param import_errors: what the imports of other packages are known to raise, by their modules
+    :param is_sound: tells of modules of other packages whether their import certainly works
     :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
     :param planned: the versions of distributions that are to be installed alongside it: see ``Surroundings``
     :param any_package: whether it is read if it is Python code alone that does not use torch
@@ -152,6 +154,7 @@ def check_package(
         rules=tuple(RULES),
         neighbours=tuple(others),
         import_errors=import_errors or {},
+        is_sound=is_sound,
         hardware=hardware or Hardware(),
         planned=planned,
         any_package=any_package,

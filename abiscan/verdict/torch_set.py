@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import posixpath
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec.structs
@@ -72,6 +72,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     :ivar skip_unsupported: whether a wheel for a system of which no torch is known that it requires is left out
     :ivar hardware: the GPUs and processors that extensions are checked on as well
     :ivar import_errors: what the imports of installed packages are known to raise, by their modules
+    :ivar is_sound: tells of modules of installed packages whether their import certainly works, without reading them
     :ivar planned: the versions of distributions that are to be installed alongside the targets: see ``Surroundings``
     :ivar any_package: whether installed packages are read, too, that are Python code alone and do not use torch
     """
@@ -84,6 +85,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     skip_unsupported: bool = False
     hardware: Hardware = Hardware()
     import_errors: Mapping[str, Raised] = {}
+    is_sound: Callable[[str], bool] | None = None
     planned: tuple[tuple[str, str | None], ...] = ()
     any_package: bool = False
 
@@ -350,8 +352,8 @@ class TorchSet:
             known = sorted((module, str(error)) for module, error in self._request.import_errors.items())
             subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware), known, *key[1]]
             read = functools.partial(self._read_neighbour, name, source)
-            errors = self._request.import_errors
-            self._others[key] = OtherImports(self._session, subject, read, errors, neighbouring)
+            errors, is_sound = self._request.import_errors, self._request.is_sound
+            self._others[key] = OtherImports(self._session, subject, read, errors, neighbouring, is_sound)
         return self._others[key]
 
     def _read_neighbour(

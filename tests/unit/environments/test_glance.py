@@ -88,6 +88,18 @@ def test_what_comes_to_a_module_that_fails_is_not_settled(tmp_path: Path, code: 
     assert glance(tmp_path).settles(["user"], {"other"}, uses_torch=True) is settled
 
 
+def test_a_module_is_sound_if_all_is_that_it_imports(tmp_path: Path) -> None:
+    install(tmp_path, "other", {}, requires="", files={**OTHERS, "other/late.py": "import user.absent\n"})
+    user = {"user/__init__.py": "import other\n", "user/absent_too.py": "import other.gone\n", "user/part.py": ""}
+    install(tmp_path, "user", {}, requires="", files=user)
+    looked, nothing = glance(tmp_path), frozenset[str]()
+    modules = ["other", "other.deep", "other.late", "user", "user.part", "user.absent_too"]
+    sound = ["other", "other.deep", "user", "user.part"]
+    for _ in range(2):  # the second time, most of it is known
+        assert [name for name in modules if looked.is_sound(name, nothing)] == sound
+        assert [name for name in modules if looked.is_sound(name, frozenset({"other"}))] == []
+
+
 def glance(site: Path) -> ImportGlance:
     folders, python = (site,), sys.version_info[:2]
     surroundings = Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
