@@ -94,8 +94,10 @@ def without_code(facts: PackageFacts, files: Files, hardware: Hardware) -> Itera
     for path, item in _libraries_without_torch(facts, files):
         source = files.find_source(posixpath.join(facts.package.root, path))
         code = read_extension_gpu(source, item, None) if source else None
-        for gpu in hardware.gpus if code and not code.code.gaps else ():
-            if code and code.is_for_maker_of(gpu):
+        if code is None or code.code.gaps:
+            continue
+        for gpu in hardware.gpus:
+            if code.is_for_maker_of(gpu):
                 yield from no_kernel_image.of_library(posixpath.basename(path), code.on(gpu, hardware.driver))
 
 

@@ -146,12 +146,18 @@ struct Start {
 int main(int count, char **) {
     std::printf("started\\n");
     std::fflush(stdout);
+#ifndef ALONE
     if (count > 1) at::no_such_function();
+#endif
 }
 """
 
 
-@pytest.mark.parametrize("options", [("-pie", "-fPIE"), ("-no-pie",)], ids=["position-independent", "fixed"])
+@pytest.mark.parametrize(
+    "options",
+    [("-pie", "-fPIE"), ("-no-pie",), ("-no-pie", "-DALONE")],
+    ids=["position-independent", "fixed", "nothing else is missing"],
+)
 def test_a_function_that_an_initialiser_calls_is_missing(options: tuple[str, ...], tmp_path: Path) -> None:
     program = compiled(tmp_path, "-DALWAYS", "-Wl,-z,lazy", *options, source=_STARTING)
     done = run(program)

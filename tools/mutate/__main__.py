@@ -9,12 +9,12 @@ A mutant is determined by the seed, its room and its number (``mutants.py``).
 One process imports all and collects the tests. It first records which test runs which line, in processes that it starts
 as well (``processes.py``). That takes as long as the tests, and ``--record`` keeps it for the next time. Then each
 mutant is a fork, whose functions get the changed code, and which runs the tests that run the changed line until one
-fails: those of its room first, then the fastest, and of them as many as take half a minute. What they start imports the
-changed module. Where a line is only run while modules are imported, a new process runs the fast tests of the room.
+fails: those of its room first, then the fastest files, and as many as take half a minute. What they start imports the
+changed module. Where the line is run while modules are imported, a new process runs tests of the room, too.
 
-A mutant is killed if a test fails, or takes ten times its processor time, and ten seconds: how busy the machine is does
-not count. Otherwise it survived, and either a test is missing or the change makes no difference. Exits with 1 if fewer
-than 85 % are killed.
+A mutant is killed if a test fails that passes without the change after the same tests, or takes ten times its processor
+time, and ten seconds: how busy the machine is does not count. Otherwise it survived, and either a test is missing or
+the change makes no difference. Exits with 1 if fewer than 85 % are killed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ import sys
 import time
 import types
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import coverage
 import pytest
@@ -48,10 +48,12 @@ ENOUGH: Final = 0.85
 _IN_CI: Final = "not long and not hostile"
 _SECONDS: Final = 30
 _SAVED_EVERY: Final = 60
+_STARTS: Final = 0.02  # what a test takes at least in a new process
 _SLOWER: Final = 10
 _LEAST_SECONDS: Final = 10  # of processor time: a test alone has to read what another one has read before, otherwise
 _MEMORY: Final = 6 << 30
 _WAIT: Final = 3600  # for a mutant, however busy the machine; one that waits for ever is not counted as killed
+_Test = TypeVar("_Test")
 
 
 class _Killers:
@@ -60,6 +62,8 @@ class _Killers:
     def __init__(self, chosen: argparse.Namespace, imports: coverage.Coverage, started: Processes) -> None:
         self._chosen, self._imports, self._started = chosen, imports, started
         self._failed: str | None = None
+        self._sound = set[str]()
+        """The tests that pass without a change, at the place at which they failed with one."""
         self._functions: dict[str, list[types.FunctionType]] = defaultdict(list)  # by file
         self.killed: Counter[str] = Counter()  # by room
         self.done: Counter[str] = Counter()
@@ -143,28 +147,50 @@ class _Killers:
         self, one: Mutant, items: Sequence[pytest.Item], record: Record, *, is_imported: bool
     ) -> tuple[str | None, str]:
         """The first test that notices a mutant, and how many were tried; None if it survives."""
-        covering = record.of(one)
-        room = f"tests/unit/{one.room}/"
-        near = [item for item in items if item.nodeid in covering]
-        near.sort(key=lambda item: (not item.nodeid.startswith(room), record.seconds[item.nodeid]))
-        # Of the others in the same files, some may see what the first one has kept.
-        kept = {item.path for item in near}
-        others = [item for item in items if item.path in kept and item.nodeid in record.seconds.keys() - covering]
-        sums = itertools.accumulate(record.seconds[item.nodeid] for item in (*near, *others))
-        tests = [item for item, seconds in zip((*near, *others), sums, strict=True) if seconds < _SECONDS]
-        tried = f"{min(len(tests), len(near))} of {len(near)} tests"
-        if tests or is_imported:
-            again = room if is_imported and not near and (ROOT / room).is_dir() else None
-            answer = _forked(lambda: self._run_mutant(one, tests, record.seconds, again))
-            return ("takes too long" if answer is None else answer["by"]), tried
-        return None, tried
+        while True:
+            tests, covered = self._tests_of(one, items, record)
+            there = record.of_room(one.room) if is_imported else []
+            again = list(_affordable(there, [max(record.seconds[test], _STARTS) for test in there]))
+            tried = f"{min(len(tests), covered)} of {covered} tests"
+            if not tests and not again:
+                return None, tried
+            by = self._failing(one, tests, record, again)
+            places = {item.nodeid: place for place, item in enumerate(tests)}
+            if by not in places or by in self._sound:
+                return by, tried
+            if self._failing(None, tests[: places[by] + 1], record) is None:
+                self._sound.add(by)
+                return by, tried
+            del record.seconds[by]  # it fails without the change, too, where others have not run before it
 
-    def _run_mutant(
-        self, one: Mutant, items: Sequence[pytest.Item], seconds: Mapping[str, float], again: str | None
+    def _failing(
+        self, one: Mutant | None, tests: Sequence[pytest.Item], record: Record, again: Sequence[str] = ()
+    ) -> str | None:
+        """The first of some tests that fails."""
+        answer = _forked(functools.partial(self._run_tests, one, tests, record.seconds, again))
+        return "takes too long" if answer is None else answer["by"]
+
+    @staticmethod
+    def _tests_of(one: Mutant, items: Sequence[pytest.Item], record: Record) -> tuple[list[pytest.Item], int]:
+        """The tests to run on a mutant, and how many of all run its line: those of its room, then the fastest files."""
+        covering = record.of(one) & record.seconds.keys()
+        near = [item for item in items if item.nodeid in covering]
+        room, of_file = f"tests/unit/{one.room}/", dict[Path, float]()
+        for item in near:
+            of_file[item.path] = of_file.get(item.path, 0) + record.seconds[item.nodeid]
+        near.sort(key=lambda item: (not item.nodeid.startswith(room), of_file[item.path], str(item.path)))
+        # Of the others in the same files, some may see what the first one has kept.
+        others = [item for item in items if item.path in of_file and item.nodeid in record.seconds.keys() - covering]
+        tests = [*near, *others]
+        return list(_affordable(tests, [record.seconds[item.nodeid] for item in tests])), len(near)
+
+    def _run_tests(
+        self, one: Mutant | None, items: Sequence[pytest.Item], seconds: Mapping[str, float], again: Sequence[str]
     ) -> Mapping[str, object]:
         """Run tests in this process; some in a new one, too, if none of them fails."""
-        _replace(one, self._functions[str(ROOT / one.path)])
-        self._started.change(one)
+        if one is not None:
+            _replace(one, self._functions[str(ROOT / one.path)])
+            self._started.change(one)
         for item, following in zip(items, [*items[1:], None], strict=True):
             most = int(_seconds() + _SLOWER * seconds.get(item.nodeid, 0) + _LEAST_SECONDS)
             resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
@@ -173,12 +199,18 @@ class _Killers:
                 return {"by": self._failed}
         if again:
             resource.setrlimit(resource.RLIMIT_CPU, (int(_seconds()) + _SECONDS, resource.RLIM_INFINITY))
-            command = [sys.executable, "-m", "pytest", "-x", *_options([again]), "-m", f"{_IN_CI} and not slow"]
+            command = [sys.executable, "-m", "pytest", "-x", *_options(again)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             if done.returncode not in (0, -signal.SIGXCPU):
                 lines = done.stdout.splitlines()
                 return {"by": next((line for line in lines if line.startswith(("FAILED", "ERROR"))), "import")}
         return {"by": None}
+
+
+def _affordable(tests: Iterable[_Test], seconds: Iterable[float]) -> Iterator[_Test]:
+    """Yield as many tests as there is time for."""
+    sums = itertools.accumulate(seconds)
+    return (test for test, taken in zip(tests, sums, strict=True) if taken < _SECONDS)
 
 
 def _seconds() -> float:

@@ -35,6 +35,13 @@ class Record:
         wanted = bits(one.lines)
         return {test for test, lines in self.lines.get(one.path, {}).items() if lines & wanted}
 
+    def of_room(self, room: str) -> list[str]:
+        """The tests that run anything of a room, the fastest first."""
+        inside = (tests for path, tests in self.lines.items() if path.startswith(f"abiscan/{room}/"))
+        return sorted(
+            {test for tests in inside for test in tests if test in self.seconds}, key=self.seconds.__getitem__
+        )
+
     def add(self, test: str, seconds: float, lines: dict[str, int]) -> None:
         """Note what a test does."""
         self.seconds[test] = seconds

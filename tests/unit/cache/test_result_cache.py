@@ -66,6 +66,16 @@ def test_an_answer_is_given_again(finder: Finder) -> None:
     assert finder.runs == 1
 
 
+def test_what_an_answer_has_looked_at_counts_for_one_that_asks_for_it(finder: Finder, target: Path) -> None:
+    for _ in range(2):  # the second answer is the one that was kept
+        with observed_fs.record_observations() as record:
+            finder.ask("check")
+        assert record.still_holds()
+    assert finder.runs == 1
+    target.write_text("another")
+    assert not record.still_holds()
+
+
 def test_another_question_has_another_answer(finder: Finder) -> None:
     finder.ask("check", "2.12.0")
     finder.ask("check", "2.13.0")

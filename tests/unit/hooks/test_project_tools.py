@@ -61,6 +61,13 @@ def test_what_is_not_understood(line: str) -> None:
         read_command(TOOLS[program], words)
 
 
+@pytest.mark.parametrize("file", ["-", "/dev/stdin", "/proc/self/fd/3"])
+def test_requirements_that_can_be_read_once(file: str) -> None:
+    with pytest.raises(UnclearPlanError, match="requirements from a pipe are not checked"):
+        read_command(TOOLS["uv"], ["add", "-r", file])
+    assert read_command(TOOLS["uv"], ["add", "-r", "requirements.txt"]) is not None
+
+
 @pytest.mark.parametrize("line", ["poetry show", "poetry --version", "pdm run python", "pixi list", "uv pip list"])
 def test_what_installs_nothing_in_a_project(line: str) -> None:
     program, *words = line.split()

@@ -238,8 +238,10 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 def test_a_damaged_list_of_parts_is_not_trusted(index: LocalIndex, tmp_path: Path, folder: Path) -> None:
     remote(index, tmp_path)[0].read()
     (parts,) = tmp_path.glob("*.parts")
-    parts.write_text(parts.read_text("utf-8")[:20], encoding="utf-8")
-    assert remote(index, tmp_path)[0].read() == (folder / NAME).read_bytes()
+    whole, size = parts.read_text("utf-8"), (folder / NAME).stat().st_size
+    for damaged in (whole[:20], f'{whole}[7, 7, "{"0" * 64}"]\n', f'{whole}[0, {size + 1}, "{"0" * 64}"]\n'):
+        parts.write_text(damaged, encoding="utf-8")
+        assert remote(index, tmp_path)[0].read() == (folder / NAME).read_bytes()
 
 
 def test_the_cache_has_a_limit(tmp_path: Path) -> None:

@@ -63,6 +63,17 @@ def test_names_are_found_however_they_are_spelt(name: str, site: Path) -> None:
     assert found.name == "Pkg.Name"
 
 
+def test_an_egg_has_its_requirements_in_a_file(tmp_path: Path) -> None:
+    """As ``importlib.metadata`` reads it; metadata that have some go first."""
+    for name, metadata in (("plain", ""), ("both", "Requires-Dist: own\n")):
+        folder = tmp_path / f"{name}.egg-info"
+        folder.mkdir()
+        folder.joinpath("PKG-INFO").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{metadata}\n")
+        folder.joinpath("requires.txt").write_text("torch>=2\n\n[train]\nnumpy\n")
+    found = {item.name: list(item.requires or ()) for item in list_installed([str(tmp_path)])}
+    assert found == {"both": ["own"], "plain": ["torch>=2", 'numpy; extra == "train"']}
+
+
 def test_an_editable_install_is_its_source(tmp_path: Path) -> None:
     extension().write(tmp_path / "source tree" / "src" / "pkg" / "lib" / "_C.so")
     (tmp_path / "source tree" / "src" / "pkg" / "__init__.py").touch()

@@ -60,7 +60,7 @@ def test_an_exported_program_of_each_layout(tmp_path: Path) -> None:
     )
     assert (old.format, old.layout, old.schema) == (ModelFormat.EXPORT, ModelLayout.FLAT, (8, 7))
     assert [call.name for call in new.operators] == ["aten::add.Tensor", "ns::op"]
-    assert new.operators[0].names == ("self",)
+    assert (new.operators[0].names, new.operators[0].positional) == (("self",), 0)
 
 
 def test_a_higher_order_operator_is_a_gap(tmp_path: Path) -> None:
