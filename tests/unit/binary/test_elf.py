@@ -353,6 +353,7 @@ def test_symbols_in_memory_are_a_mapping() -> None:
     assert (len(table), list(table.starting_with("a"))) == (2, ["ab"])
 
 
+PT_DYNAMIC = 2
 GOOD = Elf(defined=exports("f"), undefined=uses("g")).build()
 
 
@@ -371,6 +372,26 @@ def test_physical_addresses_mean_nothing() -> None:
     moved, as_built = (ElfFile.from_bytes(bytes(each), "it") for each in (data, GOOD))
     assert moved.entries == as_built.entries
     assert names(moved.facts()) == names(as_built.facts()) == {"f"}
+
+
+def with_entries(**values: int) -> bytes:
+    """The file with other values in its dynamic section."""
+    tags, data = {"STRTAB": 5, "RELAENT": 9}, bytearray(GOOD)
+    at = next(h[2] for h in struct.iter_unpack("<IIQQQQQQ", GOOD[64 : 64 + 56 * 2]) if h[0] == PT_DYNAMIC)
+    for name, value in values.items():
+        place = next(place for place in range(at, len(data), 16) if data[place] == tags[name])
+        struct.pack_into("<Q", data, place + 8, value)
+    return bytes(data)
+
+
+def test_tables_of_a_file_that_the_loader_refuses_may_be_anything() -> None:
+    """ld.so asserts the size of an entry (get-dynamic-info.h) before it reads any table."""
+    nowhere = 0xFFFF_FFF0
+    with pytest.raises(NotElfError, match="no segment contains"):
+        ElfFile.from_bytes(with_entries(STRTAB=nowhere), "it").facts()
+    refusal = ElfFile.from_bytes(with_entries(STRTAB=nowhere, RELAENT=8), "it").facts().refusal
+    assert refusal is not None
+    assert "d_un.d_val == sizeof (ElfW(Rela))" in refusal.message
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ def test_what_is_missing_is_named() -> None:
     for result in (windows, macos):
         assert "at::abiscan_not_in_torch" in result["findings"][0]["evidence"][0]["readable"]
         assert result["predicted_error"]["exact"] is False
+        assert result["findings"][0]["fix"].startswith("install a build of the extension made for torch 2.13.0, or ")
 
 
 @pytest.mark.parametrize(
