@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -138,6 +139,15 @@ class Limits(Struct, frozen=True, kw_only=True):
     depth: int = 200
 
 
+_PLUGINS: Final = tuple(
+    f"{function}()"
+    for function in (
+        "importlib.metadata.entry_points", "importlib_metadata.entry_points", "pkg_resources.iter_entry_points"
+    )
+)  # fmt: skip
+"""How the names of what packages find by their entry points begin."""
+
+
 class PythonMachine:
     """The state of a run. What runs the code is in the classes that derive from it."""
 
@@ -239,6 +249,9 @@ class PythonMachine:
         if self.catches(ImportError) or self.is_speculative:
             return
         text = name.name if isinstance(name, NotKnown) else repr(name)
+        # Plugins are other distributions, which the package does not require.
+        if text.startswith(_PLUGINS):
+            return
         self.gap(f"the name of a module that is imported is not known: {text}")
         # A run that takes the other way of a condition does what the package is not expected to do here.
         self.trace.may_end_earlier = self.trace.may_end_earlier or not self.choices

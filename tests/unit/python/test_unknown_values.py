@@ -68,6 +68,8 @@ UNKNOWN_IMPORTS = {
     "if platform.node() == 'x':\n    importlib.import_module(platform.node())\n": None,
     "for name in torch.list_names():\n    importlib.import_module(name)\n": None,
     "def later():\n    importlib.import_module(platform.node())\n": None,
+    "import importlib.metadata\nfor plugin in importlib.metadata.entry_points(group='x'):\n"
+    "    importlib.import_module(plugin.value)\n": None,
 }
 
 
