@@ -14,13 +14,13 @@ import struct
 import sys
 from array import array
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import native
-from abiscan.emulation.arch import ARCHITECTURES, CODE
+from abiscan.emulation.arch import ARCHITECTURES, CODE, Code
 from abiscan.emulation.call_sites import Functions, code_in, let_code_go
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
@@ -33,8 +33,9 @@ _HIGHEST: Final = 1 << 62  # no sum of two addresses below is too large
 
 _STUB_SIZE: Final = 16
 _SMALLEST_STUB: Final = 8  # of .plt.got
+_WINDOW: Final = 1 << 20
+_LONGEST_JUMP: Final = 8  # bytes: through a slot, whose address is computed before
 _Value = TypeVar("_Value")
-_FindLinks: TypeAlias = Callable[[bytes, int], Iterator[tuple[str, AbstractSet[int]]]]
 
 
 class Leads(NamedTuple):
@@ -59,17 +60,10 @@ class CalledFunctions:
         self._known = frozenset(self._functions.starts)
         code = CODE[machine]
         native_links = _links_in_c(image, self._functions.starts) if native.reads(ARCHITECTURES[machine].name) else None
-        self._links: _Links = native_links or _LinksInPython(image, code.links, self._known)
-        result = itertools.chain.from_iterable(itertools.starmap(code.jumps_through_slots, code_in(image)))
-        jumps = [(jump, slot) for jump, slot in result if 0 <= slot < _HIGHEST and self._links.has_slot(slot)]
-        self.stubs: Final = {
-            jump - before: slot for (jump, slot), before in itertools.product(jumps, code.STUB_ENTRIES)
-        }
-        """Where calls of stubs lead, and the slot through which each jumps."""
-        for stub, slot in self.stubs.items():
-            if stub >= 0:
-                self._links.add_stub(stub, slot)
-        self._linkage = self._linkage_tables(jumps)
+        self._links: _Links = native_links or _LinksInPython(image, code, self._known)
+        self._entries = code.STUB_ENTRIES
+        self._jumps = dict(itertools.chain.from_iterable(self._add_stubs()))
+        self._linkage = self._linkage_tables()
         self._next: dict[int, Leads] = {}
         let_code_go(image)
 
@@ -91,14 +85,27 @@ class CalledFunctions:
             self._next[start] = Leads(functions, frozenset(filter(None, names)))
         return self._next[start]
 
-    def _linkage_tables(self, jumps: Iterable[tuple[int, int]]) -> frozenset[int]:
+    @functools.cached_property
+    def stubs(self) -> dict[int, int]:
+        """Where calls of stubs lead, and the slot through which each jumps."""
+        return {jump - before: slot for jump, slot in self._jumps.items() for before in self._entries}
+
+    def _add_stubs(self) -> Iterator[Iterable[tuple[int, int]]]:
+        """Add the stubs in all code, and yield where they jump, each with its slot."""
+        for content, address in code_in(self._image):
+            # Windows keep the copy small.
+            for at in range(0, len(content) if address < _HIGHEST else 0, _WINDOW - _LONGEST_JUMP):
+                jumps = self._links.add_stubs(bytes(content[at : at + _WINDOW]), address + at)
+                yield zip(jumps[::2], jumps[1::2], strict=True)
+
+    def _linkage_tables(self) -> frozenset[int]:
         """Return the procedure linkage tables, each of which looks like one function that jumps to all others.
 
         Its jumps lie whole stubs apart from each other. A function that ends in jumps through slots (``-fno-plt``) has
         one of them, or some at any distance.
         """
         within: dict[int, list[int]] = {}
-        for jump, _ in jumps:
+        for jump in self._jumps:
             if (start := self._functions.containing(jump)) is not None:
                 within.setdefault(start, []).append(jump % _SMALLEST_STUB)
         return frozenset(
@@ -113,11 +120,10 @@ class CalledFunctions:
 class _Links(Protocol):
     """What the code of functions leads to: see ``_core.pyi`` for the one in C."""
 
-    def has_slot(self, slot: int, /) -> bool:
-        """Whether relocations say where a word leads to."""
-
-    def add_stub(self, stub: int, slot: int, /) -> None:
-        """Add code that jumps through a word."""
+    def add_stubs(self, code: bytes, address: int, /) -> list[int]:
+        """Add the stubs in code that lies at ``address``. Return where they jump through words that relocations fill,
+        each followed by the address of its word.
+        """
 
     def of(self, code: bytes, start: int, /) -> tuple[frozenset[int], frozenset[int]]:
         """Return what the code of a function leads to: functions, and numbers of imported symbols."""
@@ -134,27 +140,31 @@ def _links_in_c(image: Image, functions: Sequence[int]) -> _Links | None:
 
 
 class _LinksInPython:
-    def __init__(self, image: Image, find: _FindLinks, functions: AbstractSet[int]) -> None:
+    def __init__(self, image: Image, code: Code, functions: AbstractSet[int]) -> None:
         self._known = functions
-        self._find = find
+        self._code = code
         self._pointers = image.own_pointers()
         slots = image.import_slots()
         self._imports = slots.by_stub | slots.others
         self._own_stubs: dict[int, int] = {}
         self._foreign_stubs: dict[int, int] = {}
 
-    def has_slot(self, slot: int) -> bool:
-        return slot in self._pointers or slot in self._imports
-
-    def add_stub(self, stub: int, slot: int) -> None:
-        target, symbol = self._pointers.get(slot), self._imports.get(slot)
-        if target is not None and target in self._known:
-            self._own_stubs[stub] = target
-        if symbol is not None:
-            self._foreign_stubs[stub] = symbol
+    def add_stubs(self, code: bytes, address: int) -> list[int]:
+        jumps: list[int] = []
+        for jump, slot in self._code.jumps_through_slots(memoryview(code), address):
+            target, symbol = self._pointers.get(slot), self._imports.get(slot)
+            if target is None and symbol is None:
+                continue
+            jumps += (jump, slot)
+            stubs = [jump - before for before in self._code.STUB_ENTRIES]
+            if target is not None and target in self._known:
+                self._own_stubs.update(dict.fromkeys(stubs, target))
+            if symbol is not None:
+                self._foreign_stubs.update(dict.fromkeys(stubs, symbol))
+        return jumps
 
     def of(self, code: bytes, start: int) -> tuple[frozenset[int], frozenset[int]]:
-        links = list(self._find(code, start))
+        links = list(self._code.links(code, start))
         functions = (target for kind, addresses in links for target in self._functions_behind(kind, addresses))
         symbols = (
             symbol

@@ -11,6 +11,7 @@
 #define LONGEST_TABLE 256
 #define VTABLE_HEADER 16
 #define OF_DATUM ((uint64_t)1 << 32) /* beside the number of a symbol */
+#define JUMP_BYTES 6
 #define NOWHERE UINT64_MAX /* no word and no function is there */
 
 static uint64_t word_at(const uint8_t *bytes) {
@@ -160,19 +161,39 @@ bool links_add_relocations(Links *links, const uint8_t *table, size_t size, cons
     return true;
 }
 
-/* Whether a word leads to a function, as far as relocations say so. */
-bool links_has_slot(const Links *links, uint64_t slot) {
-    uint64_t ignored;
-    return map_get(&links->pointers, slot, &ignored) || map_get(&links->imports, slot, &ignored);
+/* Code at `stub` jumps through a word that leads to a function of the object or to an imported one. */
+static bool add_stub(Links *links, uint64_t stub, const uint64_t *pointer, const uint64_t *import) {
+    if (pointer != NULL && is_function(links, *pointer) && !map_set(&links->own_stubs, stub, *pointer))
+        return false;
+    return import == NULL || map_set(&links->foreign_stubs, stub, *import & ~OF_DATUM);
 }
 
-/* Code at `stub` jumps through the word at `slot`. */
-bool links_add_stub(Links *links, uint64_t stub, uint64_t slot) {
-    uint64_t value;
-    if (map_get(&links->pointers, slot, &value) && is_function(links, value) &&
-        !map_set(&links->own_stubs, stub, value))
-        return false;
-    return !map_get(&links->imports, slot, &value) || map_set(&links->foreign_stubs, stub, value & ~OF_DATUM);
+/* Add the stubs in code at `address`: jmp [rip + displacement] with all that a stub may have before it. To `jumps`, where
+   they jump through words that relocations fill, each with the address of its word. */
+bool links_add_stubs(Links *links, const uint8_t *code, size_t size, uint64_t address, List *jumps) {
+    static const unsigned entries[] = {0, 1, 4, 5}; /* endbr64 and a bnd prefix */
+    for (size_t at = 0; at + JUMP_BYTES <= size; at++) {
+        const uint8_t *next = memchr(code + at, 0xFF, size - JUMP_BYTES + 1 - at);
+        if (next == NULL)
+            break;
+        at = (size_t)(next - code);
+        if (next[1] != 0x25)
+            continue;
+        int32_t displacement;
+        memcpy(&displacement, next + 2, sizeof displacement);
+        uint64_t jump = address + at, slot = jump + JUMP_BYTES + (uint64_t)(int64_t)displacement, pointer, import;
+        bool is_own = map_get(&links->pointers, slot, &pointer), is_foreign = map_get(&links->imports, slot, &import);
+        if (is_own || is_foreign) {
+            for (unsigned number = 0; number < sizeof entries / sizeof *entries; number++)
+                if (jump >= entries[number] &&
+                    !add_stub(links, jump - entries[number], is_own ? &pointer : NULL, is_foreign ? &import : NULL))
+                    return false;
+            if (!append(jumps, jump) || !append(jumps, slot))
+                return false;
+        }
+        at += JUMP_BYTES - 1; /* what it consists of is no other jump */
+    }
+    return true;
 }
 
 /* Searches */

@@ -43,8 +43,7 @@ bool links_add_function(Links *links, uint64_t start);
 bool links_add_pointer(Links *links, uint64_t at, uint64_t target);
 bool links_add_relocations(Links *links, const uint8_t *table, size_t size, const uint8_t *symbols, size_t symbols_size,
                            const Kinds *kinds, bool *damaged);
-bool links_has_slot(const Links *links, uint64_t slot);
-bool links_add_stub(Links *links, uint64_t stub, uint64_t slot);
+bool links_add_stubs(Links *links, const uint8_t *code, size_t size, uint64_t address, List *jumps);
 bool links_of(const Links *links, const uint8_t *code, size_t size, uint64_t start, List *functions, List *imports);
 
 #endif

@@ -488,31 +488,35 @@ static PyObject *links_add_pointer_of(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *links_has_slot_of(PyObject *self, PyObject *where) {
-    uint64_t slot = 0;
-    if (!to_word(where, &slot))
-        return NULL;
-    return PyBool_FromLong(links_has_slot(links_in(self), slot));
-}
-
-static PyObject *links_add_stub_of(PyObject *self, PyObject *arguments) {
-    uint64_t stub = 0, slot = 0;
-    if (!to_two_words(arguments, "OO:add_stub", &stub, &slot))
-        return NULL;
-    if (!links_add_stub(links_in(self), stub, slot))
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
-}
-
-/* In order, because the order of a set may depend on that of what it is made of. */
-static PyObject *as_set(List *list) {
-    list_sort(list);
-    PyObject *items = PyList_New((Py_ssize_t)list->count), *result = NULL;
+static PyObject *as_list(const List *list) {
+    PyObject *items = PyList_New((Py_ssize_t)list->count);
     for (size_t at = 0; items != NULL && at < list->count; at++) {
         PyObject *item = PyLong_FromUnsignedLongLong(list->items[at]);
         if (item == NULL || PyList_SetItem(items, (Py_ssize_t)at, item) < 0)
             Py_CLEAR(items);
     }
+    return items;
+}
+
+static PyObject *links_add_stubs_of(PyObject *self, PyObject *arguments) {
+    const char *code = NULL;
+    Py_ssize_t size = 0;
+    PyObject *where = NULL;
+    uint64_t address = 0;
+    List jumps = {0};
+    if (!PyArg_ParseTuple(arguments, "y#O:add_stubs", &code, &size, &where) || !to_word(where, &address))
+        return NULL;
+    PyObject *result = links_add_stubs(links_in(self), (const uint8_t *)code, (size_t)size, address, &jumps)
+                           ? as_list(&jumps)
+                           : PyErr_NoMemory();
+    free(jumps.items);
+    return result;
+}
+
+/* In order, because the order of a set may depend on that of what it is made of. */
+static PyObject *as_set(List *list) {
+    list_sort(list);
+    PyObject *items = as_list(list), *result = NULL;
     if (items != NULL)
         result = PyFrozenSet_New(items);
     Py_XDECREF(items);
@@ -545,8 +549,8 @@ static PyMethodDef links_methods[] = {
     {"add_relocations", links_add_relocations_of, METH_VARARGS,
      PyDoc_STR("Add the words that relocations fill: table, symbols, four types. False if a symbol is not there.")},
     {"add_pointer", links_add_pointer_of, METH_VARARGS, PyDoc_STR("Add a word that leads to an address: both.")},
-    {"has_slot", links_has_slot_of, METH_O, PyDoc_STR("Whether relocations say where a word leads to.")},
-    {"add_stub", links_add_stub_of, METH_VARARGS, PyDoc_STR("Add code that jumps through a word: the addresses of both.")},
+    {"add_stubs", links_add_stubs_of, METH_VARARGS,
+     PyDoc_STR("Add the stubs in code, which lies at an address: where each jumps, and the address of its word.")},
     {"of", links_of_code, METH_VARARGS,
      PyDoc_STR("What the code of a function leads to: functions, and numbers of imported symbols.")},
     {NULL, NULL, 0, NULL},

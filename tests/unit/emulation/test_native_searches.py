@@ -6,6 +6,7 @@ import random
 import re
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import capstone  # type: ignore[import-untyped]
@@ -15,7 +16,7 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, code_x86_64, data_flow
 from abiscan.emulation.call_graph import _links_in_c, _LinksInPython
-from abiscan.emulation.call_sites import Functions
+from abiscan.emulation.call_sites import Functions, code_in
 from abiscan.emulation.loader import Image
 from abiscan.emulation.named_data import data_of
 
@@ -119,7 +120,9 @@ def test_functions_lead_to_the_same_with_it_and_without(sample: Path) -> None:
     functions = Functions(image)
     native_links = _links_in_c(image, functions.starts)
     assert native_links is not None
-    in_python = _LinksInPython(image, code_x86_64.links, frozenset(functions.starts))
+    in_python = _LinksInPython(image, code_x86_64, frozenset(functions.starts))
+    for content, address in code_in(image):
+        assert native_links.add_stubs(bytes(content), address) == in_python.add_stubs(bytes(content), address)
     found = 0
     for start in functions.starts:
         code = functions.code_of(start)
@@ -147,12 +150,10 @@ def test_all_forms_of_links_are_found() -> None:
     assert not links.add_relocations(struct.pack("<QQQ", 0, 17 << 32 | 1, 0), bytes(24 * 17), 8, 1, 6, 7)
     in_python = _LinksInPython.__new__(_LinksInPython)
     vars(in_python).update(_known=frozenset(starts), _pointers=pointers, _imports=imports)
-    vars(in_python).update(_own_stubs={}, _foreign_stubs={}, _find=code_x86_64.links)
-    for stub, slot in stubs.items():
-        assert links.has_slot(slot)
-        links.add_stub(stub, slot)
-        in_python.add_stub(stub, slot)
-    assert not links.has_slot(0x5000)
+    vars(in_python).update(_own_stubs={}, _foreign_stubs={}, _code=code_x86_64)
+    jumps = b"".join(b"\xff\x25" + struct.pack("<i", slot - stub - 6) + bytes(10) for stub, slot in stubs.items())
+    jumps += b"\xff\x25" + struct.pack("<i", 0x5000 - 0x1806) + b"\xff\x25\xff\x25\xff\x25\xff"
+    assert links.add_stubs(jumps, 0x1600) == in_python.add_stubs(jumps, 0x1600) == [*chain(*stubs.items())]
     opcodes = [b"\xe8", b"\xe9", b"\x0f\x84", b"\xff\x15", b"\xff\x25", b"\xff\x35", b"\x48\x8b\x05", b"\x4c\x8d\x3d"]
     opcodes += [b"\x0f\x10\x05", b"\x66\x0f\x6f\x0d", b"\xc5\xf8\x28\x05", b"\xc5\xc5\x6f\x15", b"\xeb", b"\xeb\xeb"]
     places = [*starts, *pointers, *imports, *stubs, 0x2FF0, 0x3FF8]
