@@ -170,10 +170,8 @@ def _without_long_texts(source: bytes) -> bytes:
     places = {quotes: source.find(quotes) for quotes in _QUOTES}
     while (start := min((place for place in places.values() if place >= 0), default=-1)) >= 0:
         line = max(done, source.rfind(b"\n", 0, start))
-        match = _LONG_TEXT.match(source, start)
-        if match and _CODE.fullmatch(source, line, start):
-            end = match.end()
-        else:
+        end = _end_of_text(source, start)
+        if end < 0 or not _CODE.fullmatch(source, line, start):
             # The quotes stand in a comment, or in another text.
             end = source.find(b"\n", start)
             if b"#" not in source[line:start] or end < 0:
@@ -183,6 +181,15 @@ def _without_long_texts(source: bytes) -> bytes:
         done = end
         places = {quotes: source.find(quotes, done) if 0 <= place < done else place for quotes, place in places.items()}
     return b"".join((*parts, source[done:]))
+
+
+def _end_of_text(source: bytes, start: int) -> int:
+    """Return where a text in triple quotes ends; -1 if it does not."""
+    end = source.find(source[start : start + 3], start + 3)
+    if source.find(b"\\", start, end) >= 0:  # before the quotes, it may make them a part of the text
+        match = _LONG_TEXT.match(source, start)
+        return match.end() if match else -1
+    return end + 3 if end >= 0 else -1
 
 
 def _put_off(tree: ast.Module, source: bytes, places: dict[int, tuple[int, int, int]]) -> bool:

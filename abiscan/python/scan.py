@@ -26,6 +26,8 @@ _INFERRING = (b"custom_op", b"triton_op", b"infer_schema")
 _PARTS = {
     b"ibrar": (b"load_library", b"LibraryLoader", b"torch.library", b"Library(", b"import library"),
     b"DLL": (b"CDLL", b"PyDLL"),
+    b"dll": (b"cdll", b"pydll"),
+    b"_dynamic": (b"load_dynamic", b"create_dynamic"),
     b"_module": (b"import_module", b"exec_module", b"load_module"),
     b".register_": (b".register_fake", b".register_kernel", b".register_autograd"),
     b"impl": (b"impl_abstract", b".impl("),
