@@ -10,7 +10,7 @@ import ast
 import functools
 import re
 import warnings
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.nodes import TryStar
@@ -50,6 +50,8 @@ _ENCODING: Final = regex(rb"[^\n]*\n?[^\n]*coding[:=](?![ \t]*[uU][tT][fF]-?8\b)
 _TAB: Final = regex(rb"\n *\t")
 _PYTHON_2: Final = (regex(rb"print +[^\s(=.,]"), regex(rb"except +[\w.]+, *\w+:"))
 """What no Python accepts at the start of a line that the source may be for, most likely in a body."""
+_Place: TypeAlias = tuple[int, int, int, int]
+"""What was cut out of a source: where it starts and ends, where the body begins, its last line."""
 _BLOCKS: Final = ("body", "orelse", "handlers", "finalbody", "cases")
 
 
@@ -105,12 +107,12 @@ def parse_late(source: bytes) -> ast.Module:
     return parse(source)
 
 
-def _cut(source: bytes) -> tuple[list[bytes], dict[int, tuple[int, int, int]]]:
+def _cut(source: bytes) -> tuple[list[bytes], dict[int, _Place]]:
     """Return the pieces of a source without functions, and the places of those by the line that ``pass`` is in."""
     # A line break before the first line, and none in texts.
     code = _without_long_texts(b"\n" + source) if b"def " in source and _is_plain(source) else b""
     pieces: list[bytes] = []
-    places: dict[int, tuple[int, int, int]] = {}
+    places: dict[int, _Place] = {}
     line, done = 1, 0
     position = code.find(b"def ")
     while position >= 0:
@@ -127,7 +129,7 @@ def _cut(source: bytes) -> tuple[list[bytes], dict[int, tuple[int, int, int]]]:
                 start, end = (header.start(1) if is_quiet else header.end()) - 1, following - 1
                 line += source.count(b"\n", done, start)
                 count = source.count(b"\n", start, end)
-                places[line] = margin + len(indent) if is_quiet else start, end, header.end() - 1
+                places[line] = margin + len(indent) if is_quiet else start, end, header.end() - 1, line + count
                 pieces += (source[done:start], b"(): pass" if is_quiet else b" pass", b"\n" * count)
                 line, done = line + count, end
         position = code.find(b"def ", following)
@@ -192,7 +194,7 @@ def _end_of_text(source: bytes, start: int) -> int:
     return end + 3 if end >= 0 else -1
 
 
-def _put_off(tree: ast.Module, source: bytes, places: dict[int, tuple[int, int, int]]) -> bool:
+def _put_off(tree: ast.Module, source: bytes, places: dict[int, _Place]) -> bool:
     """Give the functions of a tree the places of what was cut out; False if some place is that of no function."""
     count = 0
     waiting: list[Any] = [tree]
@@ -201,9 +203,8 @@ def _put_off(tree: ast.Module, source: bytes, places: dict[int, tuple[int, int, 
         kind = _LATE.get(type(node))
         if kind is not None and type(node.body[0]) is ast.Pass and node.body[0].lineno in places:
             line = node.body[0].lineno
-            start, end, body = places[line]
+            start, end, body, node.end_lineno = places[line]
             node.__dict__["late"] = source, line, start, end, body
-            node.end_lineno = line + source.count(b"\n", start, end)
             del node.body
             if source.startswith((b"def", b"async"), start):
                 del node.args
