@@ -87,6 +87,12 @@ def star_imports(source: bytes) -> list[str]:
     return ["." * node.level + (node.module or "") for node in nodes if any(alias.name == "*" for alias in node.names)]
 
 
+def package_of(file: str) -> str:
+    """Return the package that relative imports of a module start from."""
+    name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return name if file.endswith("/__init__.py") else name.rpartition(".")[0]
+
+
 def absolute_name(package: str, name: str) -> str:
     """Return the full name of a module that is imported inside a package, relatively (with leading dots) or not."""
     level = len(name) - len(name.lstrip("."))

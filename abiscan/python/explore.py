@@ -9,17 +9,35 @@ from msgspec.structs import replace
 
 from abiscan.python.machine import Decision, Spot
 from abiscan.python.model import Answer, ImportOutcome, Load, Raised, UsualEnd
-from abiscan.python.runs import Run, Runs, load_everything
+from abiscan.python.runs import WITH_LARGE_BODIES, Run, Runs, load_everything
 from abiscan.python.values import Why
 
 MOST_RUNS = 12
 
 
 class Explored(Struct, frozen=True, kw_only=True):
-    """The import of a module in all runs, the most likely first."""
+    """The import of a module in all runs, the most likely first.
+
+    :ivar with_large_bodies: whether large bodies were run that seem to do nothing which matters
+    """
 
     outcome: ImportOutcome
     runs: tuple[Run, ...]
+    with_large_bodies: bool = False
+
+
+def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
+    """Import a module on each path that matters; large bodies are run at least once, however they seem."""
+    explored = explore_import(runs, module)
+    first = explored.runs[0]
+    if not first.trace.passed_over:
+        return explored
+    # The other paths pass over them, unless one of them raises or loads something.
+    with_large = runs.of(WITH_LARGE_BODIES)
+    once = with_large.run(module)
+    if once.raised is Answer.UNKNOWN or once.outcome() == first.outcome():
+        return explored
+    return replace(explore_import(with_large, module), with_large_bodies=True)
 
 
 def explore_import(runs: Runs, module: str) -> Explored:

@@ -16,7 +16,7 @@ from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
 from abiscan.python.library import Import, LocatedModule, PythonCode
-from abiscan.python.machine import Frame, Limits, Spot, Unreadable
+from abiscan.python.machine import STEPS_WITH_LARGE_BODIES, Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, companions, torch_module
@@ -170,10 +170,9 @@ class PythonInterpreter(Calls):
         self.trace.imported.append(located.file)
         _log.debug("enters %s, %s", full, located.file)
         try:
-            # The body is run now if it may do something that matters. Of any other, only the imports are followed; it
-            # is run once one of its names is used.
-            eager = self.library.eager(located.file) or self.misses_names(located.file)
-            if eager or not self._skim_imports(module, located.file):
+            # Of a body that is not run now, only the imports are followed; it is run once one of its names is used.
+            is_run = self.runs_large_bodies and self.steps < STEPS_WITH_LARGE_BODIES
+            if is_run or self._matters(located.file) or not self._skim_imports(module, located.file):
                 self.run_body(module)
         except Thrown:
             self.trace.unfinished.add(located.file)
@@ -182,6 +181,10 @@ class PythonInterpreter(Calls):
             raise
         # What the body has put into ``sys.modules`` in its own place is what the import gives (_load_unlocked).
         return self.modules.get(full, module)
+
+    def _matters(self, file: str) -> bool:
+        """Whether the body of a module is small, or may do something that matters."""
+        return self.library.eager(file) or self.misses_names(file)
 
     def misses_names(self, file: str) -> bool:
         """Whether a module uses, as it is imported, a name that this torch does not have: its body then matters."""
@@ -220,7 +223,8 @@ class PythonInterpreter(Calls):
     def run_body(self, module: PythonModule) -> None:
         """Run the body of a module."""
         assert module.file is not None
-        tree = self.library.tree_to_run(module.file)
+        # Whether the functions are Python, too, is not asked of a body that is run only to see what it does.
+        tree = self.library.tree_to_run(module.file) if self._matters(module.file) else self.library.tree(module.file)
         module.stage = Stage.RUNNING
         scope = Scope(module.names, module)
         self.frames.append(Frame(file=module.file, line=1, scope=scope))
@@ -296,7 +300,7 @@ class PythonInterpreter(Calls):
             raise
         finally:
             self.frames.pop()
-        module.stage = Stage.DEFERRED
+        module.stage, self.trace.passed_over = Stage.DEFERRED, True
         return True
 
     def _skim_line(self, line: Import) -> None:
@@ -592,6 +596,13 @@ class PythonInterpreter(Calls):
     def _import_all(self, module: object, scope: Scope) -> None:
         if not isinstance(module, PythonModule):
             scope.module.open_ = True
+            return
+        # What a package lists may be submodules, which are imported.
+        is_deferred = module.stage is Stage.DEFERRED and not module.folders
+        names_ahead = self.library.listed_names(module.file) if is_deferred and module.file else None
+        if names_ahead is not None:
+            for name in names_ahead:
+                self.bind(name, Deferred(module, name), scope)
             return
         self.catch_up(module)
         listed = module.names.get("__all__")

@@ -27,8 +27,8 @@ from abiscan.python.changed_defaults import (
     used_as_modules,
     whole_loads,
 )
+from abiscan.python.dynamic_names import package_of
 from abiscan.python.grammar import ANNOTATED_LAZILY
-from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer
 from abiscan.python.nodes import TryStar, child_nodes, walk

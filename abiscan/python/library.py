@@ -14,9 +14,9 @@ from msgspec import Struct, field
 
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
-from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.acting import ACTING
+from abiscan.python.dynamic_names import absolute_name, package_of
 from abiscan.python.grammar import FAILURES, find_newer, parse
-from abiscan.python.harmless import BodyAnalysis, package_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.late_bodies import has_late_parameters, parse_late
 from abiscan.python.model import Answer
@@ -30,8 +30,11 @@ from abiscan.python.torch_uses import CallText, torch_uses
 from abiscan.regex import regex
 
 LARGEST_SOURCE = 2_000_000
+LARGEST_ALWAYS_RUN = 4_000
+"""The bytes of a source whose body is always run."""
 _LARGEST_CHECKED = 16_000
 """The bytes of a source that is run whose functions are all parsed, since one that is no Python ends the import."""
+_ACTING = frozenset(name.rpartition(".")[2].encode() for name in ACTING) | {b"exit", b"quit"}
 _ROUNDS = 3
 
 
@@ -118,8 +121,9 @@ class PythonCode(Struct, dict=True):
     _located: dict[str, LocatedModule | None] = field(default_factory=dict)
     _imports: dict[tuple[str, str], tuple[tuple[Import, ...], tuple[Import, ...]]] = field(default_factory=dict)
     _rebinding: dict[tuple[str, str], bool] = field(default_factory=dict)
+    _listed: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     _reaching: dict[str, bool] = field(default_factory=dict)
-    _acting: dict[str, bool] = field(default_factory=dict)
+    _acting: dict[bytes, bool] = field(default_factory=dict)
     _acting_by_source: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
@@ -283,12 +287,11 @@ class PythonCode(Struct, dict=True):
             risky_names |= new
         return frozenset(risky_names)
 
-    def is_acting(self, name: str) -> bool:
+    def is_acting(self, name: bytes) -> bool:
         """Whether a function or method of that bare name has one of the words in it, or calls a risky function."""
         if name not in self._acting:
-            word = name.encode("utf-8", "replace")
-            defining = self._defining.get(word, ())
-            self._acting[name] = word in self.risky or any(word in self._acting_in(path) for path in defining)
+            defining = self._defining.get(name, ())
+            self._acting[name] = name in self.risky or any(name in self._acting_in(path) for path in defining)
         return self._acting[name]
 
     @cached_property
@@ -318,7 +321,7 @@ class PythonCode(Struct, dict=True):
         return any(wanted in {item, _NAMED_OTHERWISE.get(item, item)} for item in self.required)
 
     def eager(self, path: str) -> bool:
-        """Whether running the body of a module may load, register or raise something."""
+        """Whether the body of a module is always run: it is small, or it may load or register something."""
         if path not in self._eager:
             self._eager[path] = self._is_eager(path)
         return self._eager[path]
@@ -333,20 +336,20 @@ class PythonCode(Struct, dict=True):
             return True
         if not isinstance(self.python, Answer) and self.too_new(path, self.python) is not None:
             return True
-        return self.outline(path).calls(self.risky) or not self._bodies.is_harmless(path)
+        if len(self.source(path)) <= LARGEST_ALWAYS_RUN or outline.calls(self.risky):
+            return True
+        return outline.calls(frozenset(name for name in outline.called if name in _ACTING or self.is_acting(name)))
+
+    def listed_names(self, path: str) -> tuple[str, ...] | None:
+        """Return what ``__all__`` of a source lists; None if it is not the value of a single statement."""
+        if path not in self._listed:
+            tree = self.tree(path) if self.source(path).count(b"__all__") == 1 else None
+            self._listed[path] = None if tree is None else _names_listed_by(tree)
+        return self._listed[path]
 
     def loads_saved(self, path: str) -> bool:
         """Whether a source seems to load something that ``torch.save`` has written as it is imported."""
         return self.files.has_saved and _LOAD in self.torch_uses(path) and self.uses_at_import(path, _LOAD)
-
-    @cached_property
-    def _bodies(self) -> BodyAnalysis:
-        return BodyAnalysis(self)
-
-    def module_file(self, name: str) -> tuple[str | None, bool]:
-        """Return the source of a module, None if there is none, and whether the package has such a module."""
-        located = self.locate(name)
-        return (None, False) if located is None else (located.file, True)
 
     def reaches(self, located: LocatedModule) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
@@ -784,6 +787,17 @@ def _words_in(node: ast.AST) -> _Words:
         elif isinstance(inner, ast.Import):
             imported.update(alias.name.partition(".")[0] for alias in inner.names)
     return _Words(names=names, texts=texts, called=called, imported=imported)
+
+
+def _names_listed_by(tree: ast.Module) -> tuple[str, ...] | None:
+    values = [
+        statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", None) == "__all__"
+    ]
+    items = values[0].elts if values and isinstance(values[0], (ast.List, ast.Tuple)) else None
+    names = [item.value for item in items or () if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return tuple(names) if items is not None and len(names) == len(items) else None
 
 
 def annotations_of(node: ast.AST) -> Iterator[ast.expr]:

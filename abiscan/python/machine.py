@@ -30,6 +30,9 @@ from abiscan.python.values import Class, HasAttributes, NotKnown, PythonError, P
 _log = logging.getLogger("abiscan.python")
 _MOST_MESSAGES = 100
 
+STEPS_WITH_LARGE_BODIES = 300_000
+"""For how long large bodies are run that seem to do nothing which matters."""
+
 Spot = tuple[str | None, int, int]
 """A place in a source where something is decided: file, line, column."""
 
@@ -121,6 +124,8 @@ class Trace(Struct, kw_only=True):
     """The files of the modules that have been imported."""
     unfinished: set[str] = field(default_factory=set)
     """Those of them whose bodies have raised."""
+    passed_over: bool = False
+    """Whether a body was not run as its module was imported."""
 
     def copy(self) -> Trace:
         """Return a trace that goes on from here."""
@@ -187,6 +192,8 @@ class PythonMachine:
         """
         self.provided: dict[str, bool] = {}
         """Whether the operators of a namespace are assumed to be there."""
+        self.runs_large_bodies = False
+        """Whether large bodies are run, too, that seem to do nothing which matters."""
         self.with_optional = False
         """Whether packages that are not required, and that the code can do without, are there."""
         self.as_it_is_here = False

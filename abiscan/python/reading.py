@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from abiscan.python.explore import Explored, explore_import, explore_loads
+from abiscan.python.explore import Explored, explore_import, explore_loads, explore_with_large_bodies
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
@@ -20,7 +20,13 @@ from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.torch_names import COMPANIONS, TorchNames
 from abiscan.python.unreached import unreached_uses
-from abiscan.python.uses import ALL_LOAD, LoadsBeyondImport, classify_libraries, load_on_demand
+from abiscan.python.uses import (
+    ALL_LOAD,
+    ALL_LOAD_WITH_LARGE_BODIES,
+    LoadsBeyondImport,
+    classify_libraries,
+    load_on_demand,
+)
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
@@ -166,7 +172,7 @@ def follow_imports(
     with _without_collector():
         library = PythonCode(PackageFiles(package), modules, fresh().python, surroundings)
         runs = Runs(library, fresh, _LIMITS, RunCache())
-        return tuple(explore_import(runs, name).outcome for name in modules)
+        return tuple(explore_with_large_bodies(runs, name).outcome for name in modules)
 
 
 def _companions_of(code: PythonCode, world: World) -> tuple[Sequence[TorchNames], ...]:
@@ -209,7 +215,7 @@ def _has_frozen_objects() -> bool:
 def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) -> Reading:
     library = runs.library
     names = tuple(library.modules)
-    main = [explore_import(runs, name) for name in names]
+    main = [explore_with_large_bodies(runs, name) for name in names]
     if not library.files.libraries:
         return Reading(imports=tuple(explored.outcome for explored in main))
     # What follows asks how the libraries are meant to be used, so what the package requires is assumed to be installed.
@@ -226,9 +232,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     library.has_requirements = False
     # Public submodules with a library of their own are imports that users do, too, with what is really there again.
     apart = [explore_import(runs, name) for name in _with_own_libraries(main, after)]
-    return Reading(
-        imports=tuple(_compare_with_all_loading(explored.outcome, runs) for explored in (*main, *apart)), uses=uses
-    )
+    return Reading(imports=tuple(_compare_with_all_loading(explored, runs) for explored in (*main, *apart)), uses=uses)
 
 
 def _read_others(runs: Runs, modules: Sequence[str], reading: Reading) -> Iterator[ImportOutcome]:
@@ -245,14 +249,15 @@ def _read_others(runs: Runs, modules: Sequence[str], reading: Reading) -> Iterat
         yield outcome
 
 
-def _compare_with_all_loading(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
+def _compare_with_all_loading(explored: Explored, runs: Runs) -> ImportOutcome:
     """Return an outcome that says, where loads have failed, if the import raises the same when they succeed."""
-    raised = outcome.raised
+    outcome, raised = explored.outcome, explored.outcome.raised
     failed = any(isinstance(load.raised, Raised) for load in outcome.loads)
     # An exception with a cause names what it comes from; without one, it may only be the consequence of a failed load.
     if not failed or not isinstance(raised, Raised) or raised.cause is not None:
         return outcome
-    return replace(outcome, regardless=runs.of(ALL_LOAD).run(outcome.module).raised == raised)
+    kind = ALL_LOAD_WITH_LARGE_BODIES if explored.with_large_bodies else ALL_LOAD
+    return replace(outcome, regardless=runs.of(kind).run(outcome.module).raised == raised)
 
 
 def _with_own_libraries(main: Sequence[Explored], after: LoadsBeyondImport) -> list[str]:

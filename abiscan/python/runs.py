@@ -14,7 +14,16 @@ from msgspec.structs import replace
 from abiscan.python.cost import counted_by
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
+from abiscan.python.machine import (
+    STEPS_WITH_LARGE_BODIES,
+    Exhausted,
+    Limits,
+    ProcessEnded,
+    PythonMachine,
+    Spot,
+    Trace,
+    Unreadable,
+)
 from abiscan.python.model import Answer, Raised, World, in_words
 from abiscan.python.questions import Answered, AskedWorld, KeptAnswers, sign_of
 from abiscan.python.special import text
@@ -50,21 +59,24 @@ def load_everything(library: PythonCode, runs: Iterable[Run]) -> bool:
 
 
 class WorldKind(Struct, frozen=True, kw_only=True):
-    """A kind of world to run code in.
+    """A kind of world to run code in, and how.
 
     :ivar key: what tells it from others
     :ivar world: what makes such a world of the target's
     :ivar torch: the torch that it has in place of the target's, if any
     :ivar goes_on: whether other tasks go on where the import of a module has ended
+    :ivar large_bodies: whether large bodies are run, too, that seem to do nothing which matters
     """
 
     key: Hashable
     world: Callable[[World], AskedWorld]
     torch: Hashable = None
     goes_on: bool = False
+    large_bodies: bool = False
 
 
 AS_IT_IS: Final = WorldKind(key=None, world=AskedWorld)
+WITH_LARGE_BODIES: Final = WorldKind(key="large bodies", world=AskedWorld, large_bodies=True)
 
 
 class RunCache(Struct, kw_only=True):
@@ -135,6 +147,8 @@ class Runs:
             machine = self._ended.pop(after, None)
             if machine is None:
                 machine = PythonInterpreter(self.library, self.world(), choices or {}, self._limits)
+                if self._kind.large_bodies:
+                    machine.runs_large_bodies, machine.most_steps = True, STEPS_WITH_LARGE_BODIES
             world, before = machine.world, machine.steps
             with counted_by(machine.count_steps), deep_calls():
                 kept = work(machine), machine.steps - before

@@ -242,7 +242,7 @@ class Outline:
         return [match.start() + 1 for match in _LEFT.finditer(self.data)]
 
     @cached_property
-    def _called(self) -> frozenset[bytes]:
+    def called(self) -> frozenset[bytes]:
         """The names before a parenthesis, and those of decorators."""
         # Everything but names and parentheses becomes a space, so that the word before each parenthesis is split off at
         # C's speed.
@@ -269,7 +269,7 @@ class Outline:
 
     def may_act(self, names: frozenset[bytes]) -> bool:
         """Whether any of its functions may have one of the words inside, or call one of these."""
-        return bool(self._words) or not self._called.isdisjoint(names)
+        return bool(self._words) or not self.called.isdisjoint(names)
 
     def acting(self, names: frozenset[bytes]) -> frozenset[bytes]:
         """Return the functions and methods, at any depth, that have one of the words inside, or call one of these."""
@@ -340,7 +340,7 @@ class Outline:
         return line.startswith((b"import ", b"from ", b"__all__", *_NO_CODE)) or not _USED.search(line)
 
     def _calls_of(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
-        for word in self._called & names:
+        for word in self.called & names:
             for position in self.positions(word):
                 before = self.data[max(position - 4, 0) : position]
                 after = self.data[position + len(word) : position + len(word) + 1]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
+from abiscan.python.dynamic_names import package_of
 from abiscan.python.explore import explore_import
-from abiscan.python.harmless import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer, ImportOutcome
 from abiscan.python.models.companions import may_miss

@@ -98,6 +98,9 @@ class RefusingWorld(AllLoadWorld):
 
 
 ALL_LOAD: Final = WorldKind(key="all load", world=AllLoadWorld, goes_on=True)
+ALL_LOAD_WITH_LARGE_BODIES: Final = WorldKind(
+    key="all load, large bodies are run", world=AllLoadWorld, large_bodies=True
+)
 
 
 def with_other_torch(torch: OtherTorch) -> WorldKind:

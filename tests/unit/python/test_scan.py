@@ -100,5 +100,5 @@ def test_a_function_acts_by_what_stands_in_the_sources_that_define_it(monkeypatc
 
     monkeypatch.setattr(Outline, "acting", look)
     code = PythonCode(PackageFiles(TextSources(files)), ["p"], (3, 11))
-    assert [name for name in ("load", "start", "stop", "absent") if code.is_acting(name)] == ["load", "start"]
+    assert [name for name in (b"load", b"start", b"stop", b"absent") if code.is_acting(name)] == [b"load", b"start"]
     assert looked_at == [id(code.outline("p/user.py"))]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.harmless import LARGEST_DOUBTFUL
-from abiscan.python.library import PythonCode
+from abiscan.python.explore import explore_with_large_bodies
+from abiscan.python.library import LARGEST_ALWAYS_RUN, PythonCode
+from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, Raised
+from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
@@ -38,22 +40,44 @@ def test_a_module_that_uses_what_acts_is_run(defining: str, using: str) -> None:
     assert outcome.raised.exception == "OSError"
 
 
-def _is_run(defining: str, using: str) -> bool:
-    files: dict[str, str | bytes] = {"p/__init__.py": _LOAD + "from . import user\n", "p/bad.so": ""}
-    files |= {"p/k.py": defining, "p/user.py": using}
-    return PythonCode(PackageFiles(TextSources(files)), ("p",), (3, 11)).eager("p/user.py")
+_LARGE = "# what fills the source\n" * LARGEST_ALWAYS_RUN
 
 
-def test_a_hook_that_gets_to_no_load_runs_no_module() -> None:
-    hook = _REGISTERED + _NOTE + "cls.x = 1\n    def other(self):\n        load()\n"
-    assert not _is_run(hook, "from .k import Base\nclass C(Base):\n    pass\n")
+@pytest.mark.parametrize(
+    ("source", "raised"), [("x = {}['x']\n", "KeyError"), ("x = lacking\n", "NameError"), ("x = 1\n", None)]
+)
+def test_what_a_large_body_raises(source: str, raised: str | None) -> None:
+    (outcome,) = reading_of({"p/__init__.py": "from . import k\n", "p/k.py": source + _LARGE}, FakeWorld()).imports
+    assert getattr(outcome.raised, "exception", None) == raised
 
 
-def test_a_large_module_is_run_only_for_what_is_certain() -> None:
-    doubtful, large = "x = {}['x']\n", "# what fills the source\n" * LARGEST_DOUBTFUL
-    assert _is_run("", doubtful)
-    assert not _is_run("", doubtful + large)
-    assert _is_run("", "x = lacking\n" + large)
+def test_a_large_body_is_run_once() -> None:
+    init = "import torch\nfrom . import k\nif torch.f():\n    from . import other\n"
+    loop = "for number in range(5_000):\n    x = number\n" + _LARGE
+    code = PythonCode(
+        PackageFiles(TextSources({"p/__init__.py": init, "p/k.py": loop, "p/other.py": ""})), ("p",), (3, 11)
+    )
+    runs = Runs(code, FakeWorld, Limits(), RunCache())
+    explored = explore_with_large_bodies(runs, "p")
+    assert len(explored.runs) == 2
+    assert 5_000 < runs.steps < 2 * 5_000 * 3
+    assert explore_with_large_bodies(Runs(code, FakeWorld, Limits(steps=1_000), RunCache()), "p").outcome.raised is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__all__ = ['f']\ndef f(): pass\n",
+        "__all__ = ('f', )\ndef f(): pass\n",
+        "__all__ = ['g']\n__all__ += ['f']\ndef f(): pass\ng = 1\n",
+        "def f(): pass\n",
+    ],
+)
+def test_a_star_takes_the_names_of_a_large_body(source: str) -> None:
+    files: dict[str, str | bytes] = {"p/__init__.py": "from .k import *\nf()\nh()\n", "p/k.py": source + _LARGE}
+    (outcome,) = reading_of(files, FakeWorld()).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == "name 'h' is not defined"
 
 
 _NO_PYTHON = "def f():\n    # a body that is long enough to be parsed later than what is around it\n    x = = 1\n"
@@ -65,7 +89,7 @@ _NO_PYTHON = "def f():\n    # a body that is long enough to be parsed later than
         ("import ctypes\nctypes.CDLL\n" + _NO_PYTHON, "SyntaxError"),
         ("x = {'x': 1}['x']\n" + _NO_PYTHON, "SyntaxError"),
         # Python raises a SyntaxError, too: that it does is not known here, and must not go unnoticed.
-        ("# what fills the source\n" * LARGEST_DOUBTFUL + _NO_PYTHON + "import sys\nsys.exit(f())\n", None),
+        (_LARGE + _NO_PYTHON + "import sys\nsys.exit(f())\n", None),
     ],
 )
 def test_a_function_that_is_no_python(source: str, raised: str | None) -> None:

@@ -117,7 +117,7 @@ def test_many_torches_take_a_few_readings(
     machines: list[PythonMachine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     single, all_ = _count(machines, AUDIO, tmp_path, monkeypatch)
-    assert 0 < single < all_ < 7 * single
+    assert 0 < single < all_ < 10 * single  # on a single one it fails early; where it works, large bodies run once
 
 
 @pytest.mark.slow
