@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import Final
 
 from abiscan.python.dynamic_names import package_of
 from abiscan.python.explore import explore_import
+from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
+from abiscan.python.machine import Exhausted
 from abiscan.python.model import Answer, ImportOutcome
 from abiscan.python.models.companions import may_miss
 from abiscan.python.runs import UNFINISHED, Runs
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import DEVICE_MODULES, TorchNames
+from abiscan.python.uses import try_import
+from abiscan.python.values import PythonModule, Stage
 
-_MOST_FOLLOWED: Final = 40
+_MOST_IN_TURN: Final = 200
+_MOST_APART: Final = 40
 _OPERATORS: Final = "torch.ops."
+_ENDED: Final = frozenset({Stage.DEFERRED, Stage.DONE})
 
 
 def failing_submodules(
@@ -91,6 +98,9 @@ def _looks_up_operator(library: PythonCode, file: str) -> bool:
 class _Search:
     """Follows imports of submodules, each once, until there are too many.
 
+    All are imported one after the other in one process, so that what they share is run once. Those that fail there are
+    then imported in a process of their own each, on all paths past the conditions that are not known.
+
     :param reached: the files that the imports so far have run to their end
     """
 
@@ -105,18 +115,34 @@ class _Search:
 
     def follow(self, files: Iterable[str]) -> None:
         """Import modules by their files, those that are less deep first."""
-        for file in sorted(files, key=lambda path: (path.count("/"), path)):
-            # Each package before what is in it: if it fails, that is what users see of all its modules.
-            for name in accumulate(_parts_of(file), "{}.{}".format):
+        # Each package before what is in it: if it fails, that is what users see of all its modules.
+        in_order = sorted(files, key=lambda path: (path.count("/"), path))
+        chains = [tuple(accumulate(_parts_of(file), "{}.{}".format)) for file in in_order]
+        with suppress(Exhausted):
+            self._import_in_turn(tuple(dict.fromkeys(name for chain in chains for name in chain))[:_MOST_IN_TURN])
+        for chain in chains:
+            for name in chain:
                 if not self._succeeds(name):
                     break
+
+    def _import_in_turn(self, names: tuple[str, ...]) -> None:
+        def work(machine: PythonInterpreter) -> frozenset[str]:
+            failing: list[str] = []
+            with suppress(Exhausted):
+                for name in names:
+                    if not name.startswith(tuple(failing)) and not try_import(machine, name):
+                        failing.append(f"{name}.")
+            modules = (module for module in machine.modules.values() if isinstance(module, PythonModule))
+            return frozenset(module.file for module in modules if module.file and module.stage in _ENDED)
+
+        self._reached |= self._runs.run_cached(("import in turn", names), work)
 
     def _succeeds(self, name: str) -> bool:
         located = self._library.locate(name)
         if located is None or located.file is None or located.file in self._reached:
             return located is not None
         if name not in self._followed:
-            if len(self._followed) >= _MOST_FOLLOWED:
+            if len(self._followed) >= _MOST_APART:
                 return False
             outcome = explore_import(self._runs, name).outcome
             self._followed[name] = outcome.raised is None

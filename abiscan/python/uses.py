@@ -149,11 +149,12 @@ def list_loads_after_failure(runs: Runs, modules: Sequence[str]) -> list[Attempt
 def _attempts_of(machine: PythonInterpreter, modules: Sequence[str]) -> list[Attempt]:
     with suppress(Exhausted):
         for name in modules:
-            _try_import(machine, name)
+            try_import(machine, name)
     return machine.trace.attempts
 
 
-def _try_import(machine: PythonInterpreter, name: str) -> bool:
+def try_import(machine: PythonInterpreter, name: str) -> bool:
+    """Import a module; return whether that succeeds."""
     try:
         machine.import_module(name)
     except (Thrown, ProcessEnded, RecursionError, Unreadable):
@@ -203,7 +204,7 @@ def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
             for name in accumulate(parts, "{}.{}".format):  # each package is imported before what is in it
                 before = len(machine.trace.attempts)
-                succeeds = _try_import(machine, name)
+                succeeds = try_import(machine, name)
                 tried.append((name, machine.trace.attempts[before:]))
                 if not succeeds:
                     break
