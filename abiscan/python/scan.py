@@ -342,9 +342,13 @@ class Outline:
     def _calls_of(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
         for word in self.called & names:
             for position in self.positions(word):
-                before = self.data[max(position - 4, 0) : position]
-                after = self.data[position + len(word) : position + len(word) + 1]
-                if before[-1:] == b"@" or (after == b"(" and not (_is_word(before[-1:]) or before in _NO_CALL)):
+                before, end = self.data[max(position - 4, 0) : position], position + len(word)
+                after = self.data[end : end + 1]
+                if before[-1:] == b"@":
+                    is_call = not _is_word(after) and not self.data.startswith(_OF_PROPERTY, end)
+                else:
+                    is_call = after == b"(" and not _is_word(before[-1:]) and before not in _NO_CALL
+                if is_call and not self._is_no_code(position):
                     yield word, position
 
     def positions(self, word: bytes) -> Iterator[int]:
@@ -377,6 +381,7 @@ class Outline:
 
 
 _DEF = regex(rb"[ \t]*((?:async[ \t]+)?def )")
+_OF_PROPERTY = (b".setter", b".getter", b".deleter")
 _CLASS_HOOKS = frozenset({b"__init__", b"__new__", b"__post_init__", b"__init_subclass__", b"__call__"})
 _STATEMENT_CALL = regex(rb"\n(?:[ \t]*@|\w+[ \t]*=[ \t]*|)([A-Za-z_][\w.]*)\(")
 _KEYWORDS = regex(rb"(?:^|,)\s*(\w+)\s*=(?!=)")
