@@ -33,6 +33,7 @@ from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule,
 
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
+_STEPS_OF_FUNCTION: Final = 100_000
 
 
 class _OtherTorchWorld:
@@ -222,6 +223,7 @@ def _imported_in_functions(library: PythonCode) -> Iterable[Attempt]:
 
 
 def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
+    most_steps = machine.most_steps
     for module in list(machine.modules.values()):
         if not isinstance(module, PythonModule) or module.file is None or not library.outline(module.file).loads:
             continue
@@ -229,12 +231,13 @@ def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
         # loads, the package loads on demand.
         for function in list(_functions_of(module)):
             if function.node not in machine.trace.called and library.acts(function.node):
-                try:
-                    machine.call(
-                        function, [NotKnown(parameter.arg, Why.ARGUMENT) for parameter in function.node.args.args], {}
-                    )
-                except (Thrown, ProcessEnded, RecursionError):
-                    continue
+                unknown: list[object] = [NotKnown(parameter.arg, Why.ARGUMENT) for parameter in function.node.args.args]
+                # A loop that the arguments would end must not take the steps of all others.
+                machine.most_steps = min(machine.steps + _STEPS_OF_FUNCTION, most_steps)
+                with suppress(Thrown, ProcessEnded, RecursionError, Exhausted):
+                    machine.call(function, unknown, {})
+                machine.most_steps = most_steps
+                machine.count_steps(0)
 
 
 def _functions_of(module: PythonModule) -> Iterable[PythonFunction]:

@@ -80,9 +80,13 @@ def test_what_is_tried_when_another_does_not_load() -> None:
     }
 
 
-def test_on_demand() -> None:
+_ENDLESS = "def endless():\n    number = 0\n    while number < 10**9:\n        number += 1\n    load('c.so')\n"
+
+
+@pytest.mark.parametrize("before", ["", _ENDLESS])
+def test_on_demand(before: str) -> None:
     files = {
-        "p/__init__.py": LOAD + "def later():\n    load('a.so')\n",
+        "p/__init__.py": LOAD + before + "def later():\n    load('a.so')\n",
         "p/sub.py": "from . import load\nload('b.so')\n",
         "p/a.so": "",
         "p/b.so": "",
