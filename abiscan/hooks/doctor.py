@@ -155,11 +155,12 @@ def examine_environment(
         rows = [fails(distribution=item) for item in users]
     else:
         # A module that imports torch may be hardly ever imported: an unknown verdict on such a distribution is no news
-        # about torch.
+        # about torch, unless something is missing that it requires.
         rows = [
             row
             for row in examine(environment, users, session, required=list_required(environment, users, files))
             if row.fitness is not Fitness.UNKNOWN
+            or row.missing
             or (row.distribution in users and environment.may_need_torch(row.distribution))
         ]
     for row in rows:

@@ -18,6 +18,8 @@ _ABSENT_TORCH_NAME: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
 """What Python says of a module that is not installed."""
+_QUOTED_VERSION: Final = regex(r"\b([A-Za-z][\w.-]*?)(?:==|[ ]+(?:version[ ]+)?)(\d+(?:\.\w+)+)")
+"""How code says which version it has come upon: ``found tokenizers==0.22.0``."""
 
 
 def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None = None) -> bool:
@@ -33,7 +35,7 @@ def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None =
     if trace is not None and any(isinstance(attempt.raised, Raised) for attempt in trace.attempts):
         return True
     is_of_import = raised.exception in {"ImportError", "ModuleNotFoundError"}
-    return is_of_import and any(_is_absent(error, surroundings) for error in errors)
+    return is_of_import and any(_is_absent(error, surroundings) or _is_refused(error, surroundings) for error in errors)
 
 
 def _is_absent(raised: Raised, surroundings: Surroundings) -> bool:
@@ -42,6 +44,12 @@ def _is_absent(raised: Raised, surroundings: Surroundings) -> bool:
     if absent is None:
         return False
     return (surroundings.has(absent[1], None) if absent[2] else surroundings.installed(absent[1])) is False
+
+
+def _is_refused(raised: Raised, surroundings: Surroundings) -> bool:
+    """Whether an error names the version of a distribution that is installed: code refuses that one."""
+    quoted = _QUOTED_VERSION.findall(raised.message or "")
+    return any(surroundings.version(name) == version for name, version in quoted)
 
 
 def fails_for_torch(raised: object) -> bool:

@@ -191,6 +191,22 @@ def test_a_module_without_python_code(site: Path) -> None:
     }
 
 
+def test_a_package_that_refuses_an_installed_version(site: Path) -> None:
+    """As transformers raises for a tokenizers that it does not require."""
+    install(site, "tokens", {}, version="0.22.0", requires="")
+    refuses = (
+        "import importlib.metadata\nthere = importlib.metadata.version('tokens')\n"
+        "if there != '0.18.0':\n    raise ImportError(f'tokens<0.19 is required, but found tokens=={there}.')\nimport torch\n"
+    )
+    install(site, "former", {}, requires="torch", files={"former/__init__.py": refuses})
+    install(site, "speeds", {}, requires="former", files={"speeds.py": "import torch\nimport former\n"})
+    program = f"import sys\nsys.path.append({str(site)!r})\nimport former"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False)
+    said = done.stderr.splitlines()[-1].removeprefix("ImportError: ")
+    rows = rows_of(site)
+    assert {name: row.error and row.error.message for name, row in rows.items()} == {"former": said, "speeds": said}
+
+
 def test_modules_and_origins(site: Path) -> None:
     files = {"two_a/__init__.py": "", "two_b.py": "", "two_b_data/x.txt": ""}
     info = install(site, "two", {"two_c.so": extension()}, files=files)
