@@ -147,9 +147,10 @@ class _Killers:
         self, one: Mutant, items: Sequence[pytest.Item], record: Record, *, is_imported: bool
     ) -> tuple[str | None, str]:
         """The first test that notices a mutant, and how many were tried; None if it survives."""
+        names = {item.nodeid for item in items}
         while True:
             tests, covered = self._tests_of(one, items, record)
-            there = record.of_room(one.room) if is_imported else []
+            there = [test for test in record.of_room(one.room) if test in names] if is_imported else []
             again = list(_affordable(there, [max(record.seconds[test], _STARTS) for test in there]))
             tried = f"{min(len(tests), covered)} of {covered} tests"
             if not tests and not again:
@@ -201,7 +202,7 @@ class _Killers:
             resource.setrlimit(resource.RLIMIT_CPU, (int(_seconds()) + _SECONDS, resource.RLIM_INFINITY))
             command = [sys.executable, "-m", "pytest", "-x", *_options(again)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-            if done.returncode not in (0, -signal.SIGXCPU):
+            if done.returncode in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
                 lines = done.stdout.splitlines()
                 return {"by": next((line for line in lines if line.startswith(("FAILED", "ERROR"))), "import")}
         return {"by": None}

@@ -27,7 +27,8 @@ class Finder:
     def find(self) -> Evidence:
         self.runs += 1
         texts = [observed_fs.read_file(path).decode() if observed_fs.is_file(path) else "absent" for path in self.paths]
-        return Evidence(subject=" ".join(texts))
+        self.last = Evidence(subject=" ".join(texts))
+        return self.last
 
     def ask(self, *question: object) -> str:
         return result_cache.answer(self.folder, question, self.find, [str(self.paths[0])]).subject
@@ -74,6 +75,22 @@ def test_what_an_answer_has_looked_at_counts_for_one_that_asks_for_it(finder: Fi
     assert finder.runs == 1
     target.write_text("another")
     assert not record.still_holds()
+
+
+def test_answers_about_one_hold_as_long_as_what_all_of_them_looked_at(finder: Finder, target: Path) -> None:
+    def ask() -> observed_fs.Record:
+        answers: result_cache.AnswersAboutOne[Evidence] = result_cache.AnswersAboutOne(finder.folder, ["it"])
+        with observed_fs.record_observations() as record:
+            assert [answers.answer(name, lambda: (finder.find(), True)) for name in ("a", "a")] == [finder.last] * 2
+        answers.keep()
+        return record
+
+    records = [ask(), ask()]
+    assert finder.runs == 1
+    rewrite(target)
+    assert [record.still_holds() for record in records] == [False, False]
+    ask()
+    assert finder.runs == 2
 
 
 def test_another_question_has_another_answer(finder: Finder) -> None:
