@@ -82,6 +82,9 @@ def _unseen(node: ast.AST) -> Iterator[ast.AST]:
         yield node
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
         yield node
+    match node:
+        case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="hexdigest")), slice=length):
+            yield length  # how many characters of a hash are a name
     if isinstance(node, ast.Call):
         yield from (option for option in node.keywords if option.arg in _UNSEEN_OPTIONS)
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))

@@ -46,6 +46,13 @@ def test_one_library_is_one_document() -> None:
     assert kernel["file"].endswith("loads.cpp")
 
 
+def test_colours_unless_the_user_wants_none() -> None:
+    """https://no-color.org: any value but an empty one."""
+    for no_color, is_coloured in (("1", False), ("", True)):
+        printed = CliRunner().invoke(main, ["ops", LOADS], color=True, env={"NO_COLOR": no_color}).output
+        assert ("\x1b[" in printed) is is_coloured
+
+
 def test_a_wheel_is_a_list_of_documents() -> None:
     document = json.loads(run(WHEEL, "--format", "json"))
     jsonschema.validate(document, read_schema("ops"))
