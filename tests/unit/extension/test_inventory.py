@@ -9,9 +9,11 @@ from packaging.version import Version
 
 import abiscan
 from abiscan.cache import cache_folder
+from abiscan.extension import inventory
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
+from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import LibraryKind, Phase, RegisteredKernel, Registrations
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
@@ -121,6 +123,21 @@ def test_a_key_that_the_release_does_not_have_is_a_gap(session: Session, monkeyp
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     (gap,) = found.gaps
     assert (gap.stage, gap.reason) == ("keys", "registers for dispatch key 190, which torch 2.13.0 does not have")
+
+
+@pytest.mark.parametrize(
+    ("number", "built_for", "reasons"),
+    [
+        # c10/core/DispatchKey.h: 12 is Python in 2.9 and Fake in 2.13, 2 is FPGA in both.
+        (12, ("2.9.1", "2.13.0"), ["may be built for torch 2.9.1-2.13.0, which number dispatch keys differently"]),
+        (2, ("2.9.1", "2.13.0"), []),
+        (12, ("2.13.0",), []),
+        (2, (), ["built for an unknown torch"]),
+    ],
+)
+def test_releases_that_number_keys_differently(number: int, built_for: tuple[str, ...], reasons: list[str]) -> None:
+    gaps = inventory._doubts_about_keys([number], tuple(map(TorchVersion, built_for)), TorchVersion("2.13.0"))
+    assert [gap.reason.partition("; ")[0] for gap in gaps] == reasons
 
 
 def test_types_that_contradict_each_other_are_a_gap_and_no_finding(
