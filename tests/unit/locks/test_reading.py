@@ -288,6 +288,20 @@ def test_default_groups_are_those_of_the_project(
     assert names(lock_of(tmp_path, name, text)) == expected
 
 
+def test_what_an_extra_alone_requires_is_not_required(tmp_path: Path) -> None:
+    """As poetry writes dependencies with one constraint, and with several."""
+    optional = '{version = "*", optional = true}'
+    several = """torch = [
+    {version = "2.9.1", markers = "sys_platform == \\"linux\\""},
+    {version = "2.9.0", optional = true, markers = "sys_platform == \\"win32\\""},
+]
+"""
+    more = f"numpy = {optional}\nmetrics = [{optional}, {optional}]\n"
+    lock = lock_of(tmp_path, "poetry.lock", POETRY.replace('torch = "2.9.1"\n', f"{several}{more}"))
+    vision = next(item for item in lock.select(LINUX, ProjectPart()) if item.name == "vision")
+    assert vision.requires == ("torch",)
+
+
 @pytest.mark.parametrize(("name", "text"), [("pylock.toml", PYLOCK), ("poetry.lock", POETRY), ("pdm.lock", PDM)])
 def test_lists_with_groups_and_extras(tmp_path: Path, name: str, text: str) -> None:
     lock = lock_of(tmp_path, name, text)
