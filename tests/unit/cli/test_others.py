@@ -12,6 +12,7 @@ from abiscan.cli import main
 from abiscan.findings import Rule
 from abiscan.inputs.session import Session
 from abiscan.rules import EVERY_RULE
+from tests.fakes import package_wheel
 
 
 def run(*words: str) -> click.testing.Result:
@@ -52,6 +53,33 @@ def test_a_misspelt_word_is_answered_with_the_right_one(words: tuple[str, ...], 
     result = run(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert meant in result.stderr
+
+
+LOCK = """
+version = 1
+requires-python = ">=3.11"
+[[package]]
+name = "root"
+version = "0.1.0"
+source = { virtual = "." }
+dependencies = [{ name = "plain" }]
+[[package]]
+name = "plain"
+version = "1.0"
+source = { registry = "." }
+wheels = [{ path = "plain-1.0-py3-none-linux_x86_64.whl" }]
+"""
+
+
+def test_fit_of_a_lock_takes_a_release_or_none(tmp_path: Path) -> None:
+    lock = tmp_path / "uv.lock"
+    lock.write_text(LOCK)
+    assert package_wheel(tmp_path, "plain", {}, version="1.0").name in LOCK
+    words = ("fit", str(lock), "--python-version", "3.12", "--no-index")
+    assert run(*words).stdout == "everything works without torch: nothing has to change\n"
+    assert "  torch (absent) -> 2.9.1\n" in run(*words, "--torch", "2.9.1").stdout
+    other = run(*words, "--torch", str(tmp_path))
+    assert (other.exit_code, f"{tmp_path}: is no release of torch" in other.stderr) == (2, True)
 
 
 def test_an_option_of_other_commands_is_not_misspelt() -> None:
