@@ -15,7 +15,7 @@ from abiscan.python.values import NotKnown, PythonError, Thrown
 REQUIRED_BY_TORCH: Final = frozenset({"triton"})
 """Those that builds of torch require."""
 _REQUIRING_TORCH: Final = frozenset({"torchaudio", "torchvision"})
-"""Those whose versions each require one release of torch: another version does not load there."""
+"""Those whose versions each require a release of torch, and may not load with another one."""
 _FOLLOWING_TORCH: Final = REQUIRED_BY_TORCH | _REQUIRING_TORCH
 _REQUIRED_BY: Final = {
     "torchaudio": frozenset(
