@@ -23,7 +23,7 @@ _KINDS: Final = {
 }
 
 
-class FunctionParameter(Modelled, Struct, frozen=True, eq=False):
+class Parameter(Modelled, Struct, frozen=True, eq=False):
     """A parameter of a function."""
 
     name: str
@@ -43,10 +43,10 @@ class FunctionParameter(Modelled, Struct, frozen=True, eq=False):
         return "inspect.Parameter"
 
 
-class FunctionSignature(Modelled, Struct, frozen=True, eq=False):
+class KnownSignature(Modelled, Struct, frozen=True, eq=False):
     """What ``signature`` gives."""
 
-    parameters: dict[str, FunctionParameter]
+    parameters: dict[str, Parameter]
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return an attribute of it."""
@@ -60,10 +60,10 @@ class FunctionSignature(Modelled, Struct, frozen=True, eq=False):
 
 def _model_signature(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     parameters = _parameters_of(args[0]) if args else None
-    return NotKnown("inspect.signature()") if parameters is None else FunctionSignature(parameters)
+    return NotKnown("inspect.signature()") if parameters is None else KnownSignature(parameters)
 
 
-def _parameters_of(value: object) -> dict[str, FunctionParameter] | None:
+def _parameters_of(value: object) -> dict[str, Parameter] | None:
     """Return the parameters of what can be called, None if they are not known."""
     # _signature_from_callable (Lib/inspect.py) asks in this order; ``__wrapped__`` is what ``functools.wraps`` sets.
     if isinstance(value, Bound):
@@ -88,7 +88,7 @@ def _parameters_of(value: object) -> dict[str, FunctionParameter] | None:
     return None
 
 
-def _of_function(function: PythonFunction) -> dict[str, FunctionParameter]:
+def _of_function(function: PythonFunction) -> dict[str, Parameter]:
     arguments = function.node.args
     kinds = [
         *((argument, "POSITIONAL_ONLY") for argument in arguments.posonlyargs),
@@ -100,10 +100,10 @@ def _of_function(function: PythonFunction) -> dict[str, FunctionParameter]:
     return {argument.arg: _parameter(function, argument, _KINDS[kind]) for argument, kind in kinds}
 
 
-def _parameter(function: PythonFunction, argument: ast.arg, kind: int) -> FunctionParameter:
+def _parameter(function: PythonFunction, argument: ast.arg, kind: int) -> Parameter:
     default = function.defaults.get(argument.arg, ABSENT)
     annotation = _EMPTY if argument.annotation is None else NotKnown("inspect.Parameter.annotation")
-    return FunctionParameter(argument.arg, kind, _EMPTY if default is ABSENT else default, annotation)
+    return Parameter(argument.arg, kind, _EMPTY if default is ABSENT else default, annotation)
 
 
 class OpenClass(NotKnown, frozen=True, eq=False, kw_only=True):
