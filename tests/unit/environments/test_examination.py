@@ -196,7 +196,8 @@ def test_a_package_that_refuses_an_installed_version(site: Path) -> None:
     install(site, "tokens", {}, version="0.22.0", requires="")
     refuses = (
         "import importlib.metadata\nthere = importlib.metadata.version('tokens')\n"
-        "if there != '0.18.0':\n    raise ImportError(f'tokens<0.19 is required, but found tokens=={there}.')\nimport torch\n"
+        "if there != '0.18.0':\n    raise ImportError(f'tokens<0.19 is required, but found tokens=={there}.')\n"
+        "import torch\n"
     )
     install(site, "former", {}, requires="torch", files={"former/__init__.py": refuses})
     install(site, "speeds", {}, requires="former", files={"speeds.py": "import torch\nimport former\n"})
