@@ -7,6 +7,7 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
+from abiscan.python.certainty import is_certain
 from abiscan.python.machine import Decision, Spot
 from abiscan.python.model import Answer, ImportOutcome, Load, Raised, UsualEnd
 from abiscan.python.runs import WITH_LARGE_BODIES, Run, Runs, load_everything
@@ -32,10 +33,16 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     first = explored.runs[0]
     if not first.trace.passed_over:
         return explored
-    # The other paths pass over them, unless one of them raises or loads something.
+    # The other paths pass over them, unless one of them loads something, or raises what is no mistake of the reading.
     with_large = runs.of(WITH_LARGE_BODIES)
     once = with_large.run(module)
-    if once.raised is Answer.UNKNOWN or once.outcome() == first.outcome():
+    raised = once.raised
+    is_mistaken = (
+        isinstance(raised, Raised)
+        and raised.exception != "NameError"
+        and not is_certain(raised, runs.library.surroundings)
+    )
+    if raised is Answer.UNKNOWN or is_mistaken or once.outcome() == first.outcome():
         return explored
     return replace(explore_import(with_large, module), with_large_bodies=True)
 

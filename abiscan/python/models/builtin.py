@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import collections.abc
+import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -203,8 +204,8 @@ def _possible_classes(value: object, classes: list[object]) -> list[object]:
 
 
 def _flatten_classes(classes: object) -> list[object]:
-    """Return classes, and those in tuples of them."""
-    if not isinstance(classes, tuple):
+    """Return classes, and those in tuples and unions of them."""
+    if not isinstance(classes, (tuple, types.UnionType)):
         return [classes]
     flat: list[object] = []
     waiting: list[object] = [classes]
@@ -212,7 +213,9 @@ def _flatten_classes(classes: object) -> list[object]:
     seen: set[int] = set()
     while waiting:
         inner = waiting.pop(0)
-        if not isinstance(inner, tuple):
+        if isinstance(inner, types.UnionType):  # ``list | tuple``
+            waiting[:0] = inner.__args__
+        elif not isinstance(inner, tuple):
             flat.append(inner)
         elif id(inner) not in seen:
             seen.add(id(inner))
