@@ -144,5 +144,7 @@ def test_sarif_has_a_result_for_each_cause() -> None:
         ("openmp-runtimes", "note"),
     ]
     assert "for the same reason: metrics==1.0" in run["results"][0]["message"]["text"]
+    (location,) = run["results"][0]["locations"]
+    assert location["physicalLocation"]["artifactLocation"]["uri"].rstrip("/").endswith("/venv")
     rules = run["tool"]["driver"]["rules"]
     assert all(rules[item["ruleIndex"]]["id"] == item["ruleId"] for item in run["results"])
