@@ -188,7 +188,10 @@ def reading() -> str:
         )
     ]
     rows += [f"| `{module}` | {_code(recipes.followed_names(module))} |\n" for module in recipes.NAMES]
-    rows.append(f"| what keeps the functions that it is given | {_code(calls.KEEPERS)}; {_code(calls.KEEPING)} |\n")
+    rows.append(
+        f"| what keeps the functions that it is given | {_code(calls.KEEPERS)}; {_code(calls.KEEPING)}; "
+        f"what begins with `{calls.REGISTERING}` |\n"
+    )
     limits = Limits()
     rows.append(
         f"| limits | {limits.steps:,} steps of one import, {limits.depth} calls inside each other, "

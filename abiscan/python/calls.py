@@ -625,6 +625,8 @@ KEEPING: Final = frozenset({
     "append", "appendleft", "add", "extend", "insert", "put", "push", "set", "setdefault", "update", "__setitem__",
 })  # fmt: skip
 """Methods of containers, which keep what they are given."""
+REGISTERING: Final = "register"
+"""How the names of functions begin that keep what they are given for later: ``register_new_resolver``."""
 
 
 _OFTEN: Final = 5
@@ -646,4 +648,5 @@ def only_keeps(name: str) -> bool:
     """Whether code that is not read is known not to call the functions that it is given."""
     if _is_hook(name):
         return False
-    return name.startswith(KEEPERS) or name.rpartition(".")[2] in KEEPING
+    last = name.rpartition(".")[2]
+    return name.startswith(KEEPERS) or last in KEEPING or last.startswith(REGISTERING)

@@ -368,3 +368,15 @@ def test_what_a_module_checks_of_a_package_that_is_not_required_is_a_condition(c
     assert outcome.raised is None
     said = [f"the package does not require other, and raises unless {check}" for check in [CHECKS[code]] if check]
     assert [need.why for need in outcome.needs] == said
+
+
+@pytest.mark.parametrize(
+    ("form", "decides"), [("plugins.register_resolver('x', {})", False), ("plugins.run({})", True)]
+)
+def test_what_is_registered_is_called_later(form: str, *, decides: bool) -> None:
+    code = (
+        "import plugins, os, torch\ndef resolve():\n    torch.ops.load_library(os.path.dirname(__file__) + '/lib.so')\n"
+    )
+    files = {"p/__init__.py": f"{code}{form.format('resolve')}\n", "p/lib.so": ""}
+    (outcome,) = reading_of(files, FakeWorld(error=lambda _path: "broken")).imports
+    assert (outcome.raised is Answer.UNKNOWN) is decides
