@@ -33,7 +33,8 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     first = explored.runs[0]
     if not first.trace.passed_over:
         return explored
-    # The other paths pass over them, unless one of them loads something, or raises what is no mistake of the reading.
+    # The other paths pass over them, unless one of them loads something, hands out a function that does, or raises what
+    # is no mistake of the reading.
     with_large = runs.of(WITH_LARGE_BODIES)
     once = with_large.run(module)
     raised = once.raised
@@ -42,7 +43,9 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
         and raised.exception != "NameError"
         and not is_certain(raised, runs.library.surroundings)
     )
-    if raised is Answer.UNKNOWN or is_mistaken or once.outcome() == first.outcome():
+    new = once.trace.decisions.keys() - first.trace.decisions.keys()
+    hands_out = any(once.trace.decisions[spot].why is Why.CALLBACK for spot in new)
+    if raised is Answer.UNKNOWN or is_mistaken or (once.outcome() == first.outcome() and not hands_out):
         return explored
     return replace(explore_import(with_large, module), with_large_bodies=True)
 
