@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from abiscan.python.certainty import is_certain
 from abiscan.python.machine import Decision, Spot
-from abiscan.python.model import Answer, ImportOutcome, Load, Raised, UsualEnd
+from abiscan.python.model import PROCESS_ENDS, Answer, ImportOutcome, Load, Raised, UsualEnd
 from abiscan.python.runs import WITH_LARGE_BODIES, Run, Runs, load_everything
 from abiscan.python.values import Why
 
 MOST_RUNS = 12
+_CERTAIN = frozenset({"NameError", "SystemExit", PROCESS_ENDS})
+"""What the body of a module raises, or does, that is certain whatever is installed."""
 
 
 class Explored(Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     raised = once.raised
     is_mistaken = (
         isinstance(raised, Raised)
-        and raised.exception != "NameError"
+        and raised.exception not in _CERTAIN
         and not is_certain(raised, runs.library.surroundings)
     )
     new = once.trace.decisions.keys() - first.trace.decisions.keys()
