@@ -53,11 +53,11 @@ def test_what_a_large_body_raises(source: str, raised: str | None) -> None:
 
 @pytest.mark.parametrize("more", ["", _LARGE])
 def test_a_function_that_is_handed_out(more: str) -> None:
-    source = "import other\nfrom . import load\ndef start():\n    load()\nother.register(start)\n" + more
+    source = "import other\nfrom . import load\ndef start():\n    load()\nother.use(start)\n" + more
     files: dict[str, str | bytes] = {"p/__init__.py": _LOAD + "from . import k\n", "p/k.py": source, "p/bad.so": ""}
     (outcome, *_) = reading_of(files, FakeWorld(error=lambda _path: "no")).imports
     assert outcome.raised is Answer.UNKNOWN
-    assert "whether other.register calls start" in " ".join(outcome.gaps)
+    assert "whether other.use calls start" in " ".join(outcome.gaps)
 
 
 def test_a_large_body_is_run_once() -> None:
