@@ -190,7 +190,7 @@ def reading() -> str:
     rows += [f"| `{module}` | {_code(recipes.followed_names(module))} |\n" for module in recipes.NAMES]
     rows.append(
         f"| what keeps the functions that it is given | {_code(calls.KEEPERS)}; {_code(calls.KEEPING)}; "
-        f"what begins with `{calls.REGISTERING}` |\n"
+        f"what begins with `{calls.REGISTERING}`, outside of the standard library |\n"
     )
     limits = Limits()
     rows.append(

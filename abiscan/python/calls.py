@@ -648,5 +648,7 @@ def only_keeps(name: str) -> bool:
     """Whether code that is not read is known not to call the functions that it is given."""
     if _is_hook(name):
         return False
-    last = name.rpartition(".")[2]
-    return name.startswith(KEEPERS) or last in KEEPING or last.startswith(REGISTERING)
+    top, last = name.partition(".")[0], name.rpartition(".")[2]
+    # Of the standard library, some call it in the end: what ``codecs.register`` gets is called by ``codecs.lookup``.
+    is_register = last.startswith(REGISTERING) and standard.has_module(top, Answer.UNKNOWN) is False
+    return name.startswith(KEEPERS) or last in KEEPING or is_register
