@@ -60,7 +60,9 @@ def note_made(machine: PythonMachine, path: object, kind: str) -> None:
     """Note that the code makes a ``"file"`` or a ``"folder"`` outside of the package."""
     text = as_text(path)
     if text is not None and machine.files.inside(text) is None:
-        machine.made_places[machine.files.system.resolved(text)] = kind
+        resolved = machine.files.system.resolved(text)
+        machine.made_places[resolved] = kind
+        machine.made_texts.pop(resolved, None)
 
 
 def note_handed_over(machine: PythonMachine, path: str | PurePath) -> None:
@@ -172,6 +174,8 @@ def read_text(machine: PythonMachine, path: object) -> object:
         return of_processor
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
+    if text is not None and inside is None and (made := machine.made_texts.get(machine.files.system.resolved(text))):
+        return made
     if inside is None or inside not in machine.files.members:
         return NotKnown(f"the text of {describe_value(path)}", Why.ENVIRONMENT)
     content = machine.files.read(inside)

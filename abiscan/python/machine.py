@@ -190,6 +190,8 @@ class PythonMachine:
         self.made_places: dict[str, str] = {}
         """What the code has made outside of the package, ``"file"`` or ``"folder"``; ``""`` where other code may have.
         """
+        self.made_texts: dict[str, object] = {}
+        """What is in files that it has made, as far as that is known."""
         self.provided: dict[str, bool] = {}
         """Whether the operators of a namespace are assumed to be there."""
         self.runs_large_bodies = False

@@ -584,6 +584,27 @@ class OpenFile(Modelled):
         return NotKnown(f"file.{name}")
 
 
+class NewFile(Modelled):
+    """A file outside of the package that is open for writing: what ``json.dump`` alone has written is known."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what is not known: it may write something, unless it is what ``with`` asks for."""
+        if not name.startswith("__"):
+            self.put_text(machine, NotKnown("file.read()", Why.ENVIRONMENT))
+        return NotKnown(f"open({describe_value(self.path)}).{name}", Why.ENVIRONMENT)
+
+    def put_text(self, machine: PythonMachine, text: object) -> None:
+        """Note what is in the file once it is closed."""
+        resolved = machine.files.system.resolved(self.path)
+        is_first = resolved not in machine.made_texts
+        machine.made_texts[resolved] = text if is_first else NotKnown("file.read()", Why.ENVIRONMENT)
+
+
 class OpenBytes(Modelled):
     """A file of the package that is open for reading bytes: code looks at the headers of libraries."""
 
@@ -634,8 +655,12 @@ def _model_open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if plain_path is None or inside is None or mode not in {"r", "rt", "rb"}:
         if isinstance(mode, str) and mode.startswith("r"):
             _look_for(machine, path)
+            if plain_path is not None and mode in {"r", "rt"} and isinstance(read_text(machine, plain_path), str):
+                return OpenFile(plain_path)
         else:
             note_made(machine, path, "file")
+            if plain_path is not None and inside is None and mode in {"w", "wt"}:
+                return NewFile(plain_path)
         return NotKnown(f"open({describe_value(path)})", Why.ENVIRONMENT)
     if inside not in machine.files.members:
         raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {plain_path!r}")

@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 from abiscan.python.cost import LONGEST
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.builtin import NewFile
 from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace, native_functions, take_argument
 from abiscan.python.operations import FAITHFUL, attempt_operation
 from abiscan.python.values import Bound, NotKnown, PythonError, PythonFunction, Thrown, is_concrete
@@ -143,6 +144,18 @@ def _model_json(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return attempt_operation("json.load()", json.loads, content, **hooks)
 
 
+def _model_dump(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    file = take_argument(args, kwargs, 1, "fp")
+    value = take_argument(args, kwargs, 0, "obj")
+    is_plain = is_concrete(value) and not kwargs.keys() & {"cls", "default"}
+    if isinstance(file, NewFile):
+        text = attempt_operation("json.dump()", json.dumps, value) if is_plain else NotKnown("json.dump()")
+        file.put_text(machine, text)
+    else:
+        machine.note_possible_uses(NotKnown("json.dump()"), [*args, *kwargs.values()])
+    return None
+
+
 def _make_hook(machine: PythonMachine, function: object) -> Callable[[object], object]:
     return lambda value: machine.call(function, [value], {})
 
@@ -229,7 +242,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         )
         for module, functions in _DECODERS.items()
     },
-    "json": make_namespace("json", **native_functions("json", load=_model_json, loads=_model_json)),
+    "json": make_namespace("json", **native_functions("json", dump=_model_dump, load=_model_json, loads=_model_json)),
     "packaging": make_namespace("packaging"),
     "packaging.version": make_namespace("packaging.version", **_version_class("packaging.version")),
     "distutils.version": make_namespace("distutils.version", **_version_class("distutils.version")),

@@ -17,9 +17,9 @@ CONFIG = os.path.join(FOLDER, "config.json")
 if not os.path.exists(CONFIG):
     os.makedirs(FOLDER, exist_ok=True)
     with open(CONFIG, "w") as file:
-        json.dump({}, file)
+        json.dump({"name": "pytorch"}, file, indent=1)
 with open(CONFIG) as file:
-    json.load(file)
+    config = json.load(file)
 state = Path(FOLDER) / "state"
 state.mkdir(exist_ok=True)
 (state / "a.txt").write_text("a")
@@ -29,6 +29,7 @@ HOLDS = [
     "os.path.isdir(FOLDER) and not os.path.isdir(CONFIG)",
     "os.path.isfile(CONFIG) and state.is_dir()",
     "not os.path.exists(FOLDER + '/other')",
+    "config == {'name': 'pytorch'}",
 ]
 
 
