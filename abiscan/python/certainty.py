@@ -18,7 +18,9 @@ _ABSENT_TORCH_NAME: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
 """What Python says of a module that is not installed."""
-_QUOTED_VERSION: Final = regex(r"\b([A-Za-z][\w.-]*?)(?:==|[ ]+(?:version[ ]+)?)(\d+(?:\.\w+)+)")
+_QUOTED_VERSION: Final = regex(
+    r"\b([A-Za-z][\w.-]{0,80}?)(?:==|[ ]{1,4}(?:version[ ]{1,4})?)(\d{1,9}(?:\.\w{1,30}){1,9})"
+)
 """How code says which version it has come upon: ``found tokenizers==0.22.0``."""
 
 
