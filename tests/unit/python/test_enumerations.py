@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from tests.unit.python.packages import reading_of
+from tests.unit.python.packages import check_claim, reading_of
 
 SOURCE = """\
 from dataclasses import dataclass
@@ -92,13 +92,7 @@ HOLDS = [
 
 @pytest.mark.parametrize("claim", HOLDS)
 def test_members(claim: str) -> None:
-    code = f"{SOURCE}\nif not ({claim}):\n    raise ValueError('no')\n"
-    exec(compile(code, "real", "exec"), {"__name__": __name__})  # as Python has it
-    (outcome,) = reading_of({"p/__init__.py": code}).imports
-    assert (outcome.raised, outcome.gaps) == (None, ())
-    # The claim is decided, not passed over.
-    (outcome,) = reading_of({"p/__init__.py": code.replace("if not (", "if (")}).imports
-    assert outcome.raised is not None
+    check_claim(SOURCE, claim)
 
 
 OF_ANOTHER_PACKAGE = """\
