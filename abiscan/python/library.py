@@ -26,6 +26,7 @@ from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, normalized, requirements, specifier_of
 from abiscan.python.targets import Bindings, bindings_of, bound_names, contains, yields
+from abiscan.python.torch_names import COMPANIONS
 from abiscan.python.torch_uses import CallText, torch_uses
 from abiscan.regex import regex
 
@@ -502,6 +503,15 @@ class PythonCode(Struct, dict=True):
         if (path, package) not in self._companion_uses:
             self._companion_uses[path, package] = torch_uses(self.source(path), package.encode())
         return self._companion_uses[path, package]
+
+    @cached_property
+    def companions(self) -> tuple[str, ...]:
+        """The packages next to torch that its sources mention, and that it does not bring along."""
+        return tuple(
+            package
+            for package in COMPANIONS
+            if self.locate(package) is None and any(package.encode() in self.source(file) for file in self.sources)
+        )
 
     def required_version(self, name: str) -> str | None:
         """Return what the metadata require of the version of a distribution, whatever the system; None for nothing."""

@@ -18,7 +18,7 @@ from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Read
 from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
-from abiscan.python.torch_names import COMPANIONS, TorchNames
+from abiscan.python.torch_names import TorchNames
 from abiscan.python.unreached import unreached_uses
 from abiscan.python.uses import (
     ALL_LOAD,
@@ -181,8 +181,7 @@ def _companions_of(code: PythonCode, world: World) -> tuple[Sequence[TorchNames]
 
     return tuple(
         names_of(world, package, code.required_version(package), code.surroundings.version(package))
-        for package in COMPANIONS
-        if code.locate(package) is None and any(package.encode() in code.source(file) for file in code.sources)
+        for package in code.companions
     )
 
 
