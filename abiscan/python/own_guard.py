@@ -17,10 +17,10 @@ _GUARD, _STAMP = "_abiscan_guard.py", "_abiscan_stamp.json"
 _BEGINNING: Final = b'"""The import-time guard of abiscan'
 
 
-def is_content(machine: PythonMachine, function: PythonFunction) -> bool:
-    """Whether a function is the check of a guard that finds no difference."""
+def finds_no_difference(machine: PythonMachine, function: PythonFunction) -> bool:
+    """Whether a function named ``check`` is that of a guard, which finds no difference here."""
     file = function.scope.module.file
-    if function.name != "check" or file is None or posixpath.basename(file) != _GUARD:
+    if file is None or posixpath.basename(file) != _GUARD:
         return False
     stamp = posixpath.join(posixpath.dirname(file), _STAMP)
     if not machine.files.exists(stamp) or not machine.files.read(file).startswith(_BEGINNING):

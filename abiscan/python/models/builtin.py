@@ -149,15 +149,20 @@ def _is_instance(machine: PythonMachine, value: object, classes: object) -> obje
         return type in requested or object in requested
     if isinstance(value, (Modelled, PythonFunction, Bound, Class)) and not is_concrete(value):
         return NotKnown("isinstance()")
-    requested = [_real_class(item) for item in requested] if type(value) in _BUILT_IN else requested
+    requested = _as_asked_of(type(value), requested)
     known_classes = tuple(item for item in requested if isinstance(item, type))
     if known_classes and isinstance(value, known_classes):
         return True
     return NotKnown("isinstance()") if any(isinstance(item, (NotKnown, Modelled)) for item in requested) else False
 
 
+def _as_asked_of(kind: type, classes: list[object]) -> list[object]:
+    """Return classes, the abstract ones of the standard library by themselves where a built-in type is asked about."""
+    return [_real_class(cls) for cls in classes] if kind in _BUILT_IN else classes
+
+
 def _real_class(cls: object) -> object:
-    """Return an abstract class of the standard library itself, by whose rules objects of built-in types go."""
+    """Return what an abstract class of the standard library is; any other class as it is."""
     module, _, name = cls.name.rpartition(".") if isinstance(cls, NotKnown) else ("", "", "")
     real: object = None
     if module == "collections.abc":
@@ -229,10 +234,10 @@ def _model_issubclass(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
         hook = special.special_method(machine, cls, "__subclasscheck__") if isinstance(cls, Class) else None
         if hook is not None and not isinstance(hook, NotKnown):
             return machine.call(hook, [args[0]], {})
-    if requested and isinstance(args[0], type) and args[0] in _BUILT_IN:
-        requested = [_real_class(cls) for cls in requested]
-    if requested and isinstance(args[0], type) and all(isinstance(item, type) for item in requested):
-        return attempt_operation("issubclass()", issubclass, args[0], tuple(requested))
+    if requested and isinstance(args[0], type):
+        requested = _as_asked_of(args[0], requested)
+        if all(isinstance(item, type) for item in requested):
+            return attempt_operation("issubclass()", issubclass, args[0], tuple(requested))
     if requested and isinstance(args[0], Class):
         if object in requested or any(item in args[0].ancestry() for item in requested):
             return True
