@@ -1,7 +1,8 @@
 """A Python that imports what is slow to import once, and runs every program in a child that is forked from there.
 
 Each program is a process of its own, as with ``python -c``: it finds the modules as the import left them, and nothing
-that another program did. Only the time of the import is saved.
+that another program did. Only the time of the import is saved. But all of them have the addresses of the one process
+that they come from: what address space layout randomization decides is the same in each.
 """
 
 from __future__ import annotations
