@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -118,7 +117,8 @@ def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int
     """
     content: list[tuple[int, int]] = []
     count = end = 0
-    for at, size, _, operands in itertools.islice(_decoder("x86_64", detail=False).disasm_lite(code, address), most):
+    # Without a count, it would decode all of the code before the first instruction is here.
+    for at, size, _, operands in _decoder("x86_64", detail=False).disasm_lite(code, address, most):
         count, end = count + 1, at + size - address
         if "rip" in operands:
             instruction = decode_x86_64(at, code[at - address : at - address + size])

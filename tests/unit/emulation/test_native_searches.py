@@ -114,6 +114,20 @@ def test_capstone_reads_what_is_not_measured(monkeypatch: pytest.MonkeyPatch) ->
     assert data_of(ARCHITECTURES[Machine.X86_64], ADDRESS, code, 1_000) == places
 
 
+def test_capstone_decodes_no_more_than_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def disassemble(self: capstone.Cs, code: bytes, offset: int, count: int = 0) -> object:
+        asked.append(count)
+        return original(self, code, offset, count)
+
+    original = capstone.Cs.disasm_lite
+    monkeypatch.setattr(capstone.Cs, "disasm_lite", disassemble)
+    assert data_of(ARCHITECTURES[Machine.X86_64], ADDRESS, 300 * bytes.fromhex("c5fd7f0501000000"), 100)[1] == 100
+    assert asked  # 0 is all of the code, each time
+    assert all(0 < count <= 100 for count in asked)
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
 def test_functions_lead_to_the_same_with_it_and_without(sample: Path) -> None:
     image = Image(ElfFile.open(sample), ARCHITECTURES[Machine.X86_64], lambda _: 0, lambda _: 0, lambda at: at)
