@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+from weakref import WeakValueDictionary
+
 from msgspec import Struct
 
 from abiscan.inputs.version import MinorVersion
@@ -19,11 +22,13 @@ _TORCH_NAMESPACES = frozenset({
 """Namespaces of torch that it also fills from Python, in modules that not every import of it reaches."""
 
 
-class OperatorValue(Modelled, Struct, frozen=True, eq=False):
-    """``torch.ops.NAMESPACE.NAME``, or one of its overloads."""
+class OperatorValue(Modelled, Struct, frozen=True, eq=False, weakref=True):
+    """``torch.ops.NAMESPACE.NAME``, or one of its overloads: get it with ``operator_value``."""
+
+    is_unique: ClassVar[bool] = True
 
     name: str
-    is_overload: bool = False
+    is_overload: bool
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return an overload, or something else of it."""
@@ -39,7 +44,7 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
         overload = f"{self.name}.{name}"
         if operator_exists(machine, overload) is False:
             raise Thrown(self._error_of_overload(machine, name))
-        return OperatorValue(overload.removesuffix(DEFAULT_OVERLOAD), is_overload=True)
+        return operator_value(overload.removesuffix(DEFAULT_OVERLOAD), is_overload=True)
 
     def _error_of_overload(self, machine: PythonMachine, name: str) -> PythonError:
         return error_of_target(machine, NO_OVERLOAD, packet=self.name.replace("::", "."), name=name)
@@ -58,6 +63,17 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
     def display_name(self) -> str:
         """Return the name that Python code uses."""
         return "torch.ops." + self.name.replace("::", ".")
+
+
+_VALUES: WeakValueDictionary[tuple[str, bool], OperatorValue] = WeakValueDictionary()
+
+
+def operator_value(name: str, *, is_overload: bool = False) -> OperatorValue:
+    """Return an operator, or an overload: one object for each, as torch keeps them (``__getattr__`` in torch/_ops.py).
+
+    Registries of converters and decompositions have operators as keys.
+    """
+    return _VALUES.setdefault((name, is_overload), OperatorValue(name, is_overload))
 
 
 def error_of_target(machine: PythonMachine, id_: str, /, **values: object) -> PythonError:

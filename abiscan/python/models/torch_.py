@@ -16,7 +16,7 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models import processor, torch_builds
 from abiscan.python.models.namespace import Args, Kwargs, has_cuda, has_version, take_argument
 from abiscan.python.models.torch_module import TorchModule, loads_backends
-from abiscan.python.operators import OperatorValue, error_of_target, operator_exists
+from abiscan.python.operators import error_of_target, operator_exists, operator_value
 from abiscan.python.systems import MACOS
 from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR
 from abiscan.python.values import NotKnown, PythonError, TargetExpression, Thrown, Why, thrown, torch_error
@@ -107,7 +107,7 @@ class OperatorNamespace(Modelled):
             return NotKnown(f"torch.ops.{self.name}.{name}")
         if operator_exists(machine, f"{self.name}::{name}") is False:
             raise Thrown(error_of_target(machine, NO_OPERATOR, namespace=self.name, name=name))
-        return OperatorValue(f"{self.name}::{name}")
+        return operator_value(f"{self.name}::{name}")
 
 
 def _make_cuda(_machine: PythonMachine) -> object:

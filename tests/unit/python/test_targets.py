@@ -129,3 +129,29 @@ def test_what_most_ways_end_in(doubts: int, usual: tuple[int, int] | None) -> No
     end = found.usual_end
     assert (end and (end.ways, end.of)) == usual
     assert end is None or (end.raised.exception, end.raised.message) == ("ImportError", "no")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "add is torch.ops.aten.add and add.Tensor is torch.ops.aten.add.Tensor",
+        "add.Tensor is not add.Scalar and add.Tensor != add.Scalar and add.default is not add",
+        "found[torch.ops.aten.add.Tensor] == 'tensor' and found[torch.ops.aten.add] == 'all' and len(found) == 2",
+        "torch.ops.aten.add.Scalar not in found and torch.ops.aten.sub not in found",
+    ],
+)
+def test_an_operator_is_one_object(claim: str) -> None:
+    # As torch 2.13.0 has it.
+    code = f"""\
+import torch
+add = torch.ops.aten.add
+found = {{torch.ops.aten.add.Tensor: "tensor", torch.ops.aten.add: "all"}}
+if {claim}:
+    raise ImportError("it holds")
+"""
+    names = ("add", "add.Tensor", "add.Scalar", "sub")
+    world = FakeWorld(operators=frozenset(f"aten::{name}" for name in names))
+    (outcome,) = reading_of({"p/__init__.py": code}, world).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == "it holds"
+    assert outcome.conditions == ()
