@@ -121,6 +121,14 @@ def _demanded_versions(dependencies: Mapping[str, Any]) -> Iterator[tuple[str, s
             yield canonicalize_name(name), _as_specifier(f"=={version}" if version[:1].isdigit() else version)
 
 
+def _end_of_caret(version: str) -> str:
+    """Return where poetry's ``^`` ends: the first number that is not 0 stays; all but the last one if all are 0."""
+    numbers = version.split(".")
+    place = next((place for place, number in enumerate(numbers) if number.strip("0")), len(numbers) - 1)
+    stays, number = numbers[:place], numbers[place]
+    return f"<{'.'.join((*stays, str(int(number) + 1)))}" if number.isdecimal() else ""
+
+
 def _as_specifier(text: str) -> str:
     """Return Pythons in poetry's words as a specifier; one that admits all where they are not those of PEP 440."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -131,8 +139,7 @@ def _as_specifier(text: str) -> str:
     for part in text.split(","):
         word = part.strip()
         if word.startswith("^"):
-            major = word[1:].partition(".")[0]
-            parts += [f">={word[1:]}", f"<{int(major) + 1}" if major.isdecimal() else ""]
+            parts += [f">={word[1:]}", _end_of_caret(word[1:])]
         else:
             parts.append(word)
     specifier = ",".join(filter(None, parts))

@@ -327,6 +327,24 @@ def test_markers_of_poetry_that_overlap(tmp_path: Path) -> None:
         names(lock_of(tmp_path, "poetry.lock", text.replace("13.4.1.3.*", "14.*")))
 
 
+@pytest.mark.parametrize(
+    ("demand", "inside", "outside"),
+    [
+        # The table of caret requirements in poetry's documentation, "Dependency specification".
+        *(("^1.2.3", "1.9", "2.0.0"), ("^1.2", "1.9", "2.0.0"), ("^1", "1.9", "2.0.0"), ("^1.2", "1.2", "1.1.9")),
+        *(("^0.2.3", "0.2.9", "0.3.0"), ("^0.0.3", "0.0.3", "0.0.4"), ("^0.0", "0.0.9", "0.1.0"), ("^0", "0.9", "1.0")),
+        *((">=1.2,<1.5", "1.4", "1.5"), ("1.5", "1.5", "1.4")),
+    ],
+)
+def test_versions_in_the_words_of_poetry(tmp_path: Path, demand: str, inside: str, outside: str) -> None:
+    requires = 'torch = "2.9.1"\n'
+    entry = '[[package]]\nname = "metrics"\nversion = "{}"\noptional = false\ngroups = ["main"]\nfiles = []\n'
+    text = f'{requires}metrics = "{demand}"\n{entry.format(inside)}{entry.format(outside)}'
+    extra = POETRY.index('[[package]]\nname = "metrics"')
+    without = POETRY[:extra] + POETRY[POETRY.index("[[package]]", extra + 1) :]
+    assert f"metrics=={inside}" in names(lock_of(tmp_path, "poetry.lock", without.replace(requires, text)))
+
+
 def test_conda_and_what_is_beside_it(tmp_path: Path) -> None:
     lock = lock_of(tmp_path, "pixi.lock", PIXI)
     assert names(lock) == ["python==3.12.4", "pytorch==2.9.1", "vision==1.0"]
