@@ -6,7 +6,7 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.cpu.needs import CpuAtLoad, CpuGap, CpuNeeds, CpuReach, CpuUse
-from abiscan.cpu.processors import cpu
+from abiscan.cpu.processors import capability, cpu, isa_levels
 
 
 def use(feature: str) -> CpuUse:
@@ -46,3 +46,20 @@ def test_what_a_processor_lacks(name: str, lacking: list[str], unread: list[str]
 def test_what_is_needed() -> None:
     assert (NEEDS.features, NEEDS.level, NEEDS.summary) == (("avx2",), "x86-64-v3", "x86-64-v3")
     assert str(use("avx2")) == "initialiser at 0x8: instruction at 0x10 of f"
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "of_torch"),
+    [
+        # elf.h: GNU_PROPERTY_X86_ISA_1_BASELINE is bit 0, _V2 to _V4 are the next ones. torch asks for AVX2 with FMA,
+        # and for four parts of AVX-512 (DispatchStub.cpp).
+        ("x86-64", 0b0001, "DEFAULT"),
+        ("x86-64-v2", 0b0011, "DEFAULT"),
+        ("haswell", 0b0111, "AVX2"),
+        ("x86-64-v4", 0b1111, "AVX512"),
+    ],
+)
+def test_levels_as_bits_and_as_torch_calls_them(name: str, levels: int, of_torch: str) -> None:
+    processor = cpu(name)
+    assert processor is not None
+    assert (isa_levels(processor), capability(processor)) == (levels, of_torch)

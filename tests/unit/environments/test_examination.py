@@ -218,6 +218,15 @@ def test_modules_and_origins(site: Path) -> None:
     assert (modules_of(two), origin_of(two)) == (("two_c", "two_a", "two_b", "two_b_data"), "conda")
 
 
+def test_a_distribution_is_imported_by_the_module_with_its_name(site: Path) -> None:
+    modules = {f"{name}/__init__.py": "import torch" for name in ("a_helper", "lib_two", "tests")}
+    install(site, "lib-two", {}, requires="torch", files=modules)
+    checked = rows_of(site)["lib-two"].checked_package
+    assert checked is not None
+    assert checked.package is not None
+    assert checked.package.module == "lib_two"
+
+
 def test_names_of_a_package_that_imports_what_fails_are_in_doubt(site: Path) -> None:
     """As peft imports names from transformers, which imports torchvision for some of them."""
     vision = {"vision/__init__.py": "from . import _C"}

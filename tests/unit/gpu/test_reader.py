@@ -115,7 +115,10 @@ def test_damage_is_said(section: bytes) -> None:
 EMPTY = entry(2, 80, 0, b"", isa=(1, 7))
 
 
-@pytest.mark.parametrize("section", [container(*[EMPTY] * 70_000), container() * 70_000, container(EMPTY) * 40_000])
+UNKNOWN = entry(0x40, 80, 0, b"", isa=(1, 7))
+
+
+@pytest.mark.parametrize("section", [container(*[UNKNOWN] * 70_000), container() * 70_000, container(EMPTY) * 40_000])
 def test_no_more_is_read_than_a_library_can_have(section: bytes) -> None:
     with pytest.raises(cuda.Damaged, match="more than 65536 containers and pieces of code"):
         list(parsed(section))

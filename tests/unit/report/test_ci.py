@@ -310,6 +310,25 @@ def test_a_library_without_a_known_error_is_named_alone_in_markdown() -> None:
     assert "- *without* `a/_C.so`\n" in markdown.render_markdown(Report(results=(), packages=(package,)))
 
 
+@pytest.mark.parametrize(
+    ("verdict", "command"),
+    [
+        (PackageVerdict.WORKS, None),
+        (PackageVerdict.WORKS_WITHOUT, "warning"),
+        (PackageVerdict.UNKNOWN, "warning"),
+        (PackageVerdict.IMPORT_FAILS, "error"),
+        (PackageVerdict.CORRUPTS, "error"),
+    ],
+)
+def test_the_annotation_of_a_package(verdict: PackageVerdict, command: str | None) -> None:
+    package = PackageResult(
+        target="a.whl", name="a", version="1", torch="2.9.1", torch_build="2.9.1+cpu", module="a", verdict=verdict
+    )
+    shown = annotated(Report(results=(), packages=(package,)))
+    title = f"::{command} file=a.whl,title=abiscan a 1 on torch 2.9.1+cpu::"
+    assert [line.startswith(title) for line in shown] == ([True] if command else [])
+
+
 def test_nothing_in_a_file_becomes_a_command_of_github() -> None:
     report = Report(results=(failure(target=f":{HOSTILE},x:y", findings=(finding(message=HOSTILE),)),))
     lines = github.render_annotations(report).splitlines()

@@ -135,6 +135,23 @@ def test_what_was_looked_for_in_vain_is_what_has_no_command_and_no_other_reason(
     assert texts == [[stays, nothing], [stays, unread]]
 
 
+def test_a_page_says_what_was_not_checked_and_why_nothing_is_proposed() -> None:
+    broken, *_ = DIAGNOSIS.ailments
+    unread = msgspec.structs.replace(broken, effect=None, cause="was built for <torch>", stays="it is a pin")
+    healthy = msgspec.structs.replace(DIAGNOSIS, ailments=(), process=(), distributions=())
+    page = doctor_html.render_page(msgspec.structs.replace(DIAGNOSIS, ailments=(broken, unread), unreachable="a <b>"))
+    lines = [
+        "<strong>error</strong> vision==1.0: undefined symbol: &lt;b&gt;",
+        "<strong>unknown</strong> vision==1.0 was built for &lt;torch&gt;: undefined symbol: &lt;b&gt;<br>it is a pin",
+        "<strong>note[openmp-runtimes]</strong> there are several OpenMP runtimes<br><code>OMP: Error #15</code>",
+        "<p>no other versions were looked for: a &lt;b&gt;</p>",
+        "<br>would change 1 package:<br>  - vision 1.0<br>  + vision 2              asked for</span>",
+    ]
+    assert [line for line in lines if line not in page] == []
+    page = doctor_html.render_page(healthy)
+    assert [line for line in ("What to type", "Causes", "Every process", "<table") if line in page] == []
+
+
 def test_sarif_has_a_result_for_each_cause() -> None:
     log = json.loads(doctor_sarif.render_sarif(DIAGNOSIS))
     jsonschema.validate(log, json.loads(SCHEMA.read_text("utf-8")), cls=jsonschema.Draft7Validator)

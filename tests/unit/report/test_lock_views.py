@@ -1,0 +1,98 @@
+"""What is said about a lock, and about an update of it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from abiscan.report.lock_text import change_sentence, comparison_lines, render_comparison, render_fit
+from abiscan.results.lock import LockComparison, LockFit, OutcomeChange, VersionChange
+from abiscan.results.package import PackageVerdict
+
+WORKS, FAILS = PackageVerdict.WORKS, PackageVerdict.IMPORT_FAILS
+TORCH = VersionChange(name="torch", before="2.8.0", after="2.9.1")
+EVERYWHERE = ("Python 3.11 on linux_x86_64", "Python 3.12 on linux_x86_64")
+
+
+def text_of(render: object, result: object) -> list[str]:
+    stream = io.StringIO()
+    render(result, Console(file=stream, width=80))  # type: ignore[operator]
+    return stream.getvalue().splitlines()
+
+
+def fit(**changes: object) -> LockFit:
+    fields: dict[str, object] = {"torch": "2.9.1", "broken": (), "changes": (), "unknown": (), "command": None}
+    return LockFit(lock="uv.lock", **{**fields, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("result", "lines"),
+    [
+        (fit(), ["everything works with torch 2.9.1: nothing has to change"]),
+        (fit(torch=None), ["everything works without torch: nothing has to change"]),
+        (
+            fit(unknown=("a 1.0: cut",)),
+            ["nothing is known to fail with torch 2.9.1: nothing has to change", "not known: a 1.0: cut"],
+        ),
+        (fit(broken=("a 1.0 fails",), obstacle="no version fits"), ["a 1.0 fails", "no version fits"]),
+        (
+            fit(broken=("a 1.0 fails",), changes=(TORCH,), command="uv lock --upgrade-package torch==2.9.1"),
+            [
+                *("a 1.0 fails", "with torch 2.9.1:", "  torch 2.8.0 -> 2.9.1", ""),
+                "uv lock --upgrade-package torch==2.9.1",
+            ],
+        ),
+    ],
+)
+def test_what_has_to_change(result: LockFit, lines: list[str]) -> None:
+    assert text_of(render_fit, result) == lines
+
+
+def comparison(**changes: object) -> LockComparison:
+    fields = dict.fromkeys(("worse", "better", "still", "unknown", "changes"), ())
+    return LockComparison(  # type: ignore[misc]
+        old="a",
+        new="b",
+        **{"torch": None, "environments": EVERYWHERE, **fields, **changes},  # type: ignore[arg-type]
+    )
+
+
+def change(before: PackageVerdict | None, after: PackageVerdict | None, **more: object) -> OutcomeChange:
+    fields = {"error": None, "environments": EVERYWHERE, **more}
+    return OutcomeChange(name="pkg", version="1.0", before=before, after=after, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("item", "sentence"),
+    [
+        (change(WORKS, FAILS), "pkg 1.0 no longer loads"),
+        (change(None, FAILS), "pkg 1.0 does not load"),
+        (change(WORKS, None), "pkg 1.0 is gone"),
+        (change(FAILS, WORKS, environments=EVERYWHERE[:1]), "pkg 1.0 works (Python 3.11 on linux_x86_64)"),
+        (change(WORKS, PackageVerdict.CORRUPTS), "pkg 1.0 corrupts memory"),
+    ],
+)
+def test_what_an_update_does(item: OutcomeChange, sentence: str) -> None:
+    assert change_sentence(item, comparison()) == sentence
+    assert change_sentence(item, comparison(torch=TORCH)) == f"torch 2.8.0 -> 2.9.1: {sentence}"
+
+
+def test_errors_are_those_that_remain() -> None:
+    worse = change(WORKS, FAILS, error="OSError: x\nmore", cause="vision")
+    better = change(FAILS, WORKS, error="OSError: y")
+    assert list(comparison_lines(comparison(worse=(worse,), better=(better,)))) == [
+        "worse: pkg 1.0 no longer loads",
+        "  because of vision: OSError: x",
+        "better: pkg 1.0 works",
+    ]
+
+
+def test_an_update_that_changes_nothing_says_so() -> None:
+    silent = "nothing that uses torch becomes better or worse"
+    still = change(FAILS, FAILS, error="OSError")
+    assert text_of(render_comparison, comparison(changes=(TORCH,))) == [silent, "  torch 2.8.0 -> 2.9.1"]
+    assert silent in text_of(render_comparison, comparison(still=(still,)))
+    for name in ("worse", "better", "unknown"):
+        assert silent not in text_of(render_comparison, comparison(**{name: (still,)}))

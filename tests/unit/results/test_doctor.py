@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from abiscan.results.doctor import DistributionState, ImportTrial, ModuleState, Origin
+from abiscan.results.package import PackageVerdict
+
+WORKS, FAILS, UNKNOWN = PackageVerdict.WORKS, PackageVerdict.IMPORT_FAILS, PackageVerdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("verdict", "trial", "differs"),
+    [
+        (WORKS, None, False),
+        (WORKS, ImportTrial(works=True), False),
+        (WORKS, ImportTrial(works=False, error="ImportError"), True),
+        (WORKS, ImportTrial(works=None), False),  # it did not end in time
+        (PackageVerdict.WORKS_WITHOUT, ImportTrial(works=True), False),
+        (FAILS, ImportTrial(works=False), False),
+        (FAILS, ImportTrial(works=True), True),
+        (UNKNOWN, ImportTrial(works=False), False),
+    ],
+)
+def test_whether_an_import_came_to_something_else(
+    verdict: PackageVerdict, trial: ImportTrial | None, differs: bool
+) -> None:
+    assert ModuleState(name="pkg", verdict=verdict, imported=trial).differs is differs
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "failing"),
+    [((WORKS, FAILS, FAILS), ("m1", "m2")), ((FAILS, FAILS), ()), ((WORKS, UNKNOWN), ()), ((UNKNOWN, FAILS), ())],
+)
+def test_modules_are_named_where_others_work(verdicts: tuple[PackageVerdict, ...], failing: tuple[str, ...]) -> None:
+    modules = tuple(ModuleState(name=f"m{number}", verdict=verdict) for number, verdict in enumerate(verdicts))
+    state = DistributionState(name="pkg", version="1", origin=Origin.INDEX, verdict=FAILS, modules=modules)
+    assert state.failing_modules == failing
