@@ -243,7 +243,8 @@ def of_parameter(function: str, parameter: str) -> KnownName | None:
     :param function: its name, without its module
     """
     table, releases = embedded_names.table(), embedded_names.releases()
-    for module, marks in table.items():
+    # Several functions may have that name: those that users call come first.
+    for module, marks in sorted(table.items(), key=lambda item: "._" in item[0]):
         if not module.startswith("torch") or not any(mark.startswith(f"{function}(") for mark in marks):
             continue
         signatures = _signatures(module, function)
@@ -254,9 +255,15 @@ def of_parameter(function: str, parameter: str) -> KnownName | None:
             for release in chosen
         }
         if there:
-            known = ranges([release for release in releases if release in there], releases)
-            lines = (f"{module}.{function}", f"  has the parameter {parameter} in torch {known}")
-            return KnownName(lines=lines, there=tuple(release for release in releases if release in there))
+            having = tuple(release for release in releases if release in there)
+            line = f"  has the parameter {parameter} in torch {ranges(having, releases)}"
+            # Those of a decorated function are what the decorator makes of them.
+            known = {release for chosen in signatures.values() for release in chosen}
+            bits = marks.get(function, 0)
+            open_ = [item for item in releases if bits >> table.numbers[item] & 1 and item not in known]
+            if open_:
+                line += f"; its parameters in torch {ranges(open_, releases)} are not known"
+            return KnownName(lines=(f"{module}.{function}", line), there=None if open_ else having)
     return None
 
 

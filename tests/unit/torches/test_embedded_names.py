@@ -8,6 +8,7 @@ import pytest
 
 from abiscan.python.torch_names import CLASS, TorchNames
 from abiscan.torches import embedded, embedded_names
+from abiscan.torches.companion_names import CompanionsOf
 from tests.tables import mark_table
 from tools import blocks
 
@@ -190,3 +191,20 @@ def test_only_what_may_be_missing_somewhere_is_looked_at_closely() -> None:
 def _parameters(names: TorchNames, function: str) -> str | None:
     callee = names.callee(function)
     return callee.parameters if callee else None
+
+
+@pytest.mark.parametrize(
+    ("torch", "package", "machine", "version"),
+    [
+        # Requires-Dist of torch; the table of versions in the README of torchvision.
+        ("2.9.1", "triton", "x86_64", "==3.5.1"),
+        ("2.9.1", "triton", "aarch64", None),
+        ("2.8.0", "triton", "x86_64", "==3.4.0"),
+        ("1.13.1", "triton", "x86_64", None),
+        ("2.9.1", "torchvision", "aarch64", "==0.24.1"),
+        ("2.9.1", "numpy", "x86_64", None),
+        (None, "torchvision", "x86_64", None),
+    ],
+)
+def test_versions_that_go_with_a_torch(torch: str | None, package: str, machine: str, version: str | None) -> None:
+    assert CompanionsOf(torch).required(package, machine) == version
