@@ -7,8 +7,17 @@ import io
 import pytest
 from rich.console import Console
 
-from abiscan.report.lock_text import change_sentence, comparison_lines, render_comparison, render_fit
-from abiscan.results.lock import LockComparison, LockFit, OutcomeChange, VersionChange
+from abiscan.report.lock_text import change_sentence, comparison_lines, render_comparison, render_fit, render_lock
+from abiscan.results.doctor import DistributionState, Origin, TorchHealth
+from abiscan.results.lock import (
+    LockComparison,
+    LockedState,
+    LockFit,
+    LockReport,
+    OutcomeChange,
+    VersionChange,
+    count_verdicts,
+)
 from abiscan.results.package import PackageVerdict
 
 WORKS, FAILS = PackageVerdict.WORKS, PackageVerdict.IMPORT_FAILS
@@ -96,3 +105,61 @@ def test_an_update_that_changes_nothing_says_so() -> None:
     assert silent in text_of(render_comparison, comparison(still=(still,)))
     for name in ("worse", "better", "unknown"):
         assert silent not in text_of(render_comparison, comparison(**{name: (still,)}))
+
+
+def locked(
+    python: str, *distributions: DistributionState, torch: str | None = "2.9.1", **health: object
+) -> LockedState:
+    return LockedState(
+        python=python,
+        platform="linux_x86_64",
+        torch=TorchHealth(version=torch, **{"imports": True, **health}),  # type: ignore[arg-type]
+        judged_as=torch,
+        distributions=distributions,
+        process=(),
+        counts=count_verdicts(distributions),
+    )
+
+
+def distribution(verdict: PackageVerdict, **changes: object) -> DistributionState:
+    return DistributionState(  # type: ignore[misc]
+        name="pkg",
+        version="1.0",
+        origin=Origin.INDEX,
+        verdict=verdict,
+        modules=(),
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def test_environments_with_the_same_answer_are_shown_once() -> None:
+    works, fails = distribution(WORKS), distribution(FAILS, error="OSError: x\nmore", unmet=("pkg requires y",))
+    without = distribution(PackageVerdict.WORKS_WITHOUT, without=("a.so", "b.so"))
+    states = (
+        locked("3.10", works),
+        locked("3.11", works),
+        locked("3.12", distribution(FAILS, error="OSError: y", cause="vision")),
+        locked("3.13", fails, torch=None),
+        locked("3.14", without, imports=False, error="OSError: z"),
+    )
+    assert text_of(render_lock, LockReport(lock="uv.lock", environments=states)) == [
+        "Python 3.10 on linux_x86_64, Python 3.11 on linux_x86_64, torch 2.9.1: 1 distribution uses torch: 1 works",
+        "  ✓ pkg 1.0",
+        "Python 3.12 on linux_x86_64, torch 2.9.1: 1 distribution uses torch: 1 fails",
+        "  ✗ pkg 1.0  fails for vision: OSError: y",
+        "Python 3.13 on linux_x86_64, no torch: 1 distribution uses torch: 1 fails",
+        "  ✗ pkg 1.0  OSError: x",
+        "  pkg requires y",
+        "Python 3.14 on linux_x86_64, torch 2.9.1: 1 distribution uses torch: 1 without a part",
+        "  torch itself cannot be imported: OSError: z",
+        "  ◐ pkg 1.0  a.so, b.so",
+    ]
+
+
+def test_the_worst_environment_decides() -> None:
+    works, unknown, fails = (
+        locked("3.10", distribution(verdict)) for verdict in (WORKS, PackageVerdict.UNKNOWN, PackageVerdict.CORRUPTS)
+    )
+    broken = locked("3.10", distribution(WORKS), imports=False)
+    for states, code in (((works,), 0), ((works, unknown), 3), ((unknown, fails, works), 1), ((broken,), 1), ((), 0)):
+        assert LockReport(lock="uv.lock", environments=states).exit_code == code
