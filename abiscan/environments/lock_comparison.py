@@ -89,14 +89,14 @@ def _outcome_changes(
     new = {item.name: item for item in after.distributions}
     for name in sorted({*old, *new}):
         was, now = old.get(name), new.get(name)
-        kind = _kind_of(was, now)
+        kind = kind_of_change(was, now)
         if kind == "unknown" and (was == now or not changed):
             continue
         if kind is not None:
             yield kind, _outcome(was, now)
 
 
-def _kind_of(was: DistributionState | None, now: DistributionState | None) -> str | None:
+def kind_of_change(was: DistributionState | None, now: DistributionState | None) -> str | None:
     """Return which list a change belongs to; None if nothing becomes better or worse."""
     then = _rank(now)
     if now is not None and now.verdict is PackageVerdict.UNKNOWN:

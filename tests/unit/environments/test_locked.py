@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from abiscan.environments.lock_comparison import compare_locks
+from abiscan.environments.lock_comparison import compare_locks, kind_of_change
 from abiscan.environments.locked import check_lock, list_systems
 from abiscan.errors import AbiscanError, InputError
 from abiscan.hooks.lock_fitting import fit_lock
@@ -19,6 +19,7 @@ from abiscan.inputs.session import Session
 from abiscan.locks.model import ProjectPart
 from abiscan.locks.reading import read_lock
 from abiscan.report.lock_markdown import LARGEST, render_comparison_markdown
+from abiscan.results.doctor import DistributionState, Origin
 from abiscan.results.document import read_schema
 from abiscan.results.lock import LockComparison, LockFit, LockReport, OutcomeChange
 from abiscan.results.package import PackageVerdict
@@ -250,6 +251,35 @@ def fit(path: Path, tmp_path: Path, torch: str | None = None) -> LockFit:
     result = fit_lock(read_lock(path), [LINUX], ALL, torch, Session(folder=tmp_path / "cache"))
     jsonschema.validate(json.loads(result.to_json()), read_schema("fit-lock"))
     return result
+
+
+WORKS, WITHOUT = PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT
+FAILS, CORRUPTS, UNKNOWN = PackageVerdict.IMPORT_FAILS, PackageVerdict.CORRUPTS, PackageVerdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        *((WORKS, WORKS, None), (None, WORKS, None), (WORKS, None, None), (WITHOUT, WITHOUT, None)),
+        *((WORKS, WITHOUT, "worse"), (WITHOUT, FAILS, "worse"), (None, CORRUPTS, "worse"), (None, WITHOUT, "worse")),
+        *((FAILS, WORKS, "better"), (FAILS, WITHOUT, "better"), (WITHOUT, WORKS, "better")),
+        # What is gone is neither better nor worse, and of two failures, none is.
+        *((FAILS, None, None), (FAILS, FAILS, "still"), (FAILS, CORRUPTS, "still")),
+        # Of what was unknown, only a failure says something.
+        *((UNKNOWN, WORKS, None), (UNKNOWN, WITHOUT, None), (UNKNOWN, FAILS, "worse"), (UNKNOWN, None, None)),
+        *((WORKS, UNKNOWN, "unknown"), (FAILS, UNKNOWN, "unknown"), (None, UNKNOWN, "unknown")),
+    ],
+)
+def test_what_becomes_better_or_worse(
+    before: PackageVerdict | None, after: PackageVerdict | None, kind: str | None
+) -> None:
+    was, now = (
+        None
+        if verdict is None
+        else DistributionState(name="pkg", version="1", origin=Origin.INDEX, verdict=verdict, modules=())
+        for verdict in (before, after)
+    )
+    assert kind_of_change(was, now) == kind
 
 
 @pytest.mark.slow

@@ -1,0 +1,73 @@
+"""The words of Python and torch for a name that is missing: those that ``tests/oracle/test_torch_names.py`` hears from
+a torch that runs, for every way in which code uses a name.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.later_names import LaterUse
+from abiscan.rules.missing_torch_name import OWN_FIX, count_places, list_findings
+from abiscan.torches.name_history import NameHistory
+
+RELEASES = ("2.4.1", "2.5.0", "2.13.0")
+
+
+def history(name: str, *there: str) -> NameHistory:
+    lacking = tuple(release for release in RELEASES if release not in there)
+    return NameHistory(name=name, releases=RELEASES, there=there, possible=(), lacking=lacking, deprecated=())
+
+
+def use(name: str, how: str, function: str = "f", line: int = 1) -> LaterUse:
+    return LaterUse(name=name, file="pack/a.py", line=line, function=function, how=how)
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "says"),
+    [
+        ("torch.nope", "attribute", "module 'torch' has no attribute 'nope'"),
+        ("torch.Tensor.nope", "attribute", "type object 'Tensor' has no attribute 'nope'"),
+        ("torch.nn.Linear.nope", "object", "object has no attribute 'nope'"),
+        ("torch.nope", "from", "cannot import name 'nope' from 'torch'"),
+        ("torch.nope.more", "import", "No module named 'torch.nope.more'"),
+        ("torch._inductor.config.nope", "option", "torch._inductor.config.nope does not exist"),
+        ("torch._inductor.config.nope", "compile", "Unexpected optimization option nope,"),
+        ("torch.ops.aten.nope", "attribute", "'_OpNamespace' 'aten' object has no attribute 'nope'"),
+        ("torch.ops.aten.add.Nope", "attribute", "The underlying op of 'aten.add' has no overload name 'Nope'"),
+    ],
+)
+def test_what_python_says(name: str, how: str, says: str) -> None:
+    (finding,) = list_findings([use(name, how)], history(name), "pack", "torch 2.13.0", "2.13.0")
+    assert finding.says == says
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "message", "fix"),
+    [
+        (
+            "torch.nope",
+            RELEASES[:1],
+            "torch.nope is missing in torch 2.13.0: pack uses it in 2 functions",
+            "use torch 2.4.1, which has it, or a version of pack for torch 2.13.0",
+        ),
+        (
+            "torchvision.nope",
+            RELEASES[1:],
+            "torchvision.nope is missing in torchvision 2.4.1: pack uses it in 2 functions",
+            "use torchvision 2.5.0-2.13.0, which has it (and the torch that it requires), or a version of pack for "
+            "torchvision 2.4.1",
+        ),
+        ("torch.nope", (), "torch.nope is missing in torch 2.13.0: pack uses it in 2 functions", OWN_FIX),
+    ],
+)
+def test_what_is_missing_and_who_has_it(name: str, there: tuple[str, ...], message: str, fix: str) -> None:
+    uses = [use(name, "attribute"), use(name, "attribute", "g", 7), use(name, "attribute", "g", 8)]
+    (finding,) = list_findings(uses, history(name, *there), "pack", "torch 2.13.0", "2.13.0")
+    assert (finding.message, finding.fix) == (message, fix)
+    assert [(proof.subject, proof.object) for proof in finding.evidence] == [
+        *(("pack/a.py:1", "f"), ("pack/a.py:7", "g"), ("pack/a.py:8", "g"))
+    ]
+
+
+def test_code_outside_of_functions_fails_as_a_module() -> None:
+    assert count_places([use("torch.nope", "from", ""), use("torch.nope", "attribute", "", 5)]) == "1 module"
