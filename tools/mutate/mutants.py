@@ -1,13 +1,15 @@
 """Small changes of the package: in one function, a comparison, operator, number, condition or jump is another one.
 
 What no test can see is not changed: assertions, annotations, ``__repr__``, decorators, and arguments that only decide
-how much is read at once, how long something is waited for, or how a document is indented.
+how much is read at once, how long something is waited for, or how a document is indented. Nor is it changed whether a
+limit, such as ``_LARGEST``, is part of what it allows.
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ _OTHER: Final[dict[type[ast.AST], type[ast.AST]]] = {
 _UNSEEN_OPTIONS: Final = ("indent", "maxsize", "stacklevel", "strict", "timeout")
 _READING: Final = ("copyfileobj", "read", "read_head", "text")
 _LEAST_SIZE: Final = 64
+_LIMIT: Final = re.compile(r"_?(?:DEEPEST|HIGHEST|LARGEST|LONGEST|MAX|MOST|WIDEST)(?:_|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,7 @@ def _is_size(node: ast.expr) -> bool:
 
 def _can_be_other(node: ast.AST) -> bool:
     if isinstance(node, ast.Compare):
-        return type(node.ops[0]) in _OTHER
+        return type(node.ops[0]) in _OTHER and not _compares_with_limit(node)
     if isinstance(node, ast.BinOp | ast.AugAssign):
         return type(node.op) in _OTHER
     if isinstance(node, ast.UnaryOp):
@@ -111,6 +114,12 @@ def _can_be_other(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant):
         return type(node.value) in (bool, int)
     return isinstance(node, ast.BoolOp | ast.Break | ast.Continue | ast.IfExp)
+
+
+def _compares_with_limit(node: ast.Compare) -> bool:
+    """Whether it would differ for what is exactly as large as hostile input may be, and nothing else is."""
+    parts = (getattr(part, "id", getattr(part, "attr", "")) for part in (node.left, *node.comparators))
+    return any(map(_LIMIT.match, parts)) and isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
 
 
 def _changed(path: str, text: str, node: ast.expr | ast.stmt) -> Mutant:
