@@ -100,7 +100,7 @@ def list_oldest(folder: Path, limit: int, suffixes: tuple[str, ...]) -> Iterator
 def note_use(file: Path) -> None:
     """Note that a file was used."""
     with contextlib.suppress(OSError):
-        if time.time() - _last_use(file) > _DAY:
+        if time.time() - file.stat().st_mtime > _DAY:
             os.utime(file)
 
 
@@ -168,10 +168,3 @@ def allocated_size(status: os.stat_result) -> int:
     """Return how much of the disk a file takes, in bytes: those of wheels are sparse. Windows does not tell."""
     blocks = getattr(status, "st_blocks", None)
     return status.st_size if blocks is None else min(status.st_size, blocks * 512)
-
-
-def _last_use(file: Path) -> float:
-    """Return the time of the last use, in seconds since 1970; 0 if the file is gone."""
-    with contextlib.suppress(OSError):
-        return file.stat().st_mtime
-    return 0

@@ -72,7 +72,7 @@ def check_release(
         _check_wheel(source, TorchSet(CheckRequest(targets=tuple(previous)), session), session) for source in previous
     ]
     return ReleaseReport(
-        wheels=tuple(_compared(wheel, earlier) for wheel in wheels),
+        wheels=tuple(compare_wheel(wheel, earlier) for wheel in wheels),
         problems=(
             *(problem for of_package in _by_name(wheels).values() for problem in _differences_among(of_package)),
             *_missing_platforms(wheels, earlier),
@@ -235,7 +235,7 @@ def _differences_among(wheels: Sequence[ReleaseWheel]) -> Iterator[ReleaseProble
         yield _note(f"the wheels would require different torches: {differences}", fix)
 
 
-def _compared(wheel: ReleaseWheel, earlier: Iterable[ReleaseWheel]) -> ReleaseWheel:
+def compare_wheel(wheel: ReleaseWheel, earlier: Iterable[ReleaseWheel]) -> ReleaseWheel:
     """Return a wheel with what is worse than in the one that was published for the same Python and machine."""
     before = next((other for other in earlier if _place_of(other) == _place_of(wheel)), None)
     if before is None:

@@ -16,7 +16,8 @@ import pytest
 import abiscan
 from abiscan.cli import main
 from abiscan.findings import Effect
-from abiscan.hooks.release import with_requirement, with_tags
+from abiscan.hooks.release import compare_wheel, with_requirement, with_tags
+from abiscan.results.release import ReleaseWheel
 from tests.elf_builder import Elf
 from tests.fakes import SAMPLES, package_wheel
 
@@ -71,6 +72,40 @@ def test_what_the_last_release_had_is_missed(tmp_path: Path) -> None:
     other = package_wheel(tmp_path, "abiscan_sample", {"pkg/_C.so": module}, tag="cp311-cp311-linux_x86_64")
     (gone,) = abiscan.release(other, WHEEL).problems
     assert (gone.effect, gone.message) == (Effect.CALL_FAILS, "there is no wheel for py3-none on x86_64, unlike 1.0")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problems"),
+    [
+        ({}, {}, []),
+        ({"works_on": ("2.8.0", "2.9.0")}, {"works_on": ("2.8.0", "2.9.0", "2.10.0")}, []),
+        ({"works_on": ("2.8.0", "2.9.0")}, {"works_on": ("2.9.0",)}, ["no longer works on torch 2.8.0, unlike 1.0"]),
+        ({"works_on": ("2.8.0", "2.9.0")}, {"works_on": ("2.9.0",), "unknown_on": ("2.8.0",)}, []),
+        ({"gpus": ("8.0", "9.0")}, {"gpus": ("9.0", "12.0")}, ["no longer has code for 8.0, unlike 1.0"]),
+        ({"operators": ("a::f", "a::g")}, {"operators": ("a::g",)}, ["no longer has the operators a::f, unlike 1.0"]),
+        ({"glibc": "2.9"}, {"glibc": "2.28"}, ["needs glibc 2.28; 1.0 needs 2.9"]),
+        ({"glibc": "2.28"}, {"glibc": "2.28"}, []),
+        ({"glibc": "2.28"}, {"glibc": "2.17"}, []),
+        ({"glibc": None}, {"glibc": "2.28"}, []),
+        ({"minimum_torch": "2.10"}, {"minimum_torch": None}, ["is tied to releases of torch; 1.0 is not"]),
+        ({"minimum_torch": "2.10"}, {"minimum_torch": "2.11"}, []),
+        # A wheel for another Python or machine is another one.
+        ({"gpus": ("8.0",), "python": "cp311-cp311"}, {"gpus": ()}, []),
+        ({"gpus": ("8.0",), "machine": "aarch64"}, {"gpus": ()}, []),
+        ({"gpus": ("8.0",), "name": "other"}, {"gpus": ()}, []),
+    ],
+)
+def test_what_is_worse_than_in_the_last_release(
+    before: dict[str, object], after: dict[str, object], problems: list[str]
+) -> None:
+    fields: dict[str, object] = dict.fromkeys(("works_on", "unknown_on", "gpus", "operators", "problems"), ())
+    fields |= dict.fromkeys(("declared", "stable_abi", "glibc", "minimum_torch"))
+    fields |= {"target": "a.whl", "name": "a", "python": "cp312-cp312", "platform": "any", "machine": "x86_64"}
+    old, new = (
+        ReleaseWheel(**{**fields, "version": version, **changes})
+        for version, changes in (("1.0", before), ("2.0", after))
+    )  # type: ignore[arg-type]
+    assert [problem.message for problem in compare_wheel(new, [old]).problems] == problems
 
 
 def test_tags_are_written_as_wheel_does() -> None:

@@ -19,7 +19,7 @@ from abiscan.inputs.kinds import TargetKind
 from abiscan.python.model import HowLoaded
 from abiscan.report import github, junit, markdown, sarif
 from abiscan.results.check import Report, Suppressed
-from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
+from abiscan.results.package import ConditionKind, PackageResult, PackageVerdict, UsedLibrary, VerdictCondition
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -311,22 +311,36 @@ def test_a_library_without_a_known_error_is_named_alone_in_markdown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "command"),
+    ("verdict", "met", "command", "level"),
     [
-        (PackageVerdict.WORKS, None),
-        (PackageVerdict.WORKS_WITHOUT, "warning"),
-        (PackageVerdict.UNKNOWN, "warning"),
-        (PackageVerdict.IMPORT_FAILS, "error"),
-        (PackageVerdict.CORRUPTS, "error"),
+        (PackageVerdict.WORKS, True, None, None),
+        (PackageVerdict.WORKS, False, "warning", "note"),
+        (PackageVerdict.WORKS_WITHOUT, True, "warning", "note"),
+        (PackageVerdict.UNKNOWN, True, "warning", "warning"),
+        (PackageVerdict.IMPORT_FAILS, True, "error", "error"),
+        (PackageVerdict.CORRUPTS, True, "error", "error"),
     ],
 )
-def test_the_annotation_of_a_package(verdict: PackageVerdict, command: str | None) -> None:
+def test_a_package_that_does_not_simply_work(
+    verdict: PackageVerdict, met: bool, command: str | None, level: str | None
+) -> None:
+    condition = VerdictCondition(kind=ConditionKind.LIBRARY, name="libcuda.so.1", why="it needs CUDA", met=met)
     package = PackageResult(
-        target="a.whl", name="a", version="1", torch="2.9.1", torch_build="2.9.1+cpu", module="a", verdict=verdict
+        target="a.whl",
+        name="a",
+        version="1",
+        torch="2.9.1",
+        torch_build="2.9.1+cpu",
+        module="a",
+        verdict=verdict,
+        conditions=(condition,),
     )
-    shown = annotated(Report(results=(), packages=(package,)))
+    report = Report(results=(), packages=(package,))
     title = f"::{command} file=a.whl,title=abiscan a 1 on torch 2.9.1+cpu::"
-    assert [line.startswith(title) for line in shown] == ([True] if command else [])
+    assert [line.startswith(title) for line in annotated(report)] == ([True] if command else [])
+    entries = run_of(report)["results"]
+    assert [(entry["ruleId"], entry["level"]) for entry in entries] == ([("package", level)] if level else [])
+    assert ["condition: it needs CUDA" in entry["message"]["text"] for entry in entries] == [not met] * len(entries)
 
 
 def test_nothing_in_a_file_becomes_a_command_of_github() -> None:

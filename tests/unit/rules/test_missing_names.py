@@ -54,8 +54,10 @@ def test_what_python_says(name: str, how: str, says: str) -> None:
             "torchvision.nope",
             RELEASES[1:],
             "torchvision.nope is missing in torchvision 2.4.1: pack uses it in 2 functions",
-            "use torchvision 2.5.0-2.13.0, which has it (and the torch that it requires), or a version of pack for "
-            "torchvision 2.4.1",
+            (
+                "use torchvision 2.5.0-2.13.0, which has it (and the torch that it requires), or a version of pack for "
+                "torchvision 2.4.1"
+            ),
         ),
         ("torch.nope", (), "torch.nope is missing in torch 2.13.0: pack uses it in 2 functions", OWN_FIX),
     ],
