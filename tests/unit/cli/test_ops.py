@@ -11,7 +11,19 @@ from click.testing import CliRunner
 
 import abiscan
 from abiscan.cli import main
-from abiscan.registrations import Lookup
+from abiscan.gaps import Gap
+from abiscan.registrations import (
+    CustomClass,
+    Library,
+    LibraryKind,
+    Lookup,
+    Phase,
+    RegisteredFallback,
+    RegisteredKernel,
+    RegisteredOperator,
+    Registrations,
+    Registry,
+)
 from abiscan.report import ops_text
 from abiscan.results.document import read_schema
 from abiscan.results.operators import ExtensionOperators
@@ -105,6 +117,54 @@ def test_an_operator_that_is_looked_up_in_several_places_has_one_line() -> None:
     assert [line for line in text.splitlines() if line.startswith("lookup")] == [
         "lookup a::b  (3 places)",
         "lookup a::c",
+    ]
+
+
+def test_each_kind_of_registration_has_its_words() -> None:
+    at_init = {"phase": Phase.STATIC_INIT, "order": 0}
+    library = Library(kind=LibraryKind.IMPL, namespace=None, dispatch_key=49, file="a.cpp", line=3, **at_init)
+    inside = {"library": library, **at_init}
+    gap = Gap(
+        stage="emulation", reason="cut", address=0x40, symbol="f", called="_Z1gv", lost=(("class", 2), ("kernel", 1))
+    )
+    registered = Registrations(
+        in_order=(
+            library,
+            # The numbers of tags and keys are those of torch 2.13.0.
+            RegisteredOperator(name="a::f", schema="a::f(Tensor x) -> Tensor", inferred=False, tags=(0, 16), **inside),
+            RegisteredKernel(operator="a::f", dispatch_key=49, boxed=True, **inside),
+            RegisteredKernel(operator="a::f", dispatch_key=None, fallthrough=True, **inside),
+            RegisteredFallback(dispatch_key=61, fallthrough=True, **inside),
+            RegisteredFallback(dispatch_key=None, **{**inside, "phase": Phase.MODULE_INIT}),
+            CustomClass(name="a.B", methods=("one",), **at_init),
+            Registry(what="allocator", key=7, **at_init),
+            Registry(what="hook", key=None, **at_init),
+        ),
+        gaps=(gap,),
+    )
+    inventory = msgspec.structs.replace(abiscan.operators(LOADS).inventories[0], registrations=registered)
+    operators = ExtensionOperators(target=LOADS, inventories=(inventory,), single=True)
+    short, long = (
+        ops_text.render_operators(operators, lambda text, **_: str(text), verbose=verbose).splitlines()
+        for verbose in (False, True)
+    )
+    assert short[0].startswith(f"{LOADS}: 1 operator, 2 kernels, 2 fallbacks, 1 class, 1 gap; built for torch ")
+    assert short[1:] == [
+        "library impl _ CPU",
+        "operator a::f(Tensor x) -> Tensor [core, pointwise]",
+        "kernel a::f CPU boxed",
+        "kernel a::f (no key) fallthrough",
+        "fallback PrivateUse1 fallthrough",
+        "fallback (no key)  (module-init)",
+        "class a.B 1 method",
+        "registry allocator 7",
+        "registry hook",
+        "gap[emulation]: cut at 0x40 near f",
+    ]
+    assert [line for line in long if line not in short] == [
+        *["    a.cpp:3"] * 6,
+        "    called: g()",
+        "    lost: 2 classes, 1 kernel",
     ]
 
 
