@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import msgspec.structs
@@ -121,9 +122,9 @@ def test_an_operator_that_is_looked_up_in_several_places_has_one_line() -> None:
 
 
 def test_each_kind_of_registration_has_its_words() -> None:
-    at_init = {"phase": Phase.STATIC_INIT, "order": 0}
+    at_init: dict[str, Any] = {"phase": Phase.STATIC_INIT, "order": 0}
     library = Library(kind=LibraryKind.IMPL, namespace=None, dispatch_key=49, file="a.cpp", line=3, **at_init)
-    inside = {"library": library, **at_init}
+    inside: dict[str, Any] = {"library": library, **at_init}
     gap = Gap(
         stage="emulation", reason="cut", address=0x40, symbol="f", called="_Z1gv", lost=(("class", 2), ("kernel", 1))
     )

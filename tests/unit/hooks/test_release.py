@@ -9,6 +9,7 @@ import json
 import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import click.testing
 import pytest
@@ -96,15 +97,15 @@ def test_what_the_last_release_had_is_missed(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_worse_than_in_the_last_release(
-    before: dict[str, object], after: dict[str, object], problems: list[str]
+    before: dict[str, Any], after: dict[str, Any], problems: list[str]
 ) -> None:
-    fields: dict[str, object] = dict.fromkeys(("works_on", "unknown_on", "gpus", "operators", "problems"), ())
+    fields: dict[str, Any] = dict.fromkeys(("works_on", "unknown_on", "gpus", "operators", "problems"), ())
     fields |= dict.fromkeys(("declared", "stable_abi", "glibc", "minimum_torch"))
     fields |= {"target": "a.whl", "name": "a", "python": "cp312-cp312", "platform": "any", "machine": "x86_64"}
     old, new = (
         ReleaseWheel(**{**fields, "version": version, **changes})
         for version, changes in (("1.0", before), ("2.0", after))
-    )  # type: ignore[arg-type]
+    )
     assert [problem.message for problem in compare_wheel(new, [old]).problems] == problems
 
 

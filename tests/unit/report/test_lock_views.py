@@ -61,7 +61,7 @@ def test_what_has_to_change(result: LockFit, lines: list[str]) -> None:
 
 def comparison(**changes: object) -> LockComparison:
     fields = dict.fromkeys(("worse", "better", "still", "unknown", "changes"), ())
-    return LockComparison(  # type: ignore[misc]
+    return LockComparison(
         old="a",
         new="b",
         **{"torch": None, "environments": EVERYWHERE, **fields, **changes},  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def locked(
 
 
 def distribution(verdict: PackageVerdict, **changes: object) -> DistributionState:
-    return DistributionState(  # type: ignore[misc]
+    return DistributionState(
         name="pkg",
         version="1.0",
         origin=Origin.INDEX,
