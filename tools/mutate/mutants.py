@@ -88,6 +88,9 @@ def _unseen(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="hexdigest")), slice=length):
             yield length  # how many characters of a hash are a name
+        case ast.FormattedValue():  # how many characters of a text are shown
+            slices = (part for part in ast.walk(node) if isinstance(part, ast.Slice))
+            yield from (part.upper for part in slices if part.upper is not None and _is_size(part.upper))
     if isinstance(node, ast.Call):
         yield from (option for option in node.keywords if option.arg in _UNSEEN_OPTIONS)
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
