@@ -6,7 +6,9 @@ import pytest
 
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
-from abiscan.results.check import Report
+from abiscan.python.model import HowLoaded
+from abiscan.results.check import Report, Result
+from abiscan.results.package import ConditionKind, PackageResult, PackageVerdict, UsedLibrary, VerdictCondition
 from abiscan.results.verdict import Verdict
 from tests.unit.report.reports import failure, finding, result
 
@@ -48,3 +50,36 @@ def test_a_gap_counts_with_strict() -> None:
 def test_a_failure_counts_through_its_findings() -> None:
     failed = Report(results=(failure(findings=(finding(),)),))
     assert failed.exit_code(Effect.LOAD_FAILS, strict=False) == 1
+
+
+BROKEN, NOTED = failure(path="_C.so", findings=(finding(),)), result(path="_C.so", findings=(finding(Effect.NOTE),))
+UNMET = VerdictCondition(kind=ConditionKind.LIBRARY, name="libcuda.so.1", why="it needs CUDA", met=None)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "file", "changes", "code", "strict"),
+    [
+        (PackageVerdict.WORKS, NOTED, {}, 0, 0),
+        (PackageVerdict.WORKS, NOTED, {"conditions": (UNMET,)}, 0, 1),
+        (PackageVerdict.WORKS, NOTED, {"gaps": ("cut",)}, 0, 1),
+        (PackageVerdict.WORKS_WITHOUT, BROKEN, {}, 0, 0),
+        (PackageVerdict.UNKNOWN, NOTED, {}, 3, 1),
+        (PackageVerdict.IMPORT_FAILS, BROKEN, {}, 1, 1),
+        (PackageVerdict.IMPORT_FAILS, NOTED, {}, 1, 1),
+        (PackageVerdict.CORRUPTS, NOTED, {}, 1, 1),
+        (PackageVerdict.WORKS, NOTED, {"own_findings": (finding(Effect.LOAD_FAILS),)}, 1, 1),
+        # All findings about the file are suppressed: the package must not fail in their place.
+        (PackageVerdict.IMPORT_FAILS, failure(path="_C.so"), {}, 0, 0),
+    ],
+)
+def test_a_package_counts_for_its_files(
+    verdict: PackageVerdict, file: Result, changes: dict[str, object], code: int, strict: int
+) -> None:
+    library = UsedLibrary(
+        path="_C.so", file="_C.so", loaded_at=None, how=HowLoaded.IMPORT, used=True, verdict=file.verdict
+    )
+    fields: dict[str, object] = {"target": "pkg.whl", "name": "pkg", "version": "1", "module": "pkg"}
+    fields |= {"torch": "2.9.1", "torch_build": "2.9.1+cpu", "verdict": verdict, "libraries": (library,), **changes}
+    package = PackageResult(**fields)  # type: ignore[arg-type]
+    whole = Report(results=(file,), packages=(package,))
+    assert (whole.exit_code(), whole.exit_code(strict=True)) == (code, strict)
