@@ -18,7 +18,8 @@ import abiscan
 from abiscan.cli import main
 from abiscan.findings import Effect
 from abiscan.hooks.release import compare_wheel, with_requirement, with_tags
-from abiscan.results.release import ReleaseWheel
+from abiscan.results.release import ReleaseProblem, ReleaseReport, ReleaseWheel
+from abiscan.results.unchecked import Unchecked
 from tests.elf_builder import Elf
 from tests.fakes import SAMPLES, package_wheel
 
@@ -75,6 +76,13 @@ def test_what_the_last_release_had_is_missed(tmp_path: Path) -> None:
     assert (gone.effect, gone.message) == (Effect.CALL_FAILS, "there is no wheel for py3-none on x86_64, unlike 1.0")
 
 
+def made_wheel(**changes: Any) -> ReleaseWheel:
+    fields: dict[str, Any] = dict.fromkeys(("works_on", "unknown_on", "gpus", "operators", "problems"), ())
+    fields |= dict.fromkeys(("declared", "stable_abi", "glibc", "minimum_torch"))
+    fields |= {"target": "a.whl", "name": "a", "version": "1.0", "python": "cp312-cp312", "platform": "any"}
+    return ReleaseWheel(**{**fields, "machine": "x86_64", **changes})
+
+
 @pytest.mark.parametrize(
     ("before", "after", "problems"),
     [
@@ -99,14 +107,32 @@ def test_what_the_last_release_had_is_missed(tmp_path: Path) -> None:
 def test_what_is_worse_than_in_the_last_release(
     before: dict[str, Any], after: dict[str, Any], problems: list[str]
 ) -> None:
-    fields: dict[str, Any] = dict.fromkeys(("works_on", "unknown_on", "gpus", "operators", "problems"), ())
-    fields |= dict.fromkeys(("declared", "stable_abi", "glibc", "minimum_torch"))
-    fields |= {"target": "a.whl", "name": "a", "python": "cp312-cp312", "platform": "any", "machine": "x86_64"}
-    old, new = (
-        ReleaseWheel(**{**fields, "version": version, **changes})
-        for version, changes in (("1.0", before), ("2.0", after))
-    )
+    old, new = made_wheel(**before), made_wheel(**{"version": "2.0", **after})
     assert [problem.message for problem in compare_wheel(new, [old]).problems] == problems
+
+
+PROBLEM = ReleaseProblem(rule=None, effect=Effect.LOAD_FAILS, message="", fix="")
+NOTE = ReleaseProblem(rule=None, effect=Effect.NOTE, message="", fix="")
+UNREAD = Unchecked(target="b.whl", problem="cut", fix="", readable=False)
+
+
+@pytest.mark.parametrize(
+    ("wheel", "report", "ready", "code", "strict"),
+    [
+        ({"works_on": ("2.9.0",)}, {}, True, 0, 0),
+        ({"works_on": ("2.9.0",), "problems": (NOTE,)}, {}, True, 0, 0),
+        ({"works_on": ("2.9.0",), "problems": (PROBLEM,)}, {}, False, 1, 1),
+        ({"works_on": ("2.9.0",)}, {"problems": (PROBLEM,)}, False, 1, 1),
+        ({"works_on": ("2.9.0",)}, {"unchecked": (UNREAD,)}, False, 2, 2),
+        ({"works_on": ("2.9.0",), "unknown_on": ("2.8.0",)}, {}, True, 0, 1),
+        ({"unknown_on": ("2.8.0",)}, {}, True, 3, 1),
+    ],
+)
+def test_whether_wheels_can_be_published(
+    wheel: dict[str, Any], report: dict[str, Any], ready: bool, code: int, strict: int
+) -> None:
+    whole = ReleaseReport(**{"wheels": (made_wheel(**wheel),), "problems": (), **report})
+    assert (whole.is_ready(), whole.exit_code(), whole.exit_code(strict=True)) == (ready, code, strict)
 
 
 def test_tags_are_written_as_wheel_does() -> None:

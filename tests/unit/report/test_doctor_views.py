@@ -19,6 +19,7 @@ from abiscan.results.doctor import (
     Diagnosis,
     DistributionState,
     EnvironmentState,
+    ImportTrial,
     ModuleState,
     Origin,
     ProblemKind,
@@ -165,3 +166,27 @@ def test_sarif_has_a_result_for_each_cause() -> None:
     assert location["physicalLocation"]["artifactLocation"]["uri"].rstrip("/").endswith("/venv")
     rules = run["tool"]["driver"]["rules"]
     assert all(rules[item["ruleIndex"]]["id"] == item["ruleId"] for item in run["results"])
+
+
+def test_imports_that_were_tried_and_came_to_something_else() -> None:
+    modules = (
+        ModuleState(name="untried", verdict=PackageVerdict.WORKS),
+        ModuleState(
+            name="right", verdict=PackageVerdict.IMPORT_FAILS, imported=ImportTrial(works=False, error="OSError")
+        ),
+        ModuleState(name="endless", verdict=PackageVerdict.WORKS, imported=ImportTrial(works=None)),
+        ModuleState(name="wrong", verdict=PackageVerdict.WORKS, imported=ImportTrial(works=False)),
+        ModuleState(name="better", verdict=PackageVerdict.IMPORT_FAILS, error="E", imported=ImportTrial(works=True)),
+    )
+    state = distribution("vision", PackageVerdict.IMPORT_FAILS, modules=modules)
+    written = io.StringIO()
+    diagnosis = msgspec.structs.replace(DIAGNOSIS, distributions=(state,))
+    doctor_text.render_diagnosis(diagnosis, Console(file=written, width=120))
+    lines = written.getvalue().splitlines()
+    report = "  (names of packages and their files, nothing else): abiscan --trace FILE check vision"
+    different = "  the prediction was different ({}): please report it, with the file that this writes"
+    first = next(number for number, line in enumerate(lines) if "right: fails: OSError" in line)
+    assert [line.removeprefix("  ") for line in lines[first : first + 8]] == [
+        *("right: fails: OSError", "endless: unknown", "wrong: fails", different.format("works"), report),
+        *("better: works", different.format("E"), report),
+    ]
