@@ -65,6 +65,34 @@ def test_of_several_wheels_the_one_that_pip_prefers(server: LocalIndex) -> None:
     assert candidate.wheel == "demo-1.9-cp311-cp311-manylinux_2_28_x86_64.whl"
 
 
+def test_wheels_that_do_not_fit_are_passed_over(server: LocalIndex) -> None:
+    # In the order of the page: one for another system, one for a newer Python, one that fits.
+    for tags in ("cp311-cp311-macosx_11_0_arm64", "cp39-abi3-manylinux_2_17_x86_64", "py3-none-any"):
+        add(server.folder, f"later-1.0-{tags}.whl")
+    server.requires_python["later-1.0-cp39-abi3-manylinux_2_17_x86_64.whl"] = ">=3.12"
+    (candidate,) = opened(server).candidates(Requirement("later"))
+    assert (candidate.wheel, candidate.unfit) == ("later-1.0-py3-none-any.whl", "")
+    (server.folder / candidate.wheel).unlink()
+    (candidate,) = opened(server).candidates(Requirement("later"))
+    assert candidate.unfit == "requires Python >=3.12"
+
+
+@pytest.mark.parametrize(
+    ("python", "tag", "markers"),
+    [
+        # PEP 508, "Environment Markers".
+        ((3, 12), "manylinux_2_28_x86_64", ("linux", "Linux", "posix", "x86_64", "3.12", "3.12.0")),
+        ((3, 9), "manylinux_2_28_aarch64", ("linux", "Linux", "posix", "aarch64", "3.9", "3.9.0")),
+        ((3, 12), "win_amd64", ("win32", "Windows", "nt", "AMD64", "3.12", "3.12.0")),
+        ((3, 12), "macosx_11_0_arm64", ("darwin", "Darwin", "posix", "arm64", "3.12", "3.12.0")),
+    ],
+)
+def test_the_markers_of_a_system(python: tuple[int, int], tag: str, markers: tuple[str, ...]) -> None:
+    names = ("sys_platform", "platform_system", "os_name", "platform_machine", "python_version", "python_full_version")
+    environment = System.of(python, tag).environment
+    assert tuple(environment[name] for name in names) == markers
+
+
 def test_another_system(server: LocalIndex) -> None:
     system = System.of((3, 11), "manylinux_2_28_aarch64")
     fitting = [one for one in opened(server, system=system).candidates(Requirement("demo")) if not one.unfit]
