@@ -36,14 +36,20 @@ def begin():
     while pid > 1:
         pid = parent(pid)
         if os.path.exists(f"{folder}/recorded.{pid}"):
-            return record()
+            try:
+                return record()
+            except FileNotFoundError:  # the current folder, which coverage asks for, is gone
+                return
         if os.path.exists(f"{folder}/changed.{pid}"):
             return change(f"{folder}/changed.{pid}")
 
 def record():
-    import atexit, coverage, json
-    # It is open before the process gives up writing to files, and every process adds a line to it.
-    lines = os.open(f"{folder}/lines", os.O_WRONLY | os.O_APPEND)
+    import atexit, coverage, fcntl, json
+    # It is open before the process gives up writing to files, and every process adds a line to it. Its number is none
+    # of those of standard streams, which may be closed.
+    opened = os.open(f"{folder}/lines", os.O_WRONLY | os.O_APPEND)
+    lines = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(opened)
     cover = coverage.Coverage(data_file=None, config_file=False, include=[included], messages=False)
     cover.set_option("run:disable_warnings", ["no-data-collected", "module-not-imported", "already-imported"])
     cover.start()
