@@ -8,6 +8,7 @@ import pytest
 
 from abiscan.hooks import arguments
 from abiscan.hooks.command_line import PIP, UV, read_command_line
+from abiscan.hooks.fitting import named_index
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,12 @@ def test_the_value_of_an_option_is_no_option() -> None:
     words = read_command_line(["install", "-r", "--help", "--root", "-q", "a"], PIP).arguments
     assert not arguments.has_option(words, "--help", "-q")
     assert arguments.option_values(words, "--root") == ["-q"]
+
+
+def test_where_packages_come_from_as_pip_reads_its_options() -> None:
+    words = "-i a --index-url b --extra-index-url c -f d --extra-index-url e --find-links f"
+    options = named_index(words.split())
+    assert (options.index_url, options.no_index) == ("b", False)
+    assert (options.extra_index_urls, options.find_links) == (("c", "e"), ("d", "f"))
+    assert named_index(["--no-index"]).no_index
+    assert named_index([]).index_url is None
