@@ -47,7 +47,9 @@ def _targets_with_verdict(summary: SurveySummary, verdict: str) -> Iterator[str]
     ordered = sorted(summary.torches, key=lambda torch: (TorchVersion.parse(torch) or TorchVersion("0"), torch))
     for title, entries in members[:_MEMBERS_SHOWN]:
         torches = ranges([entry.torch for entry in entries], ordered)
-        says = next((entry.says for entry in entries if entry.says), None)
-        yield clean(f"{title} on torch {torches}{f': {says}' if says and entries[0].exit_code else ''}")
+        errors = list(dict.fromkeys(entry.says for entry in entries if entry.says and entry.exit_code))
+        first = f": {errors[0]}" if errors else ""
+        others = f", and {plural(len(errors) - 1, 'other error')}" if len(errors) > 1 else ""
+        yield clean(f"{title} on torch {torches}{first}{others}")
     if (hidden := len(members) - _MEMBERS_SHOWN) > 0:
         yield f"and {hidden} more"

@@ -124,7 +124,7 @@ def test_a_summary_as_text() -> None:
         "✓      1  works",
         "b 1.0 on torch 2.9.1",
         "✗      3  import-fails",
-        "a 1.0 on torch 2.8.0-2.9.1: no f",
+        "a 1.0 on torch 2.8.0-2.9.1: no f, and 1 other error",
         "b 1.0 on torch 2.8.0: no f",
         "?     12  unknown",
     ]
