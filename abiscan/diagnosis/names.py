@@ -260,10 +260,10 @@ def of_parameter(function: str, parameter: str) -> KnownName | None:
             # Those of a decorated function are what the decorator makes of them.
             known = {release for chosen in signatures.values() for release in chosen}
             bits = marks.get(function, 0)
-            open_ = [item for item in releases if bits >> table.numbers[item] & 1 and item not in known]
-            if open_:
-                line += f"; its parameters in torch {ranges(open_, releases)} are not known"
-            return KnownName(lines=(f"{module}.{function}", line), there=None if open_ else having)
+            unknown = [item for item in releases if bits >> table.numbers[item] & 1 and item not in known]
+            if unknown:
+                line += f"; its parameters in torch {ranges(unknown, releases)} are not known"
+            return KnownName(lines=(f"{module}.{function}", line), there=None if unknown else having)
     return None
 
 

@@ -122,7 +122,7 @@ def _demanded_versions(dependencies: Mapping[str, Any]) -> Iterator[tuple[str, s
 
 
 def _end_of_caret(version: str) -> str:
-    """Return where poetry's ``^`` ends: the first number that is not 0 stays; all but the last one if all are 0."""
+    """Return where poetry's ``^`` ends: where the first number that is not 0 grows, or the last one if all are 0."""
     numbers = version.split(".")
     place = next((place for place, number in enumerate(numbers) if number.strip("0")), len(numbers) - 1)
     stays, number = numbers[:place], numbers[place]
