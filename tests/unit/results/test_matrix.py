@@ -29,9 +29,8 @@ CPU, CUDA = "2.9.1+cpu", "2.9.1+cu128"
 UNMET = VerdictCondition(kind=ConditionKind.LIBRARY, name="libcuda.so.1", why="it needs CUDA", met=None)
 
 
-def row(path: str = "_C.so", target: str = "x.whl", **results: Result) -> Row:
-    cells = {name.replace("_", "."): value for name, value in results.items()}
-    return Row(target=target, path=path, built_for=BuiltFor(releases=(), clues=()), declared=None, results=cells)
+def row(results: dict[str, Result], path: str = "_C.so", target: str = "x.whl") -> Row:
+    return Row(target=target, path=path, built_for=BuiltFor(releases=(), clues=()), declared=None, results=results)
 
 
 def package(*verdicts: tuple[str, PackageVerdict], unmet: bool = False, target: str = "x.whl") -> PackageRow:
@@ -91,7 +90,7 @@ def test_the_best_build_of_a_release_counts(
 )
 def test_a_file_alone(value: Result, sign: str, problem: str | None) -> None:
     (column,) = matrix(releases=("2.9.1",)).columns
-    assert (format_cell(row(**{"2_9_1": value}), column), describe_problem(value)) == (sign, problem)
+    assert (format_cell(row({"2.9.1": value}), column), describe_problem(value)) == (sign, problem)
 
 
 def test_two_folders_with_one_release_have_columns_of_their_own() -> None:
@@ -102,11 +101,11 @@ def test_two_folders_with_one_release_have_columns_of_their_own() -> None:
 
 def test_a_release_counts_if_all_files_of_a_target_work_on_one_build() -> None:
     good, bad = result(), failure()
-    one = row("a.so", **{"2_8_0": good, "2_9_1": good})
-    assert format_working(matrix(one, row("b.so", **{"2_8_0": bad, "2_9_1": good})), "x.whl") == "2.9.1"
-    assert format_working(matrix(one, row("b.so", "y.whl", **{"2_8_0": bad, "2_9_1": bad})), "x.whl") == "2.8.0-2.9.1"
+    one = row({"2.8.0": good, "2.9.1": good}, "a.so")
+    assert format_working(matrix(one, row({"2.8.0": bad, "2.9.1": good}, "b.so")), "x.whl") == "2.9.1"
+    assert format_working(matrix(one, row({"2.8.0": bad, "2.9.1": bad}, "b.so", "y.whl")), "x.whl") == "2.8.0-2.9.1"
     # A file for a machine that a release has no build for does not speak against it.
-    assert format_working(matrix(one, row("b.so", **{"2_9_1": good})), "x.whl") == "2.8.0-2.9.1"
+    assert format_working(matrix(one, row({"2.9.1": good}, "b.so")), "x.whl") == "2.8.0-2.9.1"
     parts = package(("2.8.0", WITHOUT), ("2.9.1", FAILS))
     assert format_working(matrix(parts), "x.whl") == "2.8.0"
     assert format_working(matrix(package(("2.8.0", WITHOUT), ("2.9.1", WORKS))), "x.whl") == "2.9.1"
@@ -128,8 +127,8 @@ def test_what_to_require(verdict: PackageVerdict, suggestion: str | None, declar
 
 def test_the_legend_has_the_signs_that_may_be_there() -> None:
     common = "✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
-    assert format_legend(matrix(row(**{"2_9_1": result()}))) == f"✓ loads  {common}"
-    assert format_legend(matrix(row(**{"2_9_1": result(call_error="no f")}))) == (
+    assert format_legend(matrix(row({"2.9.1": result()}))) == f"✓ loads  {common}"
+    assert format_legend(matrix(row({"2.9.1": result(call_error="no f")}))) == (
         f"✓ loads  ◐ starts, until a call fails  {common}"
     )
     works = "✓ works  ◐ works without a part"
@@ -151,10 +150,10 @@ PLAIN = Unchecked(target="y.whl", problem="nothing in it", fix="", readable=True
         ((package(("2.9.1", UNKNOWN)),), (), 3, 1),
         ((package(("2.9.1", FAILS)),), (UNREAD,), 1, 1),
         ((package((CPU, FAILS), (CUDA, WORKS)),), (), 0, 0),
-        ((row(**{"2_9_1": result(verdict=Verdict.UNKNOWN)}),), (), 3, 3),
+        ((row({"2.9.1": result(verdict=Verdict.UNKNOWN)}),), (), 3, 3),
         # The files of a package count through it.
-        ((package(("2.9.1", WORKS)), row(**{"2_9_1": failure(findings=(finding(),))})), (), 0, 0),
-        ((row(**{"2_9_1": failure(findings=(finding(),))}),), (), 1, 1),
+        ((package(("2.9.1", WORKS)), row({"2.9.1": failure(findings=(finding(),))})), (), 0, 0),
+        ((row({"2.9.1": failure(findings=(finding(),))}),), (), 1, 1),
         ((), (UNREAD,), 2, 2),
         ((), (STOPPED,), 3, 3),
         ((), (PLAIN,), 0, 0),
