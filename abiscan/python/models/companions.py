@@ -145,6 +145,7 @@ def misses(machine: PythonMachine, file: str) -> bool:
     return any(
         library.uses_at_import(file, use) and _lacks_part(machine, use)
         for package in COMPANIONS
+        if _is_told_of(library, package)
         for use in library.companion_uses(file, package)
     )
 
@@ -189,7 +190,7 @@ def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown | No
 def _all_say(machine: PythonMachine, text: str, name: str, ask: Callable[[TorchNames], bool]) -> bool:
     """Whether something holds in each version of a package that may be there."""
     package = name.partition(".")[0]
-    if package not in COMPANIONS or machine.library.locate(package) is not None:
+    if package not in COMPANIONS or not _is_told_of(machine.library, package):
         return False
     version = machine.library.surroundings.version(package)
     specifier = machine.library.required_version(package)
@@ -199,6 +200,16 @@ def _all_say(machine: PythonMachine, text: str, name: str, ask: Callable[[TorchN
         return bool(names) and all(map(ask, names))
 
     return machine.world.tells(f"whether {text}", answer) is True
+
+
+def _is_told_of(library: PythonCode, package: str) -> bool:
+    """Whether anything tells which version of such a package is there."""
+    if library.locate(package) is not None:
+        return False
+    version = library.surroundings.version(package)
+    if version is Answer.UNKNOWN:
+        return package in _FOLLOWING_TORCH or bool(library.required_version(package))
+    return version is not None
 
 
 def _lacks(cls: type[BaseException], text: object, name: str) -> Thrown:
