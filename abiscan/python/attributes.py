@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from abiscan.python import special
 from abiscan.python.builtin_methods import HostMethod, type_of
 from abiscan.python.filesystem import path_attribute
-from abiscan.python.late_bodies import has_docstring
+from abiscan.python.late_bodies import docstring_of
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import describe_value
@@ -333,7 +333,7 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
         "__dict__": function.attributes,
     }
     if name == "__doc__":
-        return docstring_of(function.node)  # it is in the body, which may not be parsed yet
+        return docstring_of(function.node)
     return attributes.get(name, NotKnown(f"{function.name}.{name}"))
 
 
@@ -490,15 +490,6 @@ _CONTAINER_METHODS = frozenset({
     "__getitem__", "__setitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__add__", "__eq__",
 })  # fmt: skip
 """Special methods that code calls by their names, on lists, dicts and texts."""
-
-
-def docstring_of(node: ast.AST) -> str | None:
-    """Return the docstring of a function, class or module, as it stands there."""
-    body = getattr(node, "body", None) if has_docstring(node) else None
-    first = body[0] if isinstance(body, list) and body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        return first.value.value
-    return None
 
 
 def set_attribute(machine: PythonMachine, value: object, name: str, new: object) -> None:

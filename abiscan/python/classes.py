@@ -12,6 +12,7 @@ from typing import Final
 
 from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import construct_built_in
+from abiscan.python.late_bodies import docstring_of
 from abiscan.python.models import enum_
 from abiscan.python.models.dataclasses_ import DataField, FieldsInitialiser
 from abiscan.python.refusals import missing_arguments, too_many_arguments
@@ -63,7 +64,7 @@ class ClassMaking(Statements):
         # copied, so it sees the names only once the body has run.
         qualified = scope.qualify(node.name)
         names: dict[str, object] = {
-            "__doc__": attributes.docstring_of(node),
+            "__doc__": docstring_of(node),
             "__module__": scope.module.name,
             "__qualname__": qualified,
         }

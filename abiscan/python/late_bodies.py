@@ -45,7 +45,8 @@ _QUIET: Final = regex(
     rb"\([^()=#]*(?:=[ \r\n]*(?:None|True|False|\d[\w.]*|\"[^\"\\\n]*\"|'[^'\\\n]*')[ \r\n]*(?=[,)])[^()=#]*)*\)[^(=]*:"
 )
 """Parameters whose defaults are constants and whose annotations call nothing."""
-_FIRST_TEXT: Final = regex(rb"(?:[ \r]*(?:#[^\n]*)?\n)* *[rRuUbBfF]{0,2}[\"']")
+_FIRST_TEXT: Final = regex(rb"(?:[ \r]*(?:#[^\n]*)?\n)* *([rRuUbBfF]{0,2})[\"']")
+_END_OF_LINE: Final = regex(rb" *(?:#[^\n]*)?\n")
 _ENCODING: Final = regex(rb"[^\n]*\n?[^\n]*coding[:=](?![ \t]*[uU][tT][fF]-?8\b)")
 _TAB: Final = regex(rb"\n *\t")
 _PYTHON_2: Final = (regex(rb"print +[^\s(=.,]"), regex(rb"except +[\w.]+, *\w+:"))
@@ -84,12 +85,29 @@ def has_late_parameters(node: ast.AST) -> bool:
     return "late" in node.__dict__ and "args" not in node.__dict__
 
 
-def has_docstring(node: ast.AST) -> bool:
-    """Whether the body of a function may begin with a text, so that it is worth being parsed."""
-    if "late" not in node.__dict__:
-        return True
-    source, _line, _start, _end, body = node.__dict__["late"]
-    return _FIRST_TEXT.match(source, body) is not None
+def docstring_of(node: ast.AST) -> str | None:
+    """Return the docstring of a function, class or module, as it stands there; few bodies are parsed for it."""
+    if "late" in node.__dict__:
+        source, _line, _start, _end, body = node.__dict__["late"]
+        first = _FIRST_TEXT.match(source, body)
+        if first is None:
+            return None
+        literal = _literal_docstring(source, first[1].lower(), first.end(1))
+        if literal is not None:
+            return literal
+    statements = getattr(node, "body", None)
+    statement = statements[0] if isinstance(statements, list) and statements else None
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def _literal_docstring(source: bytes, prefix: bytes, start: int) -> str | None:
+    """Return a text in triple quotes that is a statement of its own and says literally what its value is."""
+    end = _end_of_text(source, start) if source.startswith(_QUOTES, start) else -1
+    literal = source[start + 3 : end - 3]
+    if end < 0 or not _END_OF_LINE.match(source, end) or b"\r" in literal:
+        return None
+    return literal.decode() if prefix == b"r" or (prefix in {b"", b"u"} and b"\\" not in literal) else None
 
 
 def parse_late(source: bytes) -> ast.Module:

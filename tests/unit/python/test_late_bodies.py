@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from abiscan.python import calls
-from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, has_docstring, parse_late
+from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, docstring_of, parse_late
 from abiscan.python.nodes import walk
 
 _LONG = "    # a body that is long enough to be worth being cut out of a source\n    return 1\n"
@@ -123,6 +123,18 @@ def test_what_is_no_python_outside_of_functions_is_seen(source: str) -> None:
 
 
 def test_a_docstring_is_told_without_parsing() -> None:
-    tree = parse_late(f"def f():\n    # first\n    '''text'''\n{_LONG}\ndef g():\n{_LONG}".encode())
-    assert list(map(has_docstring, tree.body)) == [True, False]
-    assert _late(tree) == ["f", "g"]
+    texts = ("'''text'''", '"""of\n    two é lines"""  # end', 'r"""raw \\d\n    """', "u''''''")
+    bodies = [f"def f{number}():\n\n    # first\n    {text}\n{_LONG}" for number, text in enumerate(texts)]
+    tree = parse_late("\n".join([*bodies, f"def g():\n{_LONG}"]).encode())
+    assert list(map(docstring_of, tree.body)) == ["text", "of\n    two é lines", "raw \\d\n    ", "", None]
+    assert _late(tree) == ["f0", "f1", "f2", "f3", "g"]
+
+
+@pytest.mark.parametrize(
+    "text", ["'''\\t'''", "'''a''' 'b'", "'''a'''.strip()", "f'''a'''", "b'''a'''", "'''a\r\n'''", "'a'", "'''a''';"]
+)
+def test_a_docstring_with_more_to_it_is_parsed(text: str) -> None:
+    source = f"def f():\n    {text}\n{_LONG}"
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    assert docstring_of(parse_late(source.encode()).body[0]) == ast.get_docstring(function, clean=False)
