@@ -80,7 +80,13 @@ def parse(source: bytes | str) -> ast.Module:
         tree = parse_newer(source)
         if tree is None:
             raise
+        tree.__dict__["is_newer"] = True
         return tree
+
+
+def accepts_tree(python: tuple[int, int], tree: ast.Module) -> bool:
+    """Whether a Python accepts the source of a tree because the one that runs did, which is no newer."""
+    return python >= sys.version_info[:2] and "is_newer" not in tree.__dict__
 
 
 def parse_natively(source: bytes | str) -> ast.Module:

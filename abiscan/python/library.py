@@ -16,7 +16,7 @@ from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.python.acting import ACTING
 from abiscan.python.dynamic_names import absolute_name, package_of
-from abiscan.python.grammar import FAILURES, find_newer, parse
+from abiscan.python.grammar import FAILURES, accepts_tree, find_newer, parse
 from abiscan.python.installed import Surroundings
 from abiscan.python.late_bodies import has_late_parameters, parse_late
 from abiscan.python.model import Answer
@@ -247,6 +247,9 @@ class PythonCode(Struct, dict=True):
 
     def too_new(self, path: str, python: tuple[int, int]) -> Newer | None:
         """Return the first thing in a source file that a Python is too old for."""
+        tree = None if path in self._late else self._trees.get(path)
+        if tree is not None and accepts_tree(python, tree):
+            return None
         key = path, python
         if key not in self._too_new:
             source = self.source(path)[:LARGEST_SOURCE]
@@ -335,9 +338,9 @@ class PythonCode(Struct, dict=True):
             return True
         if any(line.names and self.lacks(line) for line in outline.imports) or self.loads_saved(path):
             return True
-        if not isinstance(self.python, Answer) and self.too_new(path, self.python) is not None:
-            return True
         if len(self.source(path)) <= LARGEST_ALWAYS_RUN or outline.calls(self.risky):
+            return True
+        if not isinstance(self.python, Answer) and self.too_new(path, self.python) is not None:
             return True
         return outline.calls(frozenset(name for name in outline.called if name in _ACTING or self.is_acting(name)))
 
