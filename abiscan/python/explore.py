@@ -31,22 +31,24 @@ class Explored(Struct, frozen=True, kw_only=True):
 
 def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     """Import a module on each path that matters; large bodies are run at least once, however they seem."""
-    explored = explore_import(runs, module)
-    first = explored.runs[0]
-    if not first.trace.passed_over:
-        return explored
-    # The other paths pass over them, unless one of them loads something, hands out a function that does, or raises what
-    # is no mistake of the reading.
     with_large = runs.of(WITH_LARGE_BODIES)
     once = with_large.run(module)
-    raised = once.raised
+    raised, trace = once.raised, once.trace
+    # Without any, or where nothing is unknown, it does what a run does that passes over them.
+    is_known = raised is None and not (trace.decisions or trace.gaps or trace.needs)
+    if raised is not Answer.UNKNOWN and (is_known or not trace.passed_over):
+        return _explore_from(runs, module, once)
+    # The other paths pass over them, unless one of them loads something, hands out a function that does, or raises what
+    # is no mistake of the reading.
+    explored = explore_import(runs, module)
+    first = explored.runs[0]
     is_mistaken = (
         isinstance(raised, Raised)
         and raised.exception not in _CERTAIN
         and not is_certain(raised, runs.library.surroundings)
     )
-    new = once.trace.decisions.keys() - first.trace.decisions.keys()
-    hands_out = any(once.trace.decisions[spot].why is Why.CALLBACK for spot in new)
+    new = trace.decisions.keys() - first.trace.decisions.keys()
+    hands_out = any(trace.decisions[spot].why is Why.CALLBACK for spot in new)
     if raised is Answer.UNKNOWN or is_mistaken or (once.outcome() == first.outcome() and not hands_out):
         return explored
     return replace(explore_import(with_large, module), with_large_bodies=True)
@@ -54,7 +56,10 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
 
 def explore_import(runs: Runs, module: str) -> Explored:
     """Import a module on each path that matters."""
-    first = runs.run(module)
+    return _explore_from(runs, module, runs.run(module))
+
+
+def _explore_from(runs: Runs, module: str, first: Run) -> Explored:
     # So far, packages that are not required, and that the code can do without, were absent. In one more run, all of
     # them exist, to see what is loaded and registered for users who have them; how that run ends does not count.
     more = bool(first.trace.registrations) or not load_everything(runs.library, [first])

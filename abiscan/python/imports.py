@@ -171,8 +171,7 @@ class PythonInterpreter(Calls):
         _log.debug("enters %s, %s", full, located.file)
         try:
             # Of a body that is not run now, only the imports are followed; it is run once one of its names is used.
-            is_run = self.runs_large_bodies and self.steps < STEPS_WITH_LARGE_BODIES
-            if is_run or self._matters(located.file) or not self._skim_imports(module, located.file):
+            if self._matters(located.file) or self._runs_large() or not self._skim_imports(module, located.file):
                 self.run_body(module)
         except Thrown:
             self.trace.unfinished.add(located.file)
@@ -185,6 +184,12 @@ class PythonInterpreter(Calls):
     def _matters(self, file: str) -> bool:
         """Whether the body of a module is small, or may do something that matters."""
         return self.library.eager(file) or self.misses_names(file)
+
+    def _runs_large(self) -> bool:
+        """Whether a body is run that could be passed over."""
+        is_run = self.runs_large_bodies and self.steps < STEPS_WITH_LARGE_BODIES
+        self.trace.passed_over |= is_run
+        return is_run
 
     def misses_names(self, file: str) -> bool:
         """Whether a module uses, as it is imported, a name that this torch does not have: its body then matters."""

@@ -125,7 +125,7 @@ class Trace(Struct, kw_only=True):
     unfinished: set[str] = field(default_factory=set)
     """Those of them whose bodies have raised."""
     passed_over: bool = False
-    """Whether a body was not run as its module was imported."""
+    """Whether a body was not run as its module was imported, or could have been passed over."""
 
     def copy(self) -> Trace:
         """Return a trace that goes on from here."""

@@ -85,7 +85,7 @@ class PackageReader:
         code, done = self._code_for(fresh(), surroundings)
         with _without_collector():
             runs = Runs(code, fresh, _LIMITS, done)
-            return any(explore_import(runs, name).outcome.raised is Answer.UNKNOWN for name in code.modules)
+            return any(explore_with_large_bodies(runs, name).outcome.raised is Answer.UNKNOWN for name in code.modules)
 
     def later_uses(
         self,
