@@ -16,6 +16,7 @@ from abiscan.python.values import Why
 MOST_RUNS = 12
 _CERTAIN = frozenset({"NameError", "SystemExit", PROCESS_ENDS})
 """What the body of a module raises, or does, that is certain whatever is installed."""
+_MOST_MISTAKES = 4
 
 
 class Explored(Struct, frozen=True, kw_only=True):
@@ -33,25 +34,41 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     """Import a module on each path that matters; large bodies are run at least once, however they seem."""
     with_large = runs.of(WITH_LARGE_BODIES)
     once = with_large.run(module)
-    raised, trace = once.raised, once.trace
+    trace = once.trace
     # Without any, or where nothing is unknown, it does what a run does that passes over them.
-    is_known = raised is None and not (trace.decisions or trace.gaps or trace.needs)
-    if raised is not Answer.UNKNOWN and (is_known or not trace.passed_over):
+    is_known = once.raised is None and not (trace.decisions or trace.gaps or trace.needs)
+    if once.raised is not Answer.UNKNOWN and (is_known or not trace.passed_over):
         return _explore_from(runs, module, once)
     # The other paths pass over them, unless one of them loads something, hands out a function that does, or raises what
     # is no mistake of the reading.
     explored = explore_import(runs, module)
     first = explored.runs[0]
-    is_mistaken = (
-        isinstance(raised, Raised)
-        and raised.exception not in _CERTAIN
-        and not is_certain(raised, runs.library.surroundings)
-    )
-    new = trace.decisions.keys() - first.trace.decisions.keys()
-    hands_out = any(trace.decisions[spot].why is Why.CALLBACK for spot in new)
-    if raised is Answer.UNKNOWN or is_mistaken or (once.outcome() == first.outcome() and not hands_out):
+    if explored.outcome.raised is None:
+        once = _past_mistakes(with_large, module, once)
+    new = once.trace.decisions.keys() - first.trace.decisions.keys()
+    hands_out = any(once.trace.decisions[spot].why is Why.CALLBACK for spot in new)
+    is_same = once.outcome() == first.outcome() and not hands_out
+    if once.raised is Answer.UNKNOWN or is_same or _is_mistaken(with_large, once):
         return explored
-    return replace(explore_import(with_large, module), with_large_bodies=True)
+    return replace(_explore_from(with_large, module, once), with_large_bodies=True)
+
+
+def _past_mistakes(runs: Runs, module: str, run: Run) -> Run:
+    """Return a run that goes on where one ends by mistake: it decides otherwise what was last unknown."""
+    for _ in range(_MOST_MISTAKES):
+        undecided = [decision for spot, decision in run.trace.decisions.items() if spot not in run.choices]
+        if not undecided or not _is_mistaken(runs, run):
+            break
+        run = runs.run(module, {**run.choices, undecided[-1].spot: not undecided[-1].condition.taken})
+    return run
+
+
+def _is_mistaken(runs: Runs, run: Run) -> bool:
+    """Whether the error that a run ends in may be a mistake of the reading."""
+    raised = run.raised
+    if not isinstance(raised, Raised) or raised.exception in _CERTAIN:
+        return False
+    return not is_certain(raised, runs.library.surroundings)
 
 
 def explore_import(runs: Runs, module: str) -> Explored:
@@ -63,7 +80,8 @@ def _explore_from(runs: Runs, module: str, first: Run) -> Explored:
     # So far, packages that are not required, and that the code can do without, were absent. In one more run, all of
     # them exist, to see what is loaded and registered for users who have them; how that run ends does not count.
     more = bool(first.trace.registrations) or not load_everything(runs.library, [first])
-    runs_made, are_all = _explore(runs, module, first, list(first.trace.decisions.values()), more=more)
+    decisions = [decision for spot, decision in first.trace.decisions.items() if spot not in first.choices]
+    runs_made, are_all = _explore(runs, module, first, decisions, more=more)
     outcome = _summarise(module, runs_made)
     if outcome.raised is Answer.UNKNOWN and are_all and all(isinstance(run.raised, Raised) for run in runs_made):
         # It fails whatever is unknown: users see the error that it raises on this machine.
@@ -93,7 +111,7 @@ def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, 
     # depends on one condition alone. Only what such a path newly meets is combined with it. Those of the target come
     # first: none of them must go unnoticed if there are too many.
     decisions.sort(key=lambda decision: decision.why is not Why.TARGET)
-    waiting = [{decision.spot: not decision.condition.taken} for decision in decisions]
+    waiting = [{**first.choices, decision.spot: not decision.condition.taken} for decision in decisions]
     runs_made, seen = [first], [dict[Spot, bool]()]
     while waiting and len(runs_made) < MOST_RUNS:
         choices = waiting.pop(0)
@@ -105,7 +123,7 @@ def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, 
         new = (spot for spot in run.trace.decisions if spot not in choices and spot not in first.trace.decisions)
         waiting.extend({**choices, spot: not run.trace.decisions[spot].condition.taken} for spot in new)
     if more and first.trace.optional:
-        runs_made.append(runs.run(module, with_optional=True))
+        runs_made.append(runs.run(module, first.choices, with_optional=True))
     return runs_made, not waiting
 
 
@@ -169,5 +187,6 @@ def _deciding_runs(runs: list[Run]) -> list[Decision]:
     decisions: dict[Spot, Decision] = {}
     for run in remaining:
         if run.outcome() != first.outcome():
-            decisions.update({spot: run.trace.decisions[spot] for spot in run.choices if spot in run.trace.decisions})
+            spots = [spot for spot in run.choices if spot not in first.choices and spot in run.trace.decisions]
+            decisions.update((spot, run.trace.decisions[spot]) for spot in spots)
     return [first.trace.decisions.get(spot, run) for spot, run in decisions.items()]

@@ -43,8 +43,20 @@ def test_a_module_that_uses_what_acts_is_run(defining: str, using: str) -> None:
 _LARGE = "# what fills the source\n" * LARGEST_ALWAYS_RUN
 
 
+_FUNCTIONS = "import other\ndef refuse():\n    raise RuntimeError\ndef stop():\n    raise SystemExit(1)\n"
+_REFUSES = "if other.f() != {}:\n    refuse()\n"
+
+
 @pytest.mark.parametrize(
-    ("source", "raised"), [("x = {}['x']\n", None), ("x = lacking\n", "NameError"), ("x = 1\n", None)]
+    ("source", "raised"),
+    [
+        ("x = {}['x']\n", None),
+        ("x = lacking\n", "NameError"),
+        ("x = 1\n", None),
+        (_FUNCTIONS + _REFUSES, None),
+        (_FUNCTIONS + _REFUSES + "stop()\n", "SystemExit"),
+        (_FUNCTIONS + "".join(map(_REFUSES.format, range(5))) + "stop()\n", None),  # too much is not known
+    ],
 )
 def test_what_a_large_body_raises(source: str, raised: str | None) -> None:
     (outcome,) = reading_of({"p/__init__.py": "from . import k\n", "p/k.py": source + _LARGE}, FakeWorld()).imports
