@@ -237,34 +237,50 @@ def _put_off(tree: ast.Module, source: bytes, places: dict[int, _Place]) -> bool
 def _parse_late_part(node: Any, kind: type[ast.AST], name: str) -> Any:
     if name not in {"args", "body"}:
         raise AttributeError(name)
-    is_whole = has_late_parameters(node)
-    source, line, start, end, _body = node.__dict__.pop("late")
+    # Many functions are asked for their parameters alone.
+    if has_late_parameters(node):
+        _parse_header(node)
+    if name == "body":
+        _parse_body(node, kind)
+    return getattr(node, name)
+
+
+def _parse_header(node: Any) -> None:
+    source, line, start, end, body = node.__dict__["late"]
     # The lines before it are empty, so that it has the numbers and columns of its own.
-    if not is_whole:
-        before = b"\n" * (line - 1) + b"if 1:"
-    elif node.col_offset:
-        before = b"\n" * (line - 2) + b"if 1:\n" + b" " * node.col_offset
-    else:
-        before = b"\n" * (line - 1)
+    before = b"\n" * (line - 2) + b"if 1:\n" + b" " * node.col_offset if node.col_offset else b"\n" * (line - 1)
+    statements = _parse_quietly(before + source[start:body] + b" pass")
+    if node.col_offset and statements:
+        statements = statements[0].body
+    unknown = ast.arguments(
+        posonlyargs=[], args=[], vararg=ast.arg("args"), kwonlyargs=[], kw_defaults=[], kwarg=ast.arg("kwargs"),
+        defaults=[],
+    )  # fmt: skip
+    node.args, node.returns = (statements[0].args, statements[0].returns) if statements else (unknown, None)
+    # There is no body below what is no Python.
+    end = end if statements else body
+    node.__dict__["late"] = source, line + source.count(b"\n", start, body), body, end, body
+
+
+def _parse_body(node: Any, kind: type[ast.AST]) -> None:
+    source, line, start, end, _body = node.__dict__.pop("late")
     node.__class__ = kind
+    statements = _parse_quietly(b"\n" * (line - 1) + b"if 1:" + source[start:end])
+    if statements:
+        node.body = statements[0].body
+        node.end_lineno, node.end_col_offset = node.body[-1].end_lineno, node.body[-1].end_col_offset
+    else:
+        node.body = [Unparsed(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)]
+
+
+def _parse_quietly(source: bytes) -> list[Any]:
+    """Return the statements of a part of a source; none if it cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            parsed: Any = parse(before + source[start:end]).body[0]
+            return list(parse(source).body)
     except FAILURES:
-        node.body = [Unparsed(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)]
-        if is_whole:
-            node.args = ast.arguments(
-                posonlyargs=[], args=[], vararg=ast.arg("args"), kwonlyargs=[], kw_defaults=[], kwarg=ast.arg("kwargs"),
-                defaults=[],
-            )  # fmt: skip
-        return getattr(node, name)
-    if is_whole:
-        parsed = parsed.body[0] if node.col_offset else parsed
-        node.args, node.returns = parsed.args, parsed.returns
-    node.body = parsed.body
-    node.end_lineno, node.end_col_offset = node.body[-1].end_lineno, node.body[-1].end_col_offset
-    return getattr(node, name)
+        return []
 
 
 _LATE: Final = {ast.FunctionDef: LateFunction, ast.AsyncFunctionDef: LateAsyncFunction}

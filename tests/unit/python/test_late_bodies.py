@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from abiscan.python import calls
-from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, docstring_of, parse_late
+from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, docstring_of, has_late_parameters, parse_late
 from abiscan.python.nodes import walk
 
 _LONG = "    # a body that is long enough to be worth being cut out of a source\n    return 1\n"
@@ -138,3 +138,14 @@ def test_a_docstring_with_more_to_it_is_parsed(text: str) -> None:
     (function,) = ast.parse(source).body
     assert isinstance(function, ast.FunctionDef)
     assert docstring_of(parse_late(source.encode()).body[0]) == ast.get_docstring(function, clean=False)
+
+
+def test_parameters_are_parsed_without_the_body() -> None:
+    source = f"def f(\n    a, *, b: int = 2\n) -> None:\n{_LONG}"
+    (late,), (whole,) = parse_late(source.encode()).body, ast.parse(source).body
+    assert isinstance(late, LateFunction)
+    assert isinstance(whole, ast.FunctionDef)
+    assert has_late_parameters(late)
+    assert _dump(late.args) == _dump(whole.args)
+    assert type(late) is LateFunction
+    assert _dump(late) == _dump(whole)
