@@ -37,7 +37,7 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     trace = once.trace
     # Without any, or where nothing is unknown, it does what a run does that passes over them.
     is_known = once.raised is None and not (trace.decisions or trace.gaps or trace.needs)
-    if once.raised is not Answer.UNKNOWN and (is_known or not trace.passed_over):
+    if is_known or not trace.passed_over:
         return _explore_from(runs, module, once)
     # The other paths pass over them, unless one of them loads something, hands out a function that does, or raises what
     # is no mistake of the reading.

@@ -187,9 +187,11 @@ class PythonInterpreter(Calls):
 
     def _runs_large(self) -> bool:
         """Whether a body is run that could be passed over."""
-        is_run = self.runs_large_bodies and self.steps < STEPS_WITH_LARGE_BODIES
-        self.trace.passed_over |= is_run
-        return is_run
+        if not self.most_steps_with_large_bodies or self.steps >= STEPS_WITH_LARGE_BODIES:
+            return False
+        self.trace.passed_over = True
+        self.most_steps = min(self.most_steps, self.most_steps_with_large_bodies)
+        return True
 
     def misses_names(self, file: str) -> bool:
         """Whether a module uses, as it is imported, a name that this torch does not have: its body then matters."""

@@ -194,8 +194,8 @@ class PythonMachine:
         """What is in files that it has made, as far as that is known."""
         self.provided: dict[str, bool] = {}
         """Whether the operators of a namespace are assumed to be there."""
-        self.runs_large_bodies = False
-        """Whether large bodies are run, too, that seem to do nothing which matters."""
+        self.most_steps_with_large_bodies = 0
+        """How many steps it may take once a large body is run that seems to do nothing which matters; 0 for none."""
         self.with_optional = False
         """Whether packages that are not required, and that the code can do without, are there."""
         self.as_it_is_here = False

@@ -67,7 +67,7 @@ class OtherCode:
         world = fresh()
         self._library = PythonCode(PackageFiles(package), (module,), world.python, surroundings)
         self._machine: PythonInterpreter | None = PythonInterpreter(self._library, AskedWorld(world), {}, _LIMITS)
-        self._machine.runs_large_bodies = True
+        self._machine.most_steps_with_large_bodies = _LIMITS.steps
 
     def error(self, module: str, name: str | None) -> Raised | None:
         """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""

@@ -148,10 +148,12 @@ class Runs:
             if machine is None:
                 machine = PythonInterpreter(self.library, self.world(), choices or {}, self._limits)
                 if self._kind.large_bodies:
-                    machine.runs_large_bodies, machine.most_steps = True, STEPS_WITH_LARGE_BODIES
+                    machine.most_steps_with_large_bodies = STEPS_WITH_LARGE_BODIES
             world, before = machine.world, machine.steps
             with counted_by(machine.count_steps), deep_calls():
-                kept = work(machine), machine.steps - before
+                made = work(machine)
+            # What would have taken more steps than are left was not done.
+            kept = made, min(machine.steps, machine.most_steps) - before
             answered.keep(world.asked, kept)
         result, steps = kept
         self._steps[0] += steps
