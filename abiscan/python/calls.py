@@ -619,6 +619,7 @@ def _callable_methods(cls: Class, *, hooks: bool) -> Iterator[str]:
 KEEPERS: Final = (
     "torch.", "triton", "typing", "abc.", "atexit.", "signal.", "weakref.", "warnings.", "numba", "pytest",
     "functools.", "inspect.", "super()", "logging", "np.", "numpy", "multiprocessing",
+    "ctypes.CFUNCTYPE", "ctypes.PYFUNCTYPE", "ctypes.WINFUNCTYPE",
 )  # fmt: skip
 """Code that is not read and keeps the functions that it is given: it calls none while the package is imported."""
 KEEPING: Final = frozenset({

@@ -376,13 +376,16 @@ class Statements(Handling):
     def decorated(self, made: object, decorators: Sequence[tuple[int, object]]) -> object:
         """Return what decorators make of a function or a class."""
         for line, decorator in reversed(decorators):
-            if isinstance(decorator, NotKnown) or isinstance(
-                special.special_method(self, decorator, "__call__"), NotKnown
-            ):
-                continue  # most decorators give back something that does the same, and call it later
-            self.frames[-1].line = line
-            result = self.call(decorator, [made], {})
-            made = made if isinstance(result, NotKnown) else result
+            result: object = decorator
+            if not isinstance(decorator, NotKnown):
+                result = special.special_method(self, decorator, "__call__")
+            if not isinstance(result, NotKnown):
+                self.frames[-1].line = line
+                result = self.call(decorator, [made], {})
+            if not isinstance(result, NotKnown):
+                made = result
+            elif isinstance(made, PythonFunction):
+                made.may_be_replaced = True  # most give back something that does the same, and call it later
         return made
 
     def _run_class(self, node: ast.ClassDef, scope: Scope) -> None:

@@ -253,6 +253,8 @@ class PythonFunction(Opaque, Struct, eq=False):
     attributes: dict[str, object] = field(default_factory=dict)
     owner: Class | None = None
     qualified: str = ""
+    may_be_replaced: bool = False
+    """Whether a decorator that is not followed may have put something else in its place, which is taken to call it."""
 
     @property
     def defaults(self) -> dict[str, object]:

@@ -36,6 +36,7 @@ from abiscan.python.values import (
     Thrown,
     Why,
     Wrapped,
+    class_of,
     is_concrete,
     known_length,
     thrown,
@@ -110,10 +111,40 @@ def _model_isinstance(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
     if len(args) != 2:
         return NotKnown("isinstance()")
     answer = _is_instance(machine, *args)
+    if answer is not False:
+        return answer
+    value, classes = args[0], _flatten_classes(args[1])
     # A protocol goes by the attributes of the value (_ProtocolMeta in Lib/typing.py), which are not compared.
-    if answer is False and any(map(_is_protocol, _flatten_classes(args[1]))):
+    if any(map(_is_protocol, classes)) or (isinstance(value, PythonFunction) and value.may_be_replaced):
         return NotKnown("isinstance()")
-    return answer
+    kind = type(value) if type(value) in _BUILT_IN else class_of(value)
+    return _is_virtual_subclass(machine, kind, classes)
+
+
+def _is_virtual_subclass(machine: PythonMachine, kind: object, classes: list[object]) -> object:
+    """Return whether an abstract class of the package counts a class as its own that does not derive from it.
+
+    As ``__subclasscheck__`` (Lib/_py_abc.py): its ``__subclasshook__``, or what was registered.
+    """
+    for cls in classes if isinstance(kind, (Class, type)) else ():
+        if not isinstance(cls, Class):
+            continue
+        hook = cls.find("__subclasshook__", ABSENT)
+        if hook is not ABSENT:
+            function = hook.function if isinstance(hook, Wrapped) else hook
+            answer = machine.call(Bound(function, cls), [kind], {})
+            if isinstance(answer, NotKnown) or answer is True:
+                return answer
+            if answer is False:
+                continue
+        registered = cls.names.get("__abiscan_registered__", ())
+        if not isinstance(registered, tuple):
+            return NotKnown("isinstance()")
+        for base in registered:
+            answer = _model_issubclass(machine, [kind, base], {})
+            if answer is not False:
+                return answer
+    return False
 
 
 def _is_protocol(cls: object) -> bool:
@@ -230,6 +261,11 @@ def _flatten_classes(classes: object) -> list[object]:
 
 def _model_issubclass(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     requested = _flatten_classes(args[1]) if len(args) == 2 else []
+    answer = _is_subclass(machine, args, requested)
+    return _is_virtual_subclass(machine, args[0], requested) if answer is False else answer
+
+
+def _is_subclass(machine: PythonMachine, args: Args, requested: list[object]) -> object:
     for cls in requested:
         hook = special.special_method(machine, cls, "__subclasscheck__") if isinstance(cls, Class) else None
         if hook is not None and not isinstance(hook, NotKnown):
@@ -238,6 +274,8 @@ def _model_issubclass(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
         requested = _as_asked_of(args[0], requested)
         if all(isinstance(item, type) for item in requested):
             return attempt_operation("issubclass()", issubclass, args[0], tuple(requested))
+        if all(isinstance(item, (Class, type)) for item in requested):
+            return issubclass(args[0], tuple(item for item in requested if isinstance(item, type)))
     if requested and isinstance(args[0], Class):
         if object in requested or any(item in args[0].ancestry() for item in requested):
             return True

@@ -380,3 +380,38 @@ def test_what_is_registered_is_called_later(form: str, *, decides: bool) -> None
     files = {"p/__init__.py": f"{code}{form.format('resolve')}\n", "p/lib.so": ""}
     (outcome,) = reading_of(files, FakeWorld(error=lambda _path: "broken")).imports
     assert (outcome.raised is Answer.UNKNOWN) is decides
+
+
+def test_what_a_decorator_makes_may_be_of_any_class() -> None:
+    code = """\
+import numpy
+
+class Kernel:
+    pass
+
+@numpy.kernel
+def run():
+    pass
+
+assert isinstance(run, Kernel)
+"""
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert outcome.raised is None
+
+
+def test_a_body_that_raises_too_late_runs_where_it_is_imported() -> None:
+    # Large enough to be passed over until one of its names is used, which is when ``early`` is gone.
+    large = "from p.small import early\n\nclass Large:\n    value = early\n" + "# …\n" * 2_000
+    code = """\
+import numpy
+from p.large import Large
+import p.small
+
+if numpy.is_there():
+    raise ImportError("no")
+del p.small.early
+assert Large.value == 3
+"""
+    files = {"p/__init__.py": code, "p/large.py": large, "p/small.py": "early = 3\n"}
+    (outcome,) = reading_of(files).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())

@@ -1,0 +1,52 @@
+"""Classes that abstract ones count as their own: ``register`` and ``__subclasshook__`` of the module abc."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.python.packages import check_claim
+
+SOURCE = """\
+from abc import ABC, ABCMeta
+
+class Whole(ABC):
+    @classmethod
+    def __subclasshook__(cls, kind):
+        return False if kind is bool else issubclass(kind, int)
+
+class Moving(metaclass=ABCMeta):
+    @classmethod
+    def __subclasshook__(cls, kind):
+        return True if any("go" in base.__dict__ for base in kind.__mro__) else NotImplemented
+
+class Sequence(ABC):
+    pass
+
+class Array(Sequence):
+    pass
+
+Array.register(list)
+
+@Sequence.register
+class Rows:
+    pass
+
+class Car:
+    def go(self):
+        pass
+
+class Parked(Moving):
+    pass
+"""
+HOLDS = [
+    "isinstance(3, Whole) and issubclass(int, Whole) and not isinstance(True, Whole)",
+    "not isinstance(2.5, Whole) and not isinstance(None, Whole)",
+    "isinstance(Car(), Moving) and issubclass(Car, Moving) and isinstance(Parked(), Moving)",
+    "isinstance([], Array) and isinstance([], Sequence) and issubclass(list, (Car, Sequence))",
+    "isinstance(Rows(), Sequence) and not isinstance(Rows(), Array) and not isinstance((), Sequence)",
+]
+
+
+@pytest.mark.parametrize("claim", HOLDS)
+def test_what_abstract_classes_count_as_theirs(claim: str) -> None:
+    check_claim(SOURCE, claim)
