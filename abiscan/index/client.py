@@ -505,7 +505,7 @@ class Index:
     def _metadata_of_index(self, candidate: Candidate) -> bytes | None:
         """Download the METADATA file that the index has next to the wheel (PEP 658); return None if it has none."""
         link = self._links[candidate]
-        if not link.dist_info_metadata or link.dist_info_link is None:
+        if link.dist_info_link is None:
             return None
         page = self.web.get(link.dist_info_link.normalized, largest=_LARGEST_METADATA)
         if page.is_error:

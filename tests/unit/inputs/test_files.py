@@ -224,3 +224,22 @@ def test_facts_that_were_read_already_are_taken(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert Files().list_folder(str(tmp_path / "absent")) == []
+
+
+def test_members_of_a_package_over_or_below_those_of_others(tmp_path: Path) -> None:
+    first, second = (
+        Wheel(wheel(tmp_path / f"{name}.whl", {"pkg/a.txt": name.encode(), f"pkg/{name}.txt": b"x"}))
+        for name in ("one", "two")
+    )
+
+    def mounted(*, over: bool, without: tuple[str, ...] = ()) -> dict[str, bytes]:
+        files = Files()
+        files.mount_archive(first, "/site")
+        files.mount_archive(second, "/site", over=over, without=without)
+        sources = {name: files.find_source(f"/site/pkg/{name}.txt") for name in ("a", "one", "two")}
+        return {name: source.read_head(9) for name, source in sources.items() if source}
+
+    assert mounted(over=True) == {"a": b"two", "one": b"x", "two": b"x"}
+    assert mounted(over=False) == {"a": b"one", "one": b"x", "two": b"x"}
+    assert mounted(over=True, without=("pkg/a.txt",)) == {"a": b"one", "one": b"x", "two": b"x"}
+    assert mounted(over=False, without=("pkg/two.txt",)) == {"a": b"one", "one": b"x"}
