@@ -63,8 +63,8 @@ class Elf:
 
     ``undefined`` are relocated in this order, and stand in the symbol table in the opposite one. ``version_needs`` are
     (file, version, weak) beyond those of ``undefined``; ``version_definitions`` beyond those of ``defined``, and None
-    for no such table. ``filtees`` stand before ``needed``. ``texts`` are strings among the data; ``relr`` adds an empty
-    table of packed relocations; ``size`` pads the file.
+    for no such table. ``filtees`` stand before ``needed``. ``texts`` are strings among the data; ``relr`` has the
+    words of a table of packed relocations; ``size`` pads the file.
     """
 
     machine: int = EM_X86_64
@@ -82,7 +82,7 @@ class Elf:
     hash: Literal["gnu", "sysv", "none"] = "gnu"
     flags_1: int = 0
     texts: tuple[bytes, ...] = ()
-    relr: bool = False
+    relr: tuple[int, ...] | None = None
     size: int = 0
 
     def build(self) -> bytes:
@@ -166,9 +166,9 @@ class _Builder:
         self._symbols(scratch)
         self._versions()
         self._relocations(scratch)
-        if elf.relr:
-            self.entry("RELR", self.place(b""))
-            self.entry("RELRSZ", 0)
+        if elf.relr is not None:
+            self.entry("RELR", self.place(struct.pack(f"<{len(elf.relr)}Q", *elf.relr)))
+            self.entry("RELRSZ", 8 * len(elf.relr))
             self.entry("RELRENT", 8)
         if elf.flags_1:
             self.entry("FLAGS_1", elf.flags_1)

@@ -179,7 +179,7 @@ TABLE = "int value; int *table[] = {&value, &value, &value};\n"
 def test_packed_relocations_are_linked_as_the_fix_says(tmp_path: Path) -> None:
     # As lld links with --pack-dyn-relocs=relr: without the version by which glibc knows them.
     needs = (("libc.so.6", "GLIBC_2.2.5", False),)
-    packed = Elf(needed=("libc.so.6", "libc10.so"), relr=True, version_needs=needs).write(tmp_path / "packed.so")
+    packed = Elf(needed=("libc.so.6", "libc10.so"), relr=(), version_needs=needs).write(tmp_path / "packed.so")
     assert not is_loaded(packed)
     option = re.search(r"-Wl,\S*relocs", fix_for(packed, "symbol-version-not-found"))
     assert option
