@@ -10,7 +10,7 @@ from abiscan.errors import InputError
 from abiscan.index.client import System
 from abiscan.locks.model import FromWhere, LockedPackage, ProjectPart
 from abiscan.locks.reading import read_lock
-from tests.unit.locks.test_reading import EXPLICIT, LINUX, PIXI, A, B, C, lock_of, names
+from tests.unit.locks.test_reading import EXPLICIT, LINUX, PIXI, PYLOCK, A, B, C, lock_of, names
 
 ALL = ProjectPart()
 
@@ -182,6 +182,22 @@ def test_a_file_of_requirements_is_complete_if_all_have_hashes(tmp_path: Path) -
         assert lock.is_complete is is_complete
     with pytest.raises(InputError, match="includes itself"):
         lock_of(tmp_path, "requirements.txt", "torch==1\n-r requirements.txt\n")
+
+
+def test_environments_that_a_lock_is_not_for(tmp_path: Path) -> None:
+    """``environments`` of PEP 751, and the platforms and the Python of a pixi.lock."""
+    lock = lock_of(
+        tmp_path, "pylock.toml", PYLOCK.replace("extras =", "environments = [\"os_name == 'nt'\"]\nextras =")
+    )
+    windows, older = System.of((3, 12), "win_amd64"), System.of((3, 11), "manylinux_2_28_x86_64")
+    assert (lock.admits(windows), lock.admits(LINUX), lock.admits(System.of((3, 10), "win_amd64"))) == (
+        *(True, False, False),
+    )
+    lock = lock_of(tmp_path, "pixi.lock", PIXI)
+    assert (lock.admits(LINUX), lock.admits(windows), lock.admits(older)) == (True, False, False)
+    assert names(lock_of(tmp_path, "pixi.lock", PIXI.replace("default:", "train:", 1)), groups=("train",)) == [
+        *("python==3.12.4", "pytorch==2.9.1", "vision==1.0"),
+    ]
 
 
 def test_conda_packages_of_this_machine_and_their_hashes(tmp_path: Path) -> None:

@@ -98,6 +98,26 @@ def test_the_version_of_an_archive(version: str, file_version: int, *, works: bo
         )
 
 
+@pytest.mark.parametrize(
+    ("format_", "layout", "version", "limit"),
+    [
+        # caffe2/serialize/inline_container.cc reads what torch.save and torch.jit.save write: version 1 is the oldest.
+        (ModelFormat.PICKLE, ModelLayout.ZIP, 99, "maximum"),
+        (ModelFormat.PICKLE, ModelLayout.ZIP, 0, "minimum"),
+        (ModelFormat.TORCHSCRIPT, ModelLayout.TORCHSCRIPT, 0, "minimum"),
+        (ModelFormat.PICKLE, ModelLayout.ZIP, 3, None),
+        (ModelFormat.PICKLE, ModelLayout.ZIP, None, None),
+        (ModelFormat.EXPORT, ModelLayout.ROOTED, 99, None),
+    ],
+)
+def test_who_reads_the_version_of_an_archive(
+    format_: ModelFormat, layout: ModelLayout, version: int | None, limit: str | None
+) -> None:
+    reason = refused("2.13.0", format=format_, layout=layout, file_version=version)
+    text = f"Attempted to read a PyTorch file with version {version}, but the {limit} supported version"
+    assert (reason is not None and reason[1].startswith(text)) is (limit is not None)
+
+
 def test_a_package_of_aotinductor_names_its_members() -> None:
     members = ("m/data/aotinductor/model/a.so", "m/archive_format")
     fields: dict[str, Any] = {"format": ModelFormat.AOTI, "layout": ModelLayout.ROOTED, "members": members}

@@ -116,6 +116,18 @@ def test_a_page_names_what_fails_for_itself_first_and_each_command_once() -> Non
     assert "metrics==1.0 (import metrics) fails for the same reason" in written.getvalue()
 
 
+def test_texts_are_lines_however_narrow_the_terminal_is() -> None:
+    long = "word " * 30
+    (process,) = DIAGNOSIS.process
+    diagnosis = msgspec.structs.replace(
+        DIAGNOSIS, process=(msgspec.structs.replace(process, message=f"a {long}", says=f"b {long}", fix=f"c {long}"),)
+    )
+    written = io.StringIO()
+    doctor_text.render_diagnosis(diagnosis, Console(file=written, width=40))
+    lines = [line.strip() for line in written.getvalue().splitlines()]
+    assert [letter for letter in "abc" if not any(line.endswith(f"{letter} {long}".strip()) for line in lines)] == []
+
+
 def test_what_was_looked_for_in_vain_is_what_has_no_command_and_no_other_reason() -> None:
     ailments = (
         *DIAGNOSIS.ailments,
