@@ -191,3 +191,27 @@ def test_what_a_name_stands_for(tmp_path: Path, name: str, kind: TargetKind) -> 
 def test_a_folder_stands_for_a_folder_whatever_its_name(tmp_path: Path) -> None:
     (tmp_path / "a-1.0-0.conda").mkdir()
     assert kind_of(tmp_path / "a-1.0-0.conda") is TargetKind.FOLDER
+
+
+@pytest.mark.parametrize(
+    ("spec", "requirement"),
+    [
+        # conda's documentation, "Package match specifications".
+        ("pytorch", "torch"),
+        ("pytorch *", "torch"),
+        ("libtorch 2.5.1 cpu_generic_0", "torch==2.5.1"),
+        ("pytorch 2.5.*", "torch==2.5.*"),
+        ("pytorch 2.5*", "torch==2.5.*"),
+        ("pytorch =2.5", "torch==2.5.*"),
+        ("pytorch =2.5.*", "torch==2.5.*"),
+        ("pytorch ==2.5.1", "torch==2.5.1"),
+        ("pytorch >=2.5.*", "torch>=2.5"),
+        ("pytorch >=2.5,<2.6.0a0", "torch<2.6.0a0,>=2.5"),
+        ("pytorch !=2.5.0", "torch!=2.5.0"),
+        ("numpy >=1.23,<3", "numpy<3,>=1.23"),
+        ("pytorch 2.5|2.6", None),
+        ("pytorch >=", None),
+    ],
+)
+def test_specifications_of_conda(spec: str, requirement: str | None) -> None:
+    assert requirement_of(spec) == requirement
