@@ -105,6 +105,8 @@ def as_code(text: str) -> str:
         return ""
     # GitHub Flavored Markdown, "Tables (extension)": a bar in a cell is escaped, inside code, too.
     cleaned = clean(text).replace("|", "\\|")
+    if "`" not in cleaned:
+        return f"`{cleaned}`"
     # CommonMark, "Code spans": the fence has one backtick more than the longest run inside.
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", cleaned)), default=0))
-    return f"{fence} {cleaned} {fence}" if "`" in cleaned else f"`{cleaned}`"
+    fence = "`" * (1 + max(map(len, re.findall("`+", cleaned))))
+    return f"{fence} {cleaned} {fence}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
+from rich.console import Console
 
 from abiscan.report import versions_text
 from abiscan.results.package import PackageVerdict
@@ -35,6 +37,28 @@ def test_neighbours_with_the_same_answers_are_one() -> None:
     ]
     assert re.findall(r"<li>(.*?)</li>", html) == ["1.0: has [no] wheel | &lt;b&gt;"]
     assert "<li>" not in versions_text.render_markdown(VersionTable(package="p", system="", releases=(), rows=()))
+
+
+def test_columns_that_a_terminal_has_no_room_for_come_below() -> None:
+    def lines(width: int) -> list[str]:
+        stream = io.StringIO()
+        versions_text.render_table(TABLE, Console(file=stream, width=width))
+        return stream.getvalue().splitlines()
+
+    whole = [
+        "a_pack_age by releases of torch, for cp312 on linux",
+        "           2.7.0 - 2.7.1  2.8.0  2.9.0",
+        "3.0              ✗          ✗      ✓",
+        "2.1 - 2.0        ✓          ✗      ·",
+        versions_text.LEGEND,
+        "1.0: has [no] wheel | <b>",
+    ]
+    assert lines(80) == lines(38) == whole
+    assert lines(37)[1:7] == [
+        *("           2.7.0 - 2.7.1  2.8.0", "3.0              ✗          ✗", "2.1 - 2.0        ✓          ✗"),
+        *("           2.9.0", "3.0          ✓", "2.1 - 2.0    ·"),
+    ]
+    assert [line.strip() for line in lines(5) if "2." in line and "-" not in line] == ["2.8.0", "2.9.0"]
 
 
 def test_the_exit_code_is_3_if_a_verdict_is_unknown() -> None:

@@ -320,6 +320,12 @@ def test_a_torch_that_does_not_exist_there_is_left_out(tmp_path: Path) -> None:
     printed = run("check", wheel, "--torch", ">=2.8,<2.9.1")
     assert printed.exit_code == 0, printed.output
     assert "no build of torch 2.8.0 for Windows on x86_64 among the embedded ones" in " ".join(printed.output.split())
+    # What comes after it is checked.
+    other = package(tmp_path / "other", of_bytes("loads"), platform="win_arm64")
+    printed = run("check", wheel, other, "--torch", ">=2.8,<2.9.1", "--format", "json")
+    both = [(item["target"] == str(other), item["torch"]) for item in json.loads(printed.stdout)["packages"]]
+    alone = json.loads(run("check", other, "--torch", ">=2.8,<2.9.1", "--format", "json").stdout)["packages"]
+    assert [torch for is_other, torch in both if is_other] == [item["torch"] for item in alone]
 
 
 def of_bytes(kind: str) -> dict[str, bytes]:
