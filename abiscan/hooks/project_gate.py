@@ -72,7 +72,7 @@ def check_project(tool: ProjectTool, command: ProjectCommand, session: Session) 
         there = root / tool.lock
         old: Lock = read_lock(there) if observed_fs.is_file(there) else ListedLock(path=there, entries=())
         python = copy.find_python(command)
-        part = _part_of(command, new)
+        part = part_of_project(command, new)
         systems = _systems_of(new, python, part)
         plan = _Plan(tool=tool, command=command, copy=copy, old=old, new=new, part=part, systems=systems)
         # What was broken before is no fault of a lock; but nobody installs it anew.
@@ -100,7 +100,7 @@ def _check_plan(plan: _Plan, installed: dict[str, str] | None, session: Session)
     return ProjectCheck(problems=tuple(problems), notes=tuple(map(first_line, notes)))
 
 
-def _part_of(command: ProjectCommand, lock: Lock) -> ProjectPart:
+def part_of_project(command: ProjectCommand, lock: Lock) -> ProjectPart:
     """Return what of the project is installed; more than that, where an option takes something away."""
     extras = lock.extras if command.all_extras else tuple(name for name in command.extras if name in lock.extras)
     asked = {*command.groups, *command.only}

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import UnclearPlanError
+from abiscan.hooks.project_gate import part_of_project
 from abiscan.hooks.project_tool import find_root, read_command
 from abiscan.hooks.project_tools import PIXI, POETRY, TOOLS, UV
+from abiscan.locks.listed import ListedLock
+from abiscan.locks.model import ProjectPart
 
 
 @pytest.mark.parametrize(
@@ -90,3 +93,29 @@ def test_where_a_project_begins(tmp_path: Path) -> None:
     assert find_root(PIXI, inner) is None
     (tmp_path / "pixi.toml").write_text("")
     assert find_root(PIXI, inner) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        # What the tools' own help says is installed; the lock has the groups dev (by default), docs and test.
+        ("poetry install", ProjectPart()),
+        ("poetry install --with docs,other -E train -E none", ProjectPart(extras=("train",), groups=("docs",))),
+        ("poetry install --all-extras", ProjectPart(extras=("train", "serve"))),
+        ("poetry install --without dev", ProjectPart(dev=False)),
+        ("poetry install --without docs", ProjectPart(groups=("dev",), dev=False)),
+        ("poetry install --only test", ProjectPart(groups=("test",), dev=False)),
+        ("pdm install -G :all", ProjectPart(extras=("train", "serve"), groups=("dev", "docs", "test"))),
+        ("uv sync --no-dev", ProjectPart(dev=False)),
+        ("uv sync --group test --extra serve", ProjectPart(extras=("serve",), groups=("test",))),
+        ("uv sync --all-groups", ProjectPart(groups=("dev", "docs", "test"))),
+    ],
+)
+def test_the_part_of_a_project(line: str, part: ProjectPart) -> None:
+    lock = ListedLock(
+        path=Path("lock"), entries=(), extras=("train", "serve"), groups=("dev", "docs", "test"), defaults=("dev",)
+    )
+    program, *words = line.split()
+    command = read_command(TOOLS[program], words)
+    assert command is not None
+    assert part_of_project(command, lock) == part
