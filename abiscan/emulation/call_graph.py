@@ -64,7 +64,7 @@ class CalledFunctions:
         self._entries = code.STUB_ENTRIES
         self._jumps = dict(itertools.chain.from_iterable(self._add_stubs()))
         self._linkage = self._linkage_tables()
-        self._next: dict[int, Leads] = {}
+        self._import_name = functools.cache(lambda number: image.symbol(number).name)
         let_code_go(image)
 
     def defined(self, name: str) -> int | None:
@@ -74,21 +74,22 @@ class CalledFunctions:
 
     def led_to(self, start: int) -> Leads:
         """Return what the function at ``start`` leads to."""
-        if start not in self._next:
-            # A linkage table leads to every import, and so would a function that calls one of its stubs.
-            is_code = start in self._known and start not in self._linkage
-            code = self._functions.code_of(start) if is_code else b""
-            # With no budget left, functions lead nowhere: the answer is then a lower bound.
-            self._unread -= len(code)
-            functions, symbols = self._links.of(code if self._unread >= 0 else b"", start)
-            names = (self._image.symbol(number).name for number in symbols)
-            self._next[start] = Leads(functions, frozenset(filter(None, names)))
-        return self._next[start]
+        # A linkage table leads to every import, and so would a function that calls one of its stubs.
+        is_code = start in self._known and start not in self._linkage
+        code = self._functions.code_of(start) if is_code else b""
+        # With no budget left, functions lead nowhere: the answer is then a lower bound.
+        self._unread -= len(code)
+        functions, symbols = self._links.of(code if self._unread >= 0 else b"", start)
+        return Leads(functions, frozenset(filter(None, map(self._import_name, symbols))))
 
-    @functools.cached_property
-    def stubs(self) -> dict[int, int]:
-        """Where calls of stubs lead, and the slot through which each jumps."""
-        return {jump - before: slot for jump, slot in self._jumps.items() for before in self._entries}
+    def slot_of(self, stub: int) -> int | None:
+        """Return the slot through which the stub at an address jumps; None if no stub is there."""
+        slots = (self._jumps.get(stub + before) for before in self._entries)
+        return next((slot for slot in slots if slot is not None), None)
+
+    def stubs(self, slots: Container[int]) -> Iterator[int]:
+        """Yield where calls of stubs may lead that jump through some slots."""
+        return (jump - before for jump, slot in self._jumps.items() if slot in slots for before in self._entries)
 
     def _add_stubs(self) -> Iterator[Iterable[tuple[int, int]]]:
         """Add the stubs in all code, and yield where they jump, each with its slot."""
@@ -210,13 +211,25 @@ def _chosen(values: Mapping[int, _Value], addresses: AbstractSet[int]) -> Iterat
 
 
 class CallGraph:
-    """The functions of an object, and of the libraries that define what it imports, in the order of its search."""
+    """The functions of an object, and of the libraries that define what it imports, in the order of its search.
+
+    A place is a number for a function of one of them: a large library has hundreds of thousands.
+    """
 
     def __init__(self, objects: Sequence[CalledFunctions]) -> None:
         self._objects = objects
-        self._defined: dict[str, tuple[int, int] | None] = {}
+        self._defined: dict[str, int | None] = {}
         self.next_places = functools.cache(self._find_next)
-        """Returns the functions that a function itself leads to: those of its object, then its imports."""
+        """Returns the places that a function itself leads to: those in its object, then its imports."""
+
+    def place_of(self, number: int, start: int) -> int:
+        """Return the place of a function: which object, where it starts."""
+        return start * len(self._objects) + number
+
+    def function_at(self, place: int) -> tuple[int, int]:
+        """Return the function at a place: which object, where it starts."""
+        start, number = divmod(place, len(self._objects))
+        return number, start
 
     def reached(self, roots: Iterable[int], stop_at: Container[tuple[int, int]] = ()) -> set[tuple[int, int]]:
         """Return the functions that some functions of the first object lead to, and these: which object, where it
@@ -225,28 +238,34 @@ class CallGraph:
         :param roots: where the functions start, in the file's own space
         :param stop_at: functions that are not followed further
         """
-        seen, waiting = set[tuple[int, int]](), deque((0, root) for root in roots)
+        seen, waiting = set[tuple[int, int]](), deque(self.place_of(0, root) for root in roots)
         while waiting and len(seen) < _MOST_FUNCTIONS:
             place = waiting.popleft()  # the nearest ones first: it may be that not all code is looked at
-            if place in seen:
+            function = self.function_at(place)
+            if function in seen:
                 continue
-            seen.add(place)
-            if place not in stop_at:
+            seen.add(function)
+            if function not in stop_at:
                 waiting += self.next_places(place)
         return seen
 
-    def _find_next(self, place: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-        number, function = place
+    def _find_next(self, place: int) -> Sequence[int]:
+        number, function = self.function_at(place)
         functions, imports = self._objects[number].led_to(function)
-        own = ((number, target) for target in sorted(functions))
-        # An import is defined by the first object that has it, as ld.so searches.
-        return (*own, *filter(None, map(self.find_definition, sorted(imports))))
+        count = len(self._objects)  # most functions are in a library of their own, and lead nowhere else
+        places = sorted(functions) if count == 1 else [start * count + number for start in sorted(functions)]
+        if imports:
+            # An import is defined by the first object that has it, as ld.so searches.
+            others = map(self.find_definition, sorted(imports))
+            places = list(dict.fromkeys((*places, *(place for place in others if place is not None))))
+        return array("Q", places)
 
-    def find_definition(self, name: str) -> tuple[int, int] | None:
-        """Return the function that an import leads to; None if no object defines it."""
+    def find_definition(self, name: str) -> int | None:
+        """Return the place of the function that an import leads to; None if no object defines it."""
         if name not in self._defined:
-            result = ((number, object_.defined(name)) for number, object_ in enumerate(self._objects))
-            self._defined[name] = next(((number, start) for number, start in result if start is not None), None)
+            starts = ((number, object_.defined(name)) for number, object_ in enumerate(self._objects))
+            places = (self.place_of(number, start) for number, start in starts if start is not None)
+            self._defined[name] = next(places, None)
         return self._defined[name]
 
 

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import re
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from abiscan.binary.elf import Machine
 from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, CODE, Code
 from abiscan.emulation.loader import Image, Slots
+from abiscan.regex import regex
 
 _PF_X: Final = 1
 _WINDOW: Final = 1 << 20
 _OVERLAP: Final = 4  # of a call that begins in a window, what is behind that
+_LONGEST_IMMEDIATE: Final = 8
+_DISPLACEMENT_SIZE: Final = 4
+_SHORT_JUMP: Final = regex(rb"\xeb(?=(.))", re.DOTALL)
 _BACK: Final = 256  # bytes before a call that are looked at
 _LONGEST_FUNCTION: Final = 1 << 20
 
@@ -62,6 +67,16 @@ def code_in(image: Image) -> Iterator[tuple[memoryview, int]]:
             yield image.file.data[segment.offset : segment.offset + segment.file_size], segment.address
 
 
+def windows_of_code(image: Image) -> Iterator[tuple[bytes, int]]:
+    """Yield the code of an object in pieces, and where each lies.
+
+    The code of a library may have hundreds of megabytes. Pieces overlap, so that what is at the end of one is whole.
+    """
+    for content, address in code_in(image):
+        for at in range(0, len(content), _WINDOW):
+            yield bytes(content[at : at + _WINDOW + _OVERLAP]), address + at
+
+
 def let_code_go(image: Image) -> None:
     """Give back the memory that the code of a file takes: all of it was read, and none is needed soon."""
     for segment in image.file.segments:
@@ -88,18 +103,16 @@ def _stubs_by_address(image: Image, code: Code, slots: Slots) -> dict[int, str]:
 def _calls_of(image: Image, machine: Machine, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
     """Yield the relative calls and jumps to some addresses: see ``Code.call_at``."""
     code = CODE[machine]
-    for content, address in code_in(image) if targets else ():
-        if not native.reads(ARCHITECTURES[machine].name):
+    if not native.reads(ARCHITECTURES[machine].name):
+        for content, address in code_in(image) if targets else ():
             yield from code.calls(content, address, targets)
-            continue
-        from abiscan.emulation.native._core import calls
+        return
+    from abiscan.emulation.native._core import calls
 
-        requested = array("Q", sorted(target for target in targets if target >= 0)).tobytes()
-        # Windows keep the copy small: the code of a library may have hundreds of megabytes.
-        for at in range(0, len(content), _WINDOW):
-            window = bytes(content[at : at + _WINDOW + _OVERLAP])
-            for place in calls(window, address + at, requested):
-                yield code.call_at(window, place, address + at)
+    requested = array("Q", sorted(target for target in targets if target >= 0)).tobytes()
+    for window, address in windows_of_code(image) if targets else ():
+        for place in calls(window, address, requested):
+            yield code.call_at(window, place, address)
 
 
 def callers_of(image: Image, machine: Machine, functions: Functions, targets: Collection[int]) -> set[int]:
@@ -107,6 +120,48 @@ def callers_of(image: Image, machine: Machine, functions: Functions, targets: Co
     sites = _calls_of(image, machine, targets)
     starts = (functions.containing(place if is_jump else place - 1) for place, _, is_jump in sites)
     return {start for start in starts if start is not None}
+
+
+def functions_naming(image: Image, functions: Functions, ranges: Iterable[tuple[int, int]]) -> set[int]:
+    """Return the functions of x86-64 code that may name a place in some ranges of addresses, relative to themselves.
+
+    Nothing is decoded: what looks like a displacement may be something else.
+    """
+    bounds = array("Q")
+    for low, high in sorted(ranges):
+        # A displacement counts from the end of its instruction, in front of which there may be an immediate.
+        first = max(low - _LONGEST_IMMEDIATE, 0)
+        if bounds and first <= bounds[-1]:
+            bounds[-1] = max(bounds[-1], high)
+        else:
+            bounds.extend((first, high))
+    starts = {
+        functions.containing(address + at)
+        for window, address in (windows_of_code(image) if bounds else ())
+        for at in find_displacements(window, address, bounds)
+    }
+    return {start for start in starts if start is not None}
+
+
+def find_displacements(code: bytes, address: int, bounds: array[int]) -> list[int]:
+    """Return where displacements and short jumps may be, in order, that lead to an address between two bounds: between
+    the first and the second, the third and the fourth, and so on.
+    """
+    if native.is_available():
+        from abiscan.emulation.native._core import displacements
+
+        return displacements(code, address, bounds.tobytes())
+    places = set[int]()
+    for match in _SHORT_JUMP.finditer(code):
+        if bisect.bisect_right(bounds, address + match.end(1) + int.from_bytes(match[1], "little", signed=True)) & 1:
+            places.add(match.start())
+    for phase in range(_DISPLACEMENT_SIZE):
+        words = memoryview(code)[phase:]
+        for number, word in enumerate(words[: len(words) & -_DISPLACEMENT_SIZE].cast("i")):
+            end = phase + _DISPLACEMENT_SIZE * (number + 1)
+            if bisect.bisect_right(bounds, address + end + word) & 1:
+                places.add(end - _DISPLACEMENT_SIZE)
+    return sorted(places)
 
 
 class Instruction(NamedTuple):

@@ -13,7 +13,7 @@ import functools
 import posixpath
 import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
@@ -24,12 +24,12 @@ from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, CODE
 from abiscan.emulation.arch.values import Swept
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
-from abiscan.emulation.call_sites import Functions, callers_of, code_in
+from abiscan.emulation.call_sites import Functions, callers_of, functions_naming, windows_of_code
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
 
-_CPUID: Final = b"\x0f\xa2"
+_CPUID: Final = regex(rb"\x0f\xa2")
 _LONGEST: Final = 15
 _SMALL: Final = 1024  # bytes of a function that does little but check the CPU
 _WRITER: Final = 512  # of one that keeps the answer of another
@@ -46,33 +46,35 @@ _TELLS: Final = regex(
     r"|(?i:(avx|amx|vnni)\w*_?support)|^get(aux|cpu)|mayiuse|effective_cpu_isa"
 )
 
-Place = tuple[int, int]
-"""A function: the number of its object, and where it starts in the file's own space."""
-
 
 class _Code(NamedTuple):
-    """What the code of a function tells, each thing with its offset.
+    """What the code of a function needs: each feature with its first offset.
 
     :ivar is_whole: whether it was read to its end
     """
 
     size: int
     features: tuple[tuple[str, int], ...]
-    questions: tuple[int, ...]
-    calls: tuple[tuple[int, int], ...]
-    data: tuple[tuple[int, int], ...]
     is_whole: bool
+
+
+class _References(NamedTuple):
+    """Where the code of a function executes ``cpuid``, and what it calls and names, each with its offset."""
+
+    questions: list[int]
+    calls: list[tuple[int, int]]
+    data: list[tuple[int, int]]
 
 
 class _Callee(NamedTuple):
     """What a call leads to.
 
     :ivar is_named: whether its name says that it tells what the processor has
-    :ivar place: None where no object defines it
+    :ivar place: see ``CallGraph``; None where no object defines it
     """
 
     is_named: bool
-    place: Place | None
+    place: int | None
 
 
 class _Object:
@@ -82,11 +84,12 @@ class _Object:
         self.image = Image(file, ARCHITECTURES[machine], lambda _: 0, lambda _: 0, lambda at: at)
         self._machine = machine
         self._functions = Functions(self.image)
+        self._sweep = _sweep_of(machine)
         self.calls = CalledFunctions(self.image, machine)
-        self._code: dict[int, _Code] = {}
-        # Half a million functions are visited, most of them several times.
+        self.references = functools.cache(self._read_references)
+        """Returns what the code of a function asks, calls and names, which matters for few of them."""
         self.reads_answer = functools.cache(self._reads_answer)
-        """Whether data holds a result of the detection of processor features."""
+        """Returns whether data holds a result of the detection of processor features."""
 
     @property
     def starts(self) -> Sequence[int]:
@@ -94,18 +97,18 @@ class _Object:
         return self._functions.starts
 
     def code(self, start: int) -> _Code:
-        """Return what the code of a function tells."""
-        if start not in self._code:
-            code = self._functions.code_of(start)
-            extensions, questions, calls, content, end = _sweep(self._machine, code, start)
-            features: dict[str, int] = {}
-            for at in extensions:
-                for feature in features_of(self._machine, code[at : at + _LONGEST]):
-                    features.setdefault(feature, at)
-            self._code[start] = _Code(
-                len(code), tuple(features.items()), tuple(questions), tuple(calls), tuple(content), end == len(code)
-            )
-        return self._code[start]
+        """Return what the code of a function needs."""
+        code = self._functions.code_of(start)
+        extensions, _, _, _, end = self._sweep(code, start)
+        features: dict[str, int] = {}
+        for at in extensions:
+            for feature in features_of(self._machine, code[at : at + _LONGEST]):
+                features.setdefault(feature, at)
+        return _Code(len(code), tuple(features.items()), end == len(code))
+
+    def _read_references(self, start: int) -> _References:
+        _, questions, calls, data, _ = self._sweep(self._functions.code_of(start), start)
+        return _References(questions, calls, data)
 
     @functools.cached_property
     def _imports(self) -> dict[int, int]:
@@ -113,12 +116,17 @@ class _Object:
         return slots.by_stub | slots.others
 
     @functools.cached_property
+    def imported(self) -> frozenset[str]:
+        """The names of the functions that the object imports."""
+        return frozenset(filter(None, map(self._imported, self._imports)))
+
+    @functools.cached_property
     def _pointers(self) -> dict[int, int]:
         return self.image.own_pointers()
 
     def callee(self, target: int) -> int | str | None:
         """Return what is called at an address: a function of the object, or the name of one that it imports."""
-        slot = self.calls.stubs.get(target)
+        slot = self.calls.slot_of(target)
         if slot is None:
             return target if target in self._known else None
         return self._imported(slot) or self._pointers.get(slot)
@@ -138,33 +146,50 @@ class _Object:
         Functions that execute ``cpuid``, and the small ones that call them, keep there what they learn; or else they
         are pointers to the former.
         """
-        asking = self._asking()
         # A library checks once and keeps the result in data, which only the functions that check write.
+        asking = self._asking
         writers = set(asking)
         if asking and len(self._known) < _MOST_FUNCTIONS:
-            writers |= {start for start in self._direct_callers(asking) if self.code(start).size <= _WRITER}
+            writers |= {start for start in self.callers(asking) if self.code(start).size <= _WRITER}
         # Read-only data, such as tables that the function uses, is dropped: a result must be in writable memory.
-        kept = {datum for start in writers for _, place in self.code(start).data if (datum := self._find_datum(place))}
+        data = (place for start in writers for _, place in self.references(start).data)
+        kept = {datum for place in data if (datum := self._find_datum(place))}
         pointers = {at for at, target in self._pointers.items() if target in asking} if asking else set[int]()
         return frozenset({*filter(self._can_change, kept), *pointers})
 
-    def _asking(self) -> set[int]:
-        results: set[int] = set()
-        for view, address in code_in(self.image):
-            content = bytes(view)
-            # Two bytes that may be part of another instruction: decoding the function, in ``code``, tells.
-            at = content.find(_CPUID)
-            while at >= 0:
-                start = self._functions.containing(address + at)
-                if start is not None and self.code(start).questions:
-                    results.add(start)
-                at = content.find(_CPUID, at + 1)
-        return results
+    @functools.cached_property
+    def _asking(self) -> frozenset[int]:
+        """The functions that execute ``cpuid``."""
+        # Two bytes that may be part of another instruction: decoding the function tells.
+        candidates = {
+            self._functions.containing(address + match.start())
+            for content, address in windows_of_code(self.image)
+            for match in _CPUID.finditer(content)
+        }
+        return frozenset(start for start in candidates if start is not None and self.references(start).questions)
 
-    def _direct_callers(self, targets: AbstractSet[int]) -> set[int]:
-        """Return the functions that call some functions of the object directly."""
-        stubs = [stub for stub, slot in self.calls.stubs.items() if self._pointers.get(slot) in targets]
-        return callers_of(self.image, self._machine, self._functions, {*targets, *stubs})
+    def callers(self, targets: AbstractSet[int], names: AbstractSet[str] = frozenset()) -> set[int]:
+        """Return the functions that call some functions of the object, or imports, directly or through stubs."""
+        slots = {slot for slot in self._imports if self._imported(slot) in names} if names else set[int]()
+        if targets:
+            slots.update(at for at, target in self._pointers.items() if target in targets)
+        called = {*targets, *self.calls.stubs(slots)}
+        return callers_of(self.image, self._machine, self._functions, called)
+
+    def may_ask(self) -> Iterable[int]:
+        """Return functions among which are all that ask by themselves."""
+        telling = {slot for slot in self._imports if _is_telling(self._imported(slot) or "")}
+        bounds = [(at, at + 1) for at in (*telling, *self.calls.stubs(telling))]
+        if self.answers:
+            starts, end = sorted(self.answers), max(self.answers) + _STRUCTURE
+            bounds += ((at, at + _STRUCTURE) for at in starts)
+            near = (at for at, target in self._pointers.items() if starts[0] <= target < end)
+            bounds += ((at, at + 1) for at in near if self.reads_answer(at))
+        return {*self._asking, *functions_naming(self.image, self._functions, bounds)}
+
+    def lists(self, start: int) -> bool:
+        """Whether a function is one of those that the object lists."""
+        return start in self._known
 
     def _find_datum(self, place: int) -> int | None:
         """Return the datum at a place, or the one that a word of the global offset table leads to; None for other such
@@ -177,7 +202,7 @@ class _Object:
     def _reads_answer(self, place: int) -> bool:
         name = self._imported(place)
         if name is not None:
-            return _TELLS.search(name) is not None
+            return _is_telling(name)
         at = self._find_datum(place)
         if at is None or place in self.answers:
             return at is not None
@@ -209,11 +234,14 @@ class Reach:
         self._objects = [_Object(file, machine) for file in files]
         self._graph = CallGraph([object_.calls for object_ in self._objects])
         self._steps = _MOST_STEPS
-        self._after: dict[Place, tuple[Place, ...]] = {}
         self._names = [posixpath.basename(file.subject) for file in files]
-        self._questions: dict[Place, int | None] = {}
-        self._tells: dict[tuple[Place, int], bool] = {}
         self._callees: list[dict[int, _Callee]] = [{} for _ in files]
+        self._telling = frozenset[int]()
+        # Half a million functions are visited, most of them several times.
+        self._code = functools.cache(self._read_code)
+        """Returns what the code of a function needs."""
+        self._question = functools.cache(lambda place: min(self._asks(place), default=None))
+        """Returns where a function first asks what the processor has; None if it does not."""
 
     def of(self, roots: Iterable[int]) -> CpuReach:
         """Return what some functions of the first object reach."""
@@ -221,16 +249,16 @@ class Reach:
         # reached both ways counts as reached without, so the order matters.
         unasked: dict[str, CpuUse] = {}
         behind: set[str] = set()
-        seen, guarded = set[Place](), set[Place]()
-        waiting, after = deque[Place]((0, root) for root in roots), deque[Place]()
+        waiting, after = deque(dict.fromkeys(self._graph.place_of(0, root) for root in roots)), deque[int]()
+        first = self._graph.function_at(waiting[0])[1] if waiting else 0
+        seen, steps = set(waiting), self._steps
         left, is_whole = _MOST_CODE, True
-        first = next(iter(waiting), (0, 0))[1]
-        while waiting and left > 0 and len(seen) < self._steps:
+        unlisted = {root for root in waiting if not self._is_listed(root)}
+        asking = self._asking | unlisted if unlisted else self._asking
+        while waiting and left > 0 and steps > 0:
             place = waiting.popleft()
-            if place in seen:
-                continue
-            seen.add(place)
-            code, question = self._make_code(place), self._find_question(place)
+            steps -= 1
+            code, question = self._code(place), self._question(place) if place in asking else None
             left -= code.size
             is_whole &= code.is_whole
             for feature, offset in code.features:
@@ -240,22 +268,26 @@ class Reach:
                         unasked[feature] = self._use(feature, place, offset, first)
                 else:
                     behind.add(feature)
-            (waiting if question is None else after).extend(self._next(place))
-            # Functions that are called before the check run unchecked; everything else that the function leads to is
-            # behind it.
+            places: Iterable[int] = self._graph.next_places(place)
             if question is not None:
-                called = (self._find_callee(place[0], target).place for at, target in code.calls if at < question)
-                waiting.extend(filter(None, called))
-        while after and left > 0 and len(seen) + len(guarded) < self._steps:
+                # Functions that are called before the check run unchecked; everything else that the function leads to
+                # is behind it.
+                after.extend(places)
+                places = self._called_before(place, question)
+            new = [place for place in places if place not in seen]
+            seen.update(new)
+            waiting.extend(new)
+        while after and left > 0 and steps > 0:
             place = after.popleft()
-            if place in seen or place in guarded:
+            if place in seen:
                 continue
-            guarded.add(place)
-            code = self._make_code(place)
+            seen.add(place)
+            steps -= 1
+            code = self._code(place)
             left -= code.size
             behind.update(feature for feature, _ in code.features)
-            after.extend(self._next(place))
-        self._steps -= len(seen) + len(guarded)
+            after.extend(self._graph.next_places(place))
+        self._steps = steps
         return CpuReach(
             uses=tuple(unasked[feature] for feature in sorted(unasked)),
             behind=tuple(sorted(behind - unasked.keys())),
@@ -274,8 +306,8 @@ class Reach:
             features.update(feature for feature, _ in code.features)
         return frozenset(features)
 
-    def _use(self, feature: str, place: Place, offset: int, first: int) -> CpuUse:
-        number, start = place
+    def _use(self, feature: str, place: int, offset: int, first: int) -> CpuUse:
+        number, start = self._graph.function_at(place)
         return CpuUse(
             feature=feature,
             address=start + offset,
@@ -286,64 +318,85 @@ class Reach:
             library=self._names[number] if number else None,
         )
 
-    def _make_code(self, place: Place) -> _Code:
-        number, start = place
+    def _read_code(self, place: int) -> _Code:
+        number, start = self._graph.function_at(place)
         return self._objects[number].code(start)
 
-    def _next(self, place: Place) -> tuple[Place, ...]:
-        if place not in self._after:
-            self._after[place] = self._graph.next_places(place)
-        return self._after[place]
+    def _called_before(self, place: int, offset: int) -> Iterable[int]:
+        """Return the functions that a function calls before some of its code."""
+        number, start = self._graph.function_at(place)
+        calls = self._objects[number].references(start).calls
+        callees = (self._find_callee(number, target).place for at, target in calls if at < offset)
+        return dict.fromkeys(callee for callee in callees if callee is not None)
 
-    def _find_question(self, place: Place) -> int | None:
-        """Return where a function first asks what the processor has; None if it does not."""
-        if place not in self._questions:
-            self._questions[place] = min(self._asks(place, _DEPTH), default=None)
-        return self._questions[place]
+    @functools.cached_property
+    def _asking(self) -> frozenset[int]:
+        """The functions that may ask what the processor has; with them, those that only tell it are known."""
+        # Few functions do, so they are searched for: from what is asked to those who ask it.
+        asking = set[int]()
+        for number, object_ in enumerate(self._objects):
+            asking.update(self._graph.place_of(number, start) for start in object_.may_ask())
+            definitions = filter(None, map(self._graph.find_definition, object_.imported))
+            asking.update(place for place in definitions if not self._is_listed(place))
+        for _ in range(_DEPTH):
+            telling = frozenset(filter(self._only_tells, asking))
+            if telling == self._telling:
+                break
+            self._telling = telling
+            asking.update(self._callers(telling))
+        return frozenset(asking)
 
-    def _asks(self, place: Place, depth: int) -> list[int]:
-        number, start = place
-        code, of = self._make_code(place), self._objects[number]
-        result = [*code.questions, *(at for at, datum in code.data if of.reads_answer(datum))]
-        calls = [at for at, target in code.calls if self._is_told(self._find_callee(number, target), depth)]
+    def _callers(self, places: AbstractSet[int]) -> Iterator[int]:
+        """Yield the functions that call some functions directly, or through stubs."""
+        for number, object_ in enumerate(self._objects):
+            names = {name for name in object_.imported if self._graph.find_definition(name) in places}
+            own = {start for of, start in map(self._graph.function_at, places) if of == number}
+            for start in object_.callers(own, names):
+                yield self._graph.place_of(number, start)
+
+    def _is_listed(self, place: int) -> bool:
+        """Whether a function is one of those that its object lists, which have been searched."""
+        number, start = self._graph.function_at(place)
+        return self._objects[number].lists(start)
+
+    def _asks(self, place: int) -> list[int]:
+        number, start = self._graph.function_at(place)
+        of = self._objects[number]
+        references = of.references(start)
+        result = [*references.questions, *(at for at, datum in references.data if of.reads_answer(datum))]
+        calls = [at for at, target in references.calls if self._is_told(self._find_callee(number, target))]
         imports = of.calls.led_to(start).imports
         # A function-local static is read on a fast path in front of ``__cxa_guard_acquire`` (Itanium C++ ABI, 3.3.3).
         if calls and _GUARD in imports:  # the result is kept in a variable, which is read before the call
-            calls += [at for at, datum in code.data if of.is_writable(datum)]
-        if not result and not calls and any(map(_TELLS.search, imports)):
-            result.append(min((at for at, _ in code.calls), default=0))
+            calls += [at for at, datum in references.data if of.is_writable(datum)]
+        if not result and not calls and any(map(_is_telling, imports)):
+            result.append(min((at for at, _ in references.calls), default=0))
         return result + calls
 
-    def _is_told(self, callee: _Callee, depth: int) -> bool:
+    def _is_told(self, callee: _Callee) -> bool:
         """Whether a callee only tells what the processor has."""
-        if callee.is_named or callee.place is None or not depth:
-            return callee.is_named
-        key = callee.place, depth
-        if key not in self._tells:
-            # The depth is a part of the key: an answer for a shallow search does not hold for a deeper one.
-            self._tells[key] = False  # of one that leads to itself
-            self._tells[key] = self._only_tells(callee.place, depth - 1)
-        return self._tells[key]
+        return callee.is_named or callee.place in self._telling
 
     def _find_callee(self, number: int, target: int) -> _Callee:
         callees = self._callees[number]
         if target not in callees:
             callee = self._objects[number].callee(target)
             if isinstance(callee, str):
-                definition = self._graph.find_definition(callee)
-                callees[target] = _Callee(_TELLS.search(callee) is not None, definition)
+                callees[target] = _Callee(_is_telling(callee), self._graph.find_definition(callee))
             else:
-                callees[target] = _Callee(is_named=False, place=None if callee is None else (number, callee))
+                place = None if callee is None else self._graph.place_of(number, callee)
+                callees[target] = _Callee(is_named=False, place=place)
         return callees[target]
 
-    def _only_tells(self, place: Place, depth: int) -> bool:
-        code = self._make_code(place)
+    def _only_tells(self, place: int) -> bool:
+        number, start = self._graph.function_at(place)
+        code = self._code(place)
         # A large function does more than check, and the rest of it may be what the check guards.
-        if code.size > _SMALL and not code.questions:
+        if code.size > _SMALL and not self._objects[number].references(start).questions:
             return False
-        if code.features or not self._asks(place, depth):
+        if code.features or not self._asks(place):
             return False
-        return not any(self._make_code(after).features for after in self._next(place))
+        return not any(self._code(after).features for after in self._graph.next_places(place))
 
 
 def reached_features(
@@ -374,9 +427,15 @@ def features_in(file: ElfFile, machine: Machine) -> frozenset[str] | None:
         return None
 
 
-def _sweep(machine: Machine, code: bytes, address: int) -> Swept:
+@functools.cache
+def _is_telling(name: str) -> bool:
+    """Whether the name of an import says that it tells what the processor has."""
+    return _TELLS.search(name) is not None
+
+
+def _sweep_of(machine: Machine) -> Callable[[bytes, int], Swept]:
     if machine.value == native.ARCHITECTURE and native.is_available():
         from abiscan.emulation.native._core import sweep
 
-        return sweep(code, address)
-    return CODE[machine].sweep(code, address)
+        return sweep
+    return CODE[machine].sweep

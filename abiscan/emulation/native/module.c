@@ -580,32 +580,45 @@ static bool append(PyObject *list, PyObject *item) {
     return !failed;
 }
 
-static PyObject *module_calls(PyObject *module, PyObject *arguments) {
+typedef size_t (*Find)(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *words,
+                       size_t count);
+
+/* The places in code at which a search stops: code, its address, words that the search is for. */
+static PyObject *all_places(PyObject *arguments, Find find) {
     const char *code = NULL, *words = NULL;
     Py_ssize_t size = 0, words_size = 0;
     PyObject *where = NULL;
     uint64_t address = 0;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "y#Oy#:calls", &code, &size, &where, &words, &words_size))
+    if (!PyArg_ParseTuple(arguments, "y#Oy#", &code, &size, &where, &words, &words_size))
         return NULL;
     if (!to_word(where, &address))
         return NULL;
     size_t count = (size_t)words_size / sizeof(uint64_t), length = (size_t)size;
-    uint64_t *targets = calloc(count ? count : 1, sizeof *targets);
-    if (targets == NULL)
+    uint64_t *aligned = calloc(count ? count : 1, sizeof *aligned);
+    if (aligned == NULL)
         return PyErr_NoMemory();
-    memcpy(targets, words, count * sizeof *targets);
-    PyObject *found = PyList_New(0);
-    size_t at = found == NULL ? length : find_call((const uint8_t *)code, length, 0, address, targets, count);
+    memcpy(aligned, words, count * sizeof *aligned);
+    PyObject *places = PyList_New(0);
+    size_t at = places == NULL ? length : find((const uint8_t *)code, length, 0, address, aligned, count);
     while (at < length) {
-        if (!append(found, PyLong_FromSize_t(at))) {
-            Py_CLEAR(found);
+        if (!append(places, PyLong_FromSize_t(at))) {
+            Py_CLEAR(places);
             break;
         }
-        at = find_call((const uint8_t *)code, length, at + 1, address, targets, count);
+        at = find((const uint8_t *)code, length, at + 1, address, aligned, count);
     }
-    free(targets);
-    return found;
+    free(aligned);
+    return places;
+}
+
+static PyObject *module_calls(PyObject *module, PyObject *arguments) {
+    (void)module;
+    return all_places(arguments, find_call);
+}
+
+static PyObject *module_displacements(PyObject *module, PyObject *arguments) {
+    (void)module;
+    return all_places(arguments, find_displacement);
 }
 
 /* The numbers of entries by the page (of 4 KiB) of their first word; each entry has three words. */
@@ -734,6 +747,8 @@ static PyMethodDef functions[] = {
      PyDoc_STR("The instructions of code, and whether they branch; None if one is not known: code, its address.")},
     {"calls", module_calls, METH_VARARGS,
      PyDoc_STR("Where in some code a call or jump leads to one of some addresses: code, its address, the addresses in order.")},
+    {"displacements", module_displacements, METH_VARARGS,
+     PyDoc_STR("Where in some code a displacement may lead to between two bounds: code, its address, the bounds in order.")},
     {"by_page", module_by_page, METH_VARARGS, PyDoc_STR("The numbers of relocations by page: table, number of the first.")},
     {NULL, NULL, 0, NULL},
 };

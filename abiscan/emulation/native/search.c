@@ -52,3 +52,37 @@ size_t find_call(const uint8_t *code, size_t size, size_t from, uint64_t address
     }
     return size;
 }
+
+static bool is_between(const uint64_t *bounds, size_t count, uint64_t address) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (bounds[middle] <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low & 1;
+}
+
+/* The next place from `from` on where a displacement of four bytes may be, or a short jump (EB), that leads to an address between two bounds: between the
+   first and the second of them, between the third and the fourth, …, which are in order; `size` if there is none. */
+size_t find_displacement(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *bounds,
+                         size_t count) {
+    if (count == 0)
+        return size;
+    uint64_t least = bounds[0], span = bounds[count - 1] - least;
+    for (size_t at = from; at < size; at++) {
+        if (size - at >= sizeof(int32_t)) {
+            uint64_t target = address + at + sizeof(int32_t) + (uint64_t)displacement(code + at);
+            if (target - least < span && is_between(bounds, count, target))
+                return at;
+        }
+        if (code[at] == 0xEB && size - at >= 2) {
+            uint64_t target = address + at + 2 + (uint64_t)(int64_t)(int8_t)code[at + 1];
+            if (target - least < span && is_between(bounds, count, target))
+                return at;
+        }
+    }
+    return size;
+}

@@ -44,7 +44,7 @@ def test_functions_are_swept_as_capstone_reads_them(library: Path) -> None:
     asking = named = of_capstone = 0
     for start in functions.starts:
         code = functions.code_of(start)
-        extensions, questions, calls, data, end = cpu_reach._sweep(Machine.X86_64, code, start)
+        extensions, questions, calls, data, end = cpu_reach._sweep_of(Machine.X86_64)(code, start)
         expected = code_x86_64.sweep(code, start)
         assert (first_uses(code, extensions), questions, calls, data, end) == (
             first_uses(code, expected[0]),
@@ -75,7 +75,7 @@ def test_functions_are_swept_as_capstone_reads_them(library: Path) -> None:
     ],
 )
 def test_instructions_of_every_form_are_measured(code: str, length: int) -> None:
-    *_, end = cpu_reach._sweep(Machine.X86_64, bytes.fromhex(code) + b"\x06", 0)  # which begins no instruction
+    *_, end = cpu_reach._sweep_of(Machine.X86_64)(bytes.fromhex(code) + b"\x06", 0)  # which begins no instruction
     assert end == length
 
 

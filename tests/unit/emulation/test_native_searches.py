@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import struct
+from array import array
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -16,7 +17,7 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, code_x86_64, data_flow
 from abiscan.emulation.call_graph import _links_in_c, _LinksInPython
-from abiscan.emulation.call_sites import Functions, code_in
+from abiscan.emulation.call_sites import Functions, code_in, find_displacements
 from abiscan.emulation.loader import Image
 from abiscan.emulation.named_data import data_of
 
@@ -182,6 +183,16 @@ def test_all_forms_of_links_are_found() -> None:
         assert leads == in_python.of(code[:200], 0x1000)
         found.update(*leads)
     assert found == {*starts, *imports.values()}
+
+
+@pytest.mark.parametrize("bounds", [[0x1000, 0x1200], [0x0FC0, 0x0FD0, 0x1000, 0x1001, 0x1040, 0x1100]])
+def test_displacements_between_bounds(bounds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    source = random.Random(3)
+    code = b"".join(source.choice([b"\xeb", b"\0\0\0", b"\xff\xff\xff", source.randbytes(1)]) for _ in range(2000))
+    places = find_displacements(code, 0x0E00, array("Q", bounds))
+    assert len(places) > 3
+    monkeypatch.setenv("ABISCAN_NATIVE", "0")
+    assert find_displacements(code, 0x0E00, array("Q", bounds)) == places
 
 
 def test_what_only_capstone_can_tell_is_asked() -> None:
