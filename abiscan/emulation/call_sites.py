@@ -103,15 +103,16 @@ def _stubs_by_address(image: Image, code: Code, slots: Slots) -> dict[int, str]:
 def _calls_of(image: Image, machine: Machine, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
     """Yield the relative calls and jumps to some addresses: see ``Code.call_at``."""
     code = CODE[machine]
-    if not native.reads(ARCHITECTURES[machine].name):
+    if not native.is_available():
         for content, address in code_in(image) if targets else ():
             yield from code.calls(content, address, targets)
         return
-    from abiscan.emulation.native._core import calls
+    from abiscan.emulation.native import _core
 
+    search = _core.calls if native.reads(ARCHITECTURES[machine].name) else _core.branches
     requested = array("Q", sorted(target for target in targets if target >= 0)).tobytes()
     for window, address in windows_of_code(image) if targets else ():
-        for place in calls(window, address, requested):
+        for place in search(window, address, requested):
             yield code.call_at(window, place, address)
 
 

@@ -147,6 +147,8 @@ static void search_code(void) {
     links_of(&links, code, size, random_address(), &functions, &imports);
     list_sort(&functions);
     uint64_t targets[] = {CODE, CODE + 100, CODE + 200, CODE + 210};
+    for (size_t at = 0; at < size; at = find_branch(code, size, at, CODE, targets, below(5)) + 1)
+        ;
     for (size_t at = 0; at < size; at = find_displacement(code, size, at, CODE, targets, below(5)) + 1)
         ;
     for (size_t at = 0; at < size; at = find_call(code, size, at, CODE, targets, below(4)) + 1)

@@ -616,6 +616,11 @@ static PyObject *module_calls(PyObject *module, PyObject *arguments) {
     return all_places(arguments, find_call);
 }
 
+static PyObject *module_branches(PyObject *module, PyObject *arguments) {
+    (void)module;
+    return all_places(arguments, find_branch);
+}
+
 static PyObject *module_displacements(PyObject *module, PyObject *arguments) {
     (void)module;
     return all_places(arguments, find_displacement);
@@ -747,6 +752,8 @@ static PyMethodDef functions[] = {
      PyDoc_STR("The instructions of code, and whether they branch; None if one is not known: code, its address.")},
     {"calls", module_calls, METH_VARARGS,
      PyDoc_STR("Where in some code a call or jump leads to one of some addresses: code, its address, the addresses in order.")},
+    {"branches", module_branches, METH_VARARGS,
+     PyDoc_STR("Where in code of AArch64 a branch leads to one of some addresses: code, its address, the addresses in order.")},
     {"displacements", module_displacements, METH_VARARGS,
      PyDoc_STR("Where in some code a displacement may lead to between two bounds: code, its address, the bounds in order.")},
     {"by_page", module_by_page, METH_VARARGS, PyDoc_STR("The numbers of relocations by page: table, number of the first.")},

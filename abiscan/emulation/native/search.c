@@ -53,6 +53,24 @@ size_t find_call(const uint8_t *code, size_t size, size_t from, uint64_t address
     return size;
 }
 
+/* The next `b` or `bl` of AArch64 (Arm ARM, C6.2) from `from` on that leads to one of the targets, as for find_call. */
+size_t find_branch(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *targets, size_t count) {
+    if (count == 0)
+        return size;
+    uint64_t least = targets[0], span = targets[count - 1] - least;
+    for (size_t at = (from + 3) & ~(size_t)3; at < size && size - at >= sizeof(uint32_t); at += sizeof(uint32_t)) {
+        uint32_t word;
+        memcpy(&word, code + at, sizeof word);
+        if ((word & 0x7C000000u) != 0x14000000u)
+            continue;
+        int32_t distance = (int32_t)((word & 0x3FFFFFFu) ^ 0x2000000u) - 0x2000000; /* of 26 bits, in words */
+        uint64_t target = address + at + (uint64_t)((int64_t)distance * 4);
+        if (target - least <= span && is_one_of(targets, count, target))
+            return at;
+    }
+    return size;
+}
+
 static bool is_between(const uint64_t *bounds, size_t count, uint64_t address) {
     size_t low = 0, high = count;
     while (low < high) {

@@ -11,6 +11,8 @@
 #define CALL_BYTES 5
 
 size_t find_call(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *targets, size_t count);
+size_t find_branch(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *targets,
+                   size_t count);
 size_t find_displacement(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *bounds,
                          size_t count);
 

@@ -15,7 +15,7 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import native
-from abiscan.emulation.arch import ARCHITECTURES, code_x86_64, data_flow
+from abiscan.emulation.arch import ARCHITECTURES, code_aarch64, code_x86_64, data_flow
 from abiscan.emulation.call_graph import _links_in_c, _LinksInPython
 from abiscan.emulation.call_sites import Functions, code_in, find_displacements
 from abiscan.emulation.loader import Image
@@ -183,6 +183,21 @@ def test_all_forms_of_links_are_found() -> None:
         assert leads == in_python.of(code[:200], 0x1000)
         found.update(*leads)
     assert found == {*starts, *imports.values()}
+
+
+def test_branches_of_aarch64() -> None:
+    from abiscan.emulation.native._core import branches
+
+    source = random.Random(4)
+    operations = (0x1400_0000, 0x9400_0000, 0xD400_0000, 0x5400_0000)  # b, bl, and two that are none
+    words = [source.choice(operations) | source.randrange(-40, 40) & 0x3FF_FFFF for _ in range(500)]
+    code = struct.pack("<500I", *words) + b"\x01\0\0"
+    targets = [ADDRESS - 40, *range(ADDRESS, ADDRESS + 2000, 12)]
+    places = branches(code, ADDRESS, array("Q", targets).tobytes())
+    assert [code_aarch64.call_at(code, at, ADDRESS) for at in places] == [
+        *code_aarch64.calls(memoryview(code), ADDRESS, set(targets))
+    ]
+    assert len(places) > 50
 
 
 @pytest.mark.parametrize("bounds", [[0x1000, 0x1200], [0x0FC0, 0x0FD0, 0x1000, 0x1001, 0x1040, 0x1100]])
