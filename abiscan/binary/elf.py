@@ -121,6 +121,7 @@ _PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
 _PYBIND11_INTERNALS: Final = regex(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
 _PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled for Python %s, "
 # The lookbehind comes last: a pattern that begins with a literal is searched for 40 times as fast.
+_LONGEST_VERSION: Final = len("3.10")
 _PYTHON_VERSION: Final = regex(rb"(3\.(?<![0-9.]3\.)[0-9]{1,2})\0")
 
 
@@ -1052,8 +1053,13 @@ class _Reader:
         position = next(self.file.find_in_data(_PYBIND11_VERSION_CHECK), -1)
         for segment in self.file.segments:
             if segment.offset <= position < segment.offset + segment.file_size:
-                start, end = segment.offset, segment.offset + segment.file_size
-                versions = {match[1].decode() for match in _PYTHON_VERSION.finditer(self.file.data[start:end])}
-                self.file.let_go(start, end)
+                versions = set[str]()
+                end = segment.offset + segment.file_size
+                for piece in range(segment.offset, end, _PIECE):
+                    stop = min(piece + _PIECE + _LONGEST_VERSION, end)
+                    versions.update(
+                        match[1].decode() for match in _PYTHON_VERSION.finditer(self.file.data, piece, stop)
+                    )
+                    self.file.let_go(piece, stop)
                 return tuple(sorted(versions))
         return ()

@@ -8,8 +8,8 @@ stripping leaves alone.
 
 from __future__ import annotations
 
+import bisect
 import functools
-import itertools
 import struct
 import sys
 from array import array
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, CODE, Code
-from abiscan.emulation.call_sites import Functions, code_in, let_code_go
+from abiscan.emulation.call_sites import Functions, windows_of_code
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
 
@@ -33,8 +33,6 @@ _HIGHEST: Final = 1 << 62  # no sum of two addresses below is too large
 
 _STUB_SIZE: Final = 16
 _SMALLEST_STUB: Final = 8  # of .plt.got
-_WINDOW: Final = 1 << 20
-_LONGEST_JUMP: Final = 8  # bytes: through a slot, whose address is computed before
 _Value = TypeVar("_Value")
 
 
@@ -57,15 +55,15 @@ class CalledFunctions:
         self._unread = most_code
         # Addresses are in the file's own space throughout: nothing is loaded, so nothing is placed.
         self._functions = Functions(image)
-        self._known = frozenset(self._functions.starts)
         code = CODE[machine]
         native_links = _links_in_c(image, self._functions.starts) if native.reads(ARCHITECTURES[machine].name) else None
-        self._links: _Links = native_links or _LinksInPython(image, code, self._known)
+        self._links: _Links = native_links or _LinksInPython(image, code, frozenset(self._functions.starts))
         self._entries = code.STUB_ENTRIES
-        self._jumps = dict(itertools.chain.from_iterable(self._add_stubs()))
+        # A library may have hundreds of thousands of stubs.
+        self._jumps, self._slots = array("Q"), array("Q")
+        self._add_stubs()
         self._linkage = self._linkage_tables()
         self._import_name = functools.cache(lambda number: image.symbol(number).name)
-        let_code_go(image)
 
     def defined(self, name: str) -> int | None:
         """Return where the function of a name starts, None if the object does not define it."""
@@ -75,7 +73,7 @@ class CalledFunctions:
     def led_to(self, start: int) -> Leads:
         """Return what the function at ``start`` leads to."""
         # A linkage table leads to every import, and so would a function that calls one of its stubs.
-        is_code = start in self._known and start not in self._linkage
+        is_code = self._functions.is_start(start) and start not in self._linkage
         code = self._functions.code_of(start) if is_code else b""
         # With no budget left, functions lead nowhere: the answer is then a lower bound.
         self._unread -= len(code)
@@ -84,20 +82,25 @@ class CalledFunctions:
 
     def slot_of(self, stub: int) -> int | None:
         """Return the slot through which the stub at an address jumps; None if no stub is there."""
-        slots = (self._jumps.get(stub + before) for before in self._entries)
-        return next((slot for slot in slots if slot is not None), None)
+        for jump in (stub + before for before in self._entries):
+            index = bisect.bisect_left(self._jumps, jump)
+            if index < len(self._jumps) and self._jumps[index] == jump:
+                return self._slots[index]
+        return None
 
     def stubs(self, slots: Container[int]) -> Iterator[int]:
         """Yield where calls of stubs may lead that jump through some slots."""
-        return (jump - before for jump, slot in self._jumps.items() if slot in slots for before in self._entries)
+        jumps = (jump for jump, slot in zip(self._jumps, self._slots, strict=True) if slot in slots)
+        return (jump - before for jump in jumps for before in self._entries)
 
-    def _add_stubs(self) -> Iterator[Iterable[tuple[int, int]]]:
-        """Add the stubs in all code, and yield where they jump, each with its slot."""
-        for content, address in code_in(self._image):
-            # Windows keep the copy small.
-            for at in range(0, len(content) if address < _HIGHEST else 0, _WINDOW - _LONGEST_JUMP):
-                jumps = self._links.add_stubs(bytes(content[at : at + _WINDOW]), address + at)
-                yield zip(jumps[::2], jumps[1::2], strict=True)
+    def _add_stubs(self) -> None:
+        """Add the stubs in all code: where they jump, in order, and through which slots."""
+        for window, address in windows_of_code(self._image):
+            jumps = self._links.add_stubs(window, address) if address < _HIGHEST else []
+            # The first one may be in the window before, too.
+            first = 2 if jumps and self._jumps and jumps[0] <= self._jumps[-1] else 0
+            self._jumps.extend(jumps[first::2])
+            self._slots.extend(jumps[first + 1 :: 2])
 
     def _linkage_tables(self) -> frozenset[int]:
         """Return the procedure linkage tables, each of which looks like one function that jumps to all others.

@@ -21,8 +21,9 @@ from abiscan.emulation.loader import Image, Slots
 from abiscan.regex import regex
 
 _PF_X: Final = 1
-_WINDOW: Final = 1 << 20
-_OVERLAP: Final = 4  # of a call that begins in a window, what is behind that
+_WINDOW: Final = 1 << 20  # bytes of code that are copied at once
+_PIECE: Final = 1 << 25  # after so many, their memory is given back
+_OVERLAP: Final = 7  # of what begins in a window: the jump of a stub has up to eight bytes
 _LONGEST_IMMEDIATE: Final = 8
 _DISPLACEMENT_SIZE: Final = 4
 _SHORT_JUMP: Final = regex(rb"\xeb(?=(.))", re.DOTALL)
@@ -53,10 +54,9 @@ def find_call_sites(image: Image, machine: Machine, slots: Slots) -> list[CallSi
     # With -fno-plt code calls through the slot itself, otherwise a stub that jumps through it: an object may have both.
     stubs = _stubs_by_address(image, CODE[machine], slots)
     sites = {CallSite(place, stubs[target], is_jump) for place, target, is_jump in _calls_of(image, machine, stubs)}
-    for content, address in code_in(image) if slots.others else ():
-        calls = CODE[machine].calls_through_slots(content, address)
+    for window, address in windows_of_code(image) if slots.others else ():
+        calls = CODE[machine].calls_through_slots(memoryview(window), address)
         sites.update(CallSite(end, slots.others[slot], is_jump=False) for end, slot in calls if slot in slots.others)
-    let_code_go(image)
     return sorted(sites)
 
 
@@ -70,25 +70,24 @@ def code_in(image: Image) -> Iterator[tuple[memoryview, int]]:
 def windows_of_code(image: Image) -> Iterator[tuple[bytes, int]]:
     """Yield the code of an object in pieces, and where each lies.
 
-    The code of a library may have hundreds of megabytes. Pieces overlap, so that what is at the end of one is whole.
+    The code of a library may have hundreds of megabytes: the memory of what was read is given back. Pieces overlap, so
+    that no instruction is in none of them.
     """
-    for content, address in code_in(image):
-        for at in range(0, len(content), _WINDOW):
-            yield bytes(content[at : at + _WINDOW + _OVERLAP]), address + at
-
-
-def let_code_go(image: Image) -> None:
-    """Give back the memory that the code of a file takes: all of it was read, and none is needed soon."""
     for segment in image.file.segments:
         if segment.flags & _PF_X:
-            image.file.let_go(segment.offset, segment.offset + segment.file_size)
+            start, end = segment.offset, segment.offset + segment.file_size
+            for piece in range(start, end, _PIECE):
+                stop = min(piece + _PIECE, end)
+                for at in range(piece, stop, _WINDOW):
+                    yield bytes(image.file.data[at : min(at + _WINDOW + _OVERLAP, end)]), segment.address + at - start
+                image.file.let_go(piece, stop)
 
 
 def _stubs_by_address(image: Image, code: Code, slots: Slots) -> dict[int, str]:
     """Return where calls of a stub may lead, and the function behind it."""
     stubs: dict[int, str] = {}
     symbol_of_slot, missing = slots.by_stub | slots.others, set(slots.by_stub)
-    jumps = itertools.starmap(code.jumps_through_slots, code_in(image))
+    jumps = (code.jumps_through_slots(memoryview(window), address) for window, address in windows_of_code(image))
     for start, slot in itertools.chain.from_iterable(jumps):
         # A stub may begin with ``endbr64`` or ``bti``, and calls lead there: all beginnings are entered, since none of
         # the others is the target of a call.
@@ -213,6 +212,11 @@ class Functions:
         """Return the start of the function that ``address`` belongs to, None if it is not known."""
         index = bisect.bisect_right(self.starts, address) - 1
         return self.starts[index] if index >= 0 else None
+
+    def is_start(self, address: int) -> bool:
+        """Whether a function starts at an address."""
+        index = bisect.bisect_left(self.starts, address)
+        return index < len(self.starts) and self.starts[index] == address
 
     def end_of(self, start: int) -> int:
         """Return where the function at ``start`` ends at the latest: where the next one starts."""

@@ -128,16 +128,12 @@ class _Object:
         """Return what is called at an address: a function of the object, or the name of one that it imports."""
         slot = self.calls.slot_of(target)
         if slot is None:
-            return target if target in self._known else None
+            return target if self.lists(target) else None
         return self._imported(slot) or self._pointers.get(slot)
 
     def _imported(self, slot: int) -> str | None:
         number = self._imports.get(slot)
         return None if number is None else self.image.symbol(number).name
-
-    @functools.cached_property
-    def _known(self) -> frozenset[int]:
-        return frozenset(self._functions.starts)
 
     @functools.cached_property
     def answers(self) -> frozenset[int]:
@@ -149,7 +145,7 @@ class _Object:
         # A library checks once and keeps the result in data, which only the functions that check write.
         asking = self._asking
         writers = set(asking)
-        if asking and len(self._known) < _MOST_FUNCTIONS:
+        if asking and len(self.starts) < _MOST_FUNCTIONS:
             writers |= {start for start in self.callers(asking) if self.code(start).size <= _WRITER}
         # Read-only data, such as tables that the function uses, is dropped: a result must be in writable memory.
         data = (place for start in writers for _, place in self.references(start).data)
@@ -189,7 +185,7 @@ class _Object:
 
     def lists(self, start: int) -> bool:
         """Whether a function is one of those that the object lists."""
-        return start in self._known
+        return self._functions.is_start(start)
 
     def _find_datum(self, place: int) -> int | None:
         """Return the datum at a place, or the one that a word of the global offset table leads to; None for other such
