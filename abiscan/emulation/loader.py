@@ -229,6 +229,12 @@ class Image:
         whole = len(self._symbol_table) // _SYMBOL.size * _SYMBOL.size
         return self._symbol_table[:whole].cast("H")[3::12]
 
+    @functools.cached_property
+    def _types(self) -> memoryview:
+        """The type and the binding of each symbol."""
+        whole = len(self._symbol_table) // _SYMBOL.size * _SYMBOL.size
+        return self._symbol_table[4 : whole : _SYMBOL.size]
+
     def _name(self, offset: int) -> str:
         match = _TEXT.match(self._strings, offset)
         return match[0].decode("utf-8", "backslashreplace") if match else ""
@@ -579,26 +585,25 @@ class Image:
         Each comes with how many relocations are done before; None for all, as before those of R_X86_64_IRELATIVE and
         its like (glibc, ``elf_dynamic_do_Rela`` in elf/do-rel.h).
         """
+        # There are few of them, if any, among hundreds of thousands of relocations.
+        halves = [table.cast("B").cast("I") for table in self._tables]  # offset, type, symbol, addend, in six of them
+        symbols = set(itertools.chain.from_iterable(part[3::6].tolist() for part in halves)) - {0}
+        chosen = set(filter(self._is_chosen, symbols))
+        if not chosen and not any(self._arch.irelative in part[2::6].tolist() for part in halves):
+            return {}
         functions: dict[int, int | None] = {}
         last: dict[int, int | None] = {}
         infos, addends = (list(itertools.chain(*(table[at::3].tolist() for table in self._tables))) for at in (1, 2))
-        # There are few of them, if any, among hundreds of thousands of relocations.
-        chosen = {info for info in dict.fromkeys(infos) if self._is_chosen(info)}
-        for number, info in enumerate(infos) if chosen else ():
-            if info not in chosen:
-                continue
+        for number, info in enumerate(infos):
             if info & 0xFFFF_FFFF == self._arch.irelative:
                 last[(self.base + addends[number]) & _WORD] = None
-            else:
+            elif info >> 32 in chosen:
                 functions.setdefault(self.base + self.symbol(info >> 32).value, number)
         return {**last, **functions}
 
-    def _is_chosen(self, info: int) -> bool:
-        """Whether a relocation is to what a function chooses."""
-        if info & 0xFFFF_FFFF == self._arch.irelative or not info >> 32:
-            return info & 0xFFFF_FFFF == self._arch.irelative
-        _, kind, _, section, _, _ = _SYMBOL.unpack_from(self._symbol_table, (info >> 32) * _SYMBOL.size)
-        return bool(section) and kind & 0xF == _STT_GNU_IFUNC
+    def _is_chosen(self, index: int) -> bool:
+        """Whether a symbol of the object stands for what a function chooses."""
+        return self._types[index] & 0xF == _STT_GNU_IFUNC and self._is_defined(index)
 
     def choosing_for_others(self) -> Iterator[tuple[str, int]]:
         """Yield the functions that choose exported ones, if another object refers to those, each with a name.
