@@ -140,10 +140,11 @@ static void search_code(void) {
         memcpy(table + at, words, sizeof words);
     }
     links_add_relocations(&links, table, table_size, symbols, symbols_size, &kinds, &damaged);
-    for (unsigned times = below(20); times > 0; times--) {
+    for (unsigned times = below(20); times > 0; times--)
         links_add_pointer(&links, random_address(), random_address());
-        links_add_stub(&links, random_address(), random_address());
-    }
+    List jumps = {0};
+    links_add_stubs(&links, code, size, random_address(), &jumps);
+    free(jumps.items);
     links_of(&links, code, size, random_address(), &functions, &imports);
     list_sort(&functions);
     uint64_t targets[] = {CODE, CODE + 100, CODE + 200, CODE + 210};
