@@ -180,7 +180,7 @@ def list_required(environment: WholeEnvironment, users: Sequence[Distribution], 
     """Return what distributions require, directly or not, and what does not use torch; what only torch requires is a
     part of torch. What was compiled for another numpy belongs to that: it may require another numpy than they do.
     """
-    names = set[str]().union(*(_all_required(environment, item, beyond_torch=False) for item in users))
+    names = set[str]().union(*(all_required(environment, item, beyond_torch=False) for item in users))
     known = {"torch", *(canonicalize_name(item.name) for item in users)}
     rest = (item for item in environment.distributions if canonicalize_name(item.name) not in known)
     return [
@@ -192,8 +192,7 @@ def list_required(environment: WholeEnvironment, users: Sequence[Distribution], 
 
 def _is_for_another_numpy(environment: WholeEnvironment, distribution: Distribution, files: Files) -> bool:
     numpy = environment.find("numpy")
-    requires = {str(canonicalize_name(item.name)) for item in environment.requirements(distribution)}
-    if numpy is None or "numpy" not in requires:
+    if numpy is None or "numpy" not in environment.required_names(distribution):
         return False
     with contextlib.suppress(InputError), turn_of(str(distribution)):
         return any(find_module_error(path, files, (numpy.site,)) for path in distribution.objects)
@@ -211,21 +210,18 @@ def examine(
 ) -> list[ExaminedDistribution]:
     """Return what becomes of each distribution in an environment; one that cannot be checked costs no other.
 
-    :param distributions: those of ``list_users``, or some of them
+    :param distributions: those of ``list_users`` and ``list_required``, or some of them
     :param check: checks one that is not installed
     :param users: all of ``list_users``, whose code is followed where others import it; by default ``distributions``
-    :param required: those of ``list_required``, which are examined as well
+    :param required: all of ``list_required``, which need not be examined to know that they work
     """
-    look = None
+    look, without_torch = None, frozenset(required)
     if check is None:
         look = _Look(environment, users or distributions, required, session)
-        check = functools.partial(
-            _check_distribution, environment, look=look, required=frozenset(required), session=session
-        )
-    distributions = (*distributions, *required)
+        check = functools.partial(_check_distribution, environment, look=look, required=without_torch, session=session)
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     # What others require comes first: they fail with it.
-    for items in (required, distributions):
+    for items in ([item for item in distributions if item in without_torch], distributions):
         waiting = [item for item in items if look is None or not look.may_settle(item)]
         if waiting:
             break
@@ -247,14 +243,14 @@ def examine(
             if look is not None and look.settles(item, errors):
                 read.add(name)
                 # An extra of it may require torch, and none of its code.
-                if item in required or mentions_import(item, "torch"):
+                if item in without_torch or mentions_import(item, "torch"):
                     rows[name] = look.make_row(item)
-            elif not is_read or broken & _all_required(environment, item):
+            elif not is_read or broken & all_required(environment, item):
                 waiting.append(item)
         if not waiting:
             in_order = (rows.get(canonicalize_name(item.name)) for item in distributions)
             named = [
-                msgspec.structs.replace(row, uses_torch=row.distribution not in required)
+                msgspec.structs.replace(row, uses_torch=row.distribution not in without_torch)
                 for row in filter(None, in_order)
             ]
             with_causes = list(_with_causes(named, environment))
@@ -295,7 +291,7 @@ class _Look:
         """
         if self._glance is None or distribution.source is not None or not self._modules.get(distribution):
             return False
-        required = map(self._environment.find, _all_required(self._environment, distribution))
+        required = map(self._environment.find, all_required(self._environment, distribution))
         return not any(map(self._environment.unmet, (distribution, *filter(None, required))))
 
     def settles(self, distribution: Distribution, failing: Collection[str]) -> bool:
@@ -410,8 +406,8 @@ def _check_distribution(
     return answer(session.folder, question, find, ())
 
 
-def _all_required(environment: WholeEnvironment, distribution: Distribution, *, beyond_torch: bool = True) -> set[str]:
-    """Return the canonical names of everything that a distribution requires, directly or not.
+def all_required(environment: WholeEnvironment, distribution: Distribution, *, beyond_torch: bool = True) -> set[str]:
+    """Return the canonical names of everything installed that a distribution requires, directly or not.
 
     :param beyond_torch: whether what torch requires belongs to that
     """
@@ -447,7 +443,7 @@ def _find_cause(
     if named is not None and named != row.name:
         return named
     # transformers works, and raises a text of its own where a name of it comes from a module that imports torchvision.
-    required = _all_required(environment, row.distribution)
+    required = all_required(environment, row.distribution)
     said = {error.message} if error.of_package is None else {error.message, error.cause}
     for other, item in failing.items():
         if other == row.name or item.error is None or item.error.message not in said:

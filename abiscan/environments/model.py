@@ -83,7 +83,10 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
         coming = tuple(packages.list_installed([folder]))
         gone = {*removed, *(canonicalize_name(item.name) for item in coming)}
         stay = (item for item in self.distributions if canonicalize_name(item.name) not in gone)
-        return WholeEnvironment(python=self.python, distributions=(*coming, *stay), over=folder)
+        planned = WholeEnvironment(python=self.python, distributions=(*coming, *stay), over=folder)
+        planned._requirements.update(self._requirements)
+        planned._uses.update(self._uses)
+        return planned
 
     @property
     def choice(self) -> TorchOf:
@@ -122,6 +125,10 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
             self._requirements[distribution] = tuple(filter(None, parsed))
         return self._requirements[distribution]
 
+    def required_names(self, distribution: Distribution) -> set[str]:
+        """Return the canonical names of what a distribution requires here."""
+        return {canonicalize_name(requirement.name) for requirement in self.requirements(distribution)}
+
     def unmet(self, distribution: Distribution) -> tuple[Unmet, ...]:
         """Return the requirements of a distribution that are not met: what ``pip check`` complains of."""
         results = []
@@ -144,11 +151,18 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a distribution has to do with torch: it requires it, with or without an extra, has an extension of
         it, or imports it at once.
         """
-        return (
-            any(map(requires_torch, distribution.requires))
-            or own_system().uses_torch(distribution, files)
-            or any(_IMPORTS_TORCH.search(source) for source in _top_level_sources(distribution))
-        )
+        if distribution not in self._uses:
+            self._uses[distribution] = (
+                any(map(requires_torch, distribution.requires))
+                or own_system().uses_torch(distribution, files)
+                or any(_IMPORTS_TORCH.search(source) for source in _top_level_sources(distribution))
+            )
+        return self._uses[distribution]
+
+    @functools.cached_property
+    def _uses(self) -> dict[Distribution, bool]:
+        """What ``uses_torch`` has answered."""
+        return {}
 
     def may_need_torch(self, distribution: Distribution) -> bool:
         """Whether a distribution requires torch, with or without an extra, or has a library, which may be for it."""

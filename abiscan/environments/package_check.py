@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 
 from abiscan.environments.model import Unmet
 from abiscan.errors import NoExtensionError
@@ -111,7 +112,12 @@ class Problem(Struct, frozen=True, kw_only=True):
     """A package that will not work with the torch that will be there.
 
     ``source`` is the wheel that would be installed, or what is installed already. ``other_change`` is what else would
-    change, if the package fails for that and not for the torch. ``unmet`` are its requirements that are not met.
+    change, if the package fails for that and not for the torch.
+
+    :ivar unmet: the requirements that are not met, its own and those of what it requires
+    :ivar requires: the canonical names of everything installed that it requires, directly or not
+    :ivar cause: the distribution that it fails for, which fails itself
+    :ivar uses_torch: whether another torch can make a difference
     """
 
     name: str
@@ -120,6 +126,19 @@ class Problem(Struct, frozen=True, kw_only=True):
     checked_package: CheckedPackage
     other_change: str | None = None
     unmet: tuple[Unmet, ...] = ()
+    requires: frozenset[str] = frozenset()
+    cause: str | None = None
+    uses_torch: bool = True
+
+    @property
+    def key(self) -> str:
+        """Its canonical name."""
+        return canonicalize_name(self.name)
+
+    @property
+    def lacks_nothing(self) -> bool:
+        """Whether everything that it requires is there, in some version."""
+        return all(item.there is not None for item in self.unmet)
 
     def __str__(self) -> str:
         installed = "the installed " if isinstance(self.source, Distribution) else ""

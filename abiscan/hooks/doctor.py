@@ -20,7 +20,14 @@ from packaging.utils import canonicalize_name
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.cache.result_cache import answer_by_content
-from abiscan.environments.examination import ExaminedDistribution, examine, list_modules, list_required, list_users
+from abiscan.environments.examination import (
+    ExaminedDistribution,
+    all_required,
+    examine,
+    list_modules,
+    list_required,
+    list_users,
+)
 from abiscan.environments.model import WholeEnvironment, origin_of
 from abiscan.environments.package_check import (
     CheckedPackage,
@@ -156,9 +163,10 @@ def examine_environment(
     else:
         # A module that imports torch may be hardly ever imported: an unknown verdict on such a distribution is no news
         # about torch, unless something is missing that it requires.
+        required = list_required(environment, users, files)
         rows = [
             row
-            for row in examine(environment, users, session, required=list_required(environment, users, files))
+            for row in examine(environment, [*users, *required], session, users=users, required=required)
             if row.fitness is not Fitness.UNKNOWN
             or row.missing
             or (row.distribution in users and environment.may_need_torch(row.distribution))
@@ -251,7 +259,10 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         limited = limit_time(session)
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), session.index.words, limited)
-            result = find_remedies(broken, stays.keys(), torch, pip, inspector, limited)
+            # What fails for another may lack something of its own as well.
+            lacking = [item for item in examination.broken if item.row.cause is not None and item.row.missing]
+            problems = list(_with_requirements([*asked, *lacking], WholeEnvironment.installed(python)))
+            result = find_remedies(problems, stays.keys(), torch, pip, inspector, limited)
         stopped = f"the search was stopped after {SECONDS} s of work; abiscan fit {{}} searches to the end"
         unfinished = {str(item.source): stopped.format(item.name) for item in result.unfinished}
         solved = {name for remedy in result.remedies for name in remedy.remedies}
@@ -269,6 +280,15 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     if result.stays is None:  # no index was read
         result = msgspec.structs.replace(result, remedies=name_builds(broken, torch, pip))
     return result
+
+
+def _with_requirements(broken: Sequence[Broken], environment: WholeEnvironment) -> Iterator[Problem]:
+    """Yield problems with what they require, directly or not, and what of that is not met."""
+    for item in broken:
+        requires = all_required(environment, item.row.distribution, beyond_torch=False) - {"torch"}
+        below = map(environment.find, sorted(requires))
+        unmet = (unmet for distribution in filter(None, below) for unmet in environment.unmet(distribution))
+        yield msgspec.structs.replace(item.problem, requires=frozenset(requires), unmet=(*item.problem.unmet, *unmet))
 
 
 def _index_state(session: Session) -> Iterator[object]:
@@ -350,6 +370,8 @@ class Broken(Struct, frozen=True, kw_only=True):
             source=distribution,
             checked_package=self.checked_package,
             unmet=self.row.unmet,
+            cause=self.row.cause,
+            uses_torch=self.row.uses_torch,
         )
 
 

@@ -15,8 +15,8 @@ import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.examination import ExaminedDistribution, examine, list_users
-from abiscan.environments.model import wheel_uses_torch
+from abiscan.environments.examination import ExaminedDistribution, examine, list_required, list_users
+from abiscan.environments.model import WholeEnvironment, wheel_uses_torch
 from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, may_fail
 from abiscan.errors import InputError
 from abiscan.hooks.pins import Pins
@@ -122,6 +122,7 @@ class Inspector:
         self._options = options
         self._session = session
         self._wheels: dict[tuple[str, str | None], FetchedWheel | InputError] = {}
+        self._installed: dict[str | None, WholeEnvironment] = {}
         self.downloaded = 0
         """The bytes that were downloaded so far."""
 
@@ -145,8 +146,15 @@ class Inspector:
         # finds them in the cache of pip afterwards, or would have to download them anyway.
         wheels = self._download_wheels(plan, suspects, notes)
         files = {planned: wheel.path for planned, wheel in wheels.items()}
-        wheels = {planned: wheel for planned, wheel in wheels.items() if _may_concern_torch(planned, wheel, notes)}
-        planned_environment = PlannedEnvironment(plan, files, Path(tempfile.mkdtemp(dir=self._folder)), self._session)
+        wheels = {
+            planned: wheel
+            for planned, wheel in wheels.items()
+            if canonicalize_name(planned.name) in requested or _may_concern_torch(planned, wheel, notes)
+        }
+        if plan.python not in self._installed:
+            self._installed[plan.python] = WholeEnvironment.installed(plan.python)
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        planned_environment = PlannedEnvironment(self._installed[plan.python], plan, files, folder, self._session)
         touched = planned_environment.staying if torch else planned_environment.list_touched(requested)
         if not wheels and torch is None and not touched:
             return Inspection(torch=None, problems=(), notes=tuple(notes), files=files)
@@ -288,6 +296,7 @@ class _Comparison:
                     source=source,
                     checked_package=checked_package,
                     other_change=other_change,
+                    cause=row.cause,
                 )
                 if planned or row.name in self._requested or row.name not in broken_now:
                     yield problem
@@ -308,8 +317,18 @@ class _Comparison:
         coming = list(filter(None, map(after.find, self._wheels)))
         if not self._keeps_torch:  # of another torch, it is not known what would be found with it
             return examine(after, [*coming, *self._touched], self._session, self._check_distribution)
-        users = list_users(after, self._session.files())
-        return examine(after, [*coming, *self._touched], self._session, users=users)
+        return self._examine_within(after, [*coming, *self._touched])
+
+    def _examine_within(
+        self, environment: WholeEnvironment, asked: Sequence[Distribution]
+    ) -> list[ExaminedDistribution]:
+        """Examine some of the distributions of an environment, of which none but those needs to be read."""
+        files = self._session.files()
+        users = list_users(environment, files)
+        required = list_required(environment, users, files)
+        # What was broken for another numpy is nothing that others need require.
+        required += [item for item in asked if item not in {*users, *required}]
+        return examine(environment, asked, self._session, users=users, required=required)
 
     def _check_distribution(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> CheckedPackage | None:
         """Check a distribution with a torch that is not installed yet."""
@@ -333,9 +352,9 @@ class _Comparison:
 
     def _broken_before(self, failing: Sequence[ExaminedDistribution]) -> set[str]:
         """Return the names of those that stay and do not work now, which no installation is to blame for."""
-        before = self._planned.before
         asked = [row.distribution for row in failing if row.name not in {*self._wheels, *self._requested}]
-        return {row.name for row in examine(before, asked, self._session) if row.fitness is Fitness.FAILS}
+        rows = self._examine_within(self._planned.before, asked) if asked else ()
+        return {row.name for row in rows if row.fitness is Fitness.FAILS}
 
     def _unmet_requirements(self, row: ExaminedDistribution) -> list[str]:
         # Which torch there will be is known, and what is built has no version yet.

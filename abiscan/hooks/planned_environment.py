@@ -10,13 +10,13 @@ import contextlib
 import csv
 import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.examination import list_users
+from abiscan.environments.examination import list_required, list_users
 from abiscan.environments.model import WholeEnvironment, modules_of
 from abiscan.errors import InputError
 from abiscan.hooks.plan import Plan, Planned
@@ -32,20 +32,19 @@ _CODE: Final = regex(r"\.py$|\.dist-info/[^/]+$")
 class PlannedEnvironment:
     """An environment, as it is and as it would be.
 
+    :param before: as it is
     :param files: the wheels that would be installed
     :param folder: where they are unpacked
     """
 
-    def __init__(self, plan: Plan, files: Mapping[Planned, Path], folder: Path, session: Session) -> None:
+    def __init__(
+        self, before: WholeEnvironment, plan: Plan, files: Mapping[Planned, Path], folder: Path, session: Session
+    ) -> None:
+        self.before = before
         self._plan = plan
         self._files = files
         self._folder = folder
         self._session = session
-
-    @functools.cached_property
-    def before(self) -> WholeEnvironment:
-        """The environment as it is."""
-        return WholeEnvironment.installed(self._plan.python)
 
     @functools.cached_property
     def after(self) -> WholeEnvironment:
@@ -64,22 +63,34 @@ class PlannedEnvironment:
     @functools.cached_property
     def staying(self) -> tuple[Distribution, ...]:
         """The distributions that use torch and stay."""
+        return tuple(self._without_changed(list_users(self.before, self._session.files())))
+
+    def _without_changed(self, distributions: Iterable[Distribution]) -> Iterator[Distribution]:
         gone = {*self._plan.removed, *(canonicalize_name(planned.name) for planned in self._plan.packages)}
-        users = list_users(self.before, self._session.files())
-        return tuple(item for item in users if canonicalize_name(item.name) not in gone)
+        return (item for item in distributions if canonicalize_name(item.name) not in gone)
 
     def list_touched(self, requested: Collection[str]) -> list[Distribution]:
-        """Return those that stay and import something that changes, or are requested."""
-        modules = [module for item in self._replaced_and_removed() for module in modules_of(item)]
-        if not modules and not requested:
-            return []
-        words = "|".join(map(re.escape, modules)) or r"(?!)"
-        imports = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:[\w., \t]+,[ \t]*)?(?:{words})\b".encode(), re.MULTILINE)
-        return [item for item in self.staying if canonicalize_name(item.name) in requested or _mentions(item, imports)]
+        """Return those that stay and import something that changes, or are requested.
 
-    def _replaced_and_removed(self) -> list[Distribution]:
-        removed = map(self.before.find, sorted(self._plan.removed))
-        return [*self.changes.values(), *filter(None, removed)]
+        What does not use torch is asked what it requires, since only what others require counts of it.
+        """
+        changing = list(self._replaced_and_removed())
+        if not changing and not requested:
+            return []
+        words = "|".join(re.escape(module) for item in changing for module in modules_of(item)) or r"(?!)"
+        imports = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:[\w., \t]+,[ \t]*)?(?:{words})\b".encode(), re.MULTILINE)
+        users = [item for item in self.staying if canonicalize_name(item.name) in requested or _mentions(item, imports)]
+        names = {canonicalize_name(item.name) for item in changing}
+        required = list_required(self.before, self.staying, self._session.files())
+        return users + [
+            item
+            for item in self._without_changed(required)
+            if canonicalize_name(item.name) in requested or names & self.before.required_names(item)
+        ]
+
+    def _replaced_and_removed(self) -> Iterator[Distribution]:
+        yield from self.changes.values()
+        yield from filter(None, map(self.before.find, sorted(self._plan.removed)))
 
     def is_built(self, name: str) -> bool:
         """Whether a package would be built from source."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import platform
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.environments.package_check import Problem
@@ -13,10 +15,52 @@ from abiscan.inputs.packages import Distribution
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
+from abiscan.torches.companion_names import CompanionsOf
+from abiscan.words import listed
 
 _ADDRESS: Final = "https://download.pytorch.org/whl"
 _WITH_BUILDS: Final = frozenset({"torchaudio", "torchcodec", "torchtext", "torchvision"})
 """The packages that have a build for CPUs of each version there."""
+
+
+def list_wanted(problems: Sequence[Problem], torch: str, *, replacing: bool) -> dict[str, str]:
+    """Return what is to be installed for some distributions, by name: what they lack, and the builds of them for the
+    kind of torch that is there.
+
+    :param replacing: whether what is there in another version is replaced as well, even if something is missing; torch
+        never is
+    """
+    wanted = dict[str, Requirement]()
+    for problem, item in ((one, item) for one in problems for item in one.unmet):
+        if item.name != "torch" and (replacing or item.there is None or problem.lacks_nothing):
+            requirement = Requirement(item.requirement)
+            known = wanted.setdefault(canonicalize_name(item.name), requirement)
+            known.specifier &= requirement.specifier
+    builds = {problem.key: version for problem in problems if (version := version_of_same_kind(problem, torch))}
+    lacking = {canonicalize_name(item.name) for problem in problems for item in problem.unmet if item.there is None}
+    builds |= {name: version for name in sorted(lacking) if (version := _version_for(name, torch))}
+    return {name: str(requirement) for name, requirement in wanted.items()} | {
+        name: f"{name}=={version}" for name, version in builds.items()
+    }
+
+
+def words_of(wanted: Mapping[str, str]) -> list[str]:
+    """Return the arguments of pip that install what ``list_wanted`` has returned."""
+    words = list(wanted.values())
+    kinds = [word.partition("+")[2] for word in words if is_on_own_index(word)]
+    if not kinds:
+        return words
+    address = f"{_ADDRESS}/{kinds[0]}"
+    return (
+        ["--no-deps", *words, "--index-url", address]
+        if len(kinds) == len(words)
+        else [*words, "--extra-index-url", address]
+    )
+
+
+def is_on_own_index(word: str) -> bool:
+    """Whether a requirement is for a build of one kind, which only PyTorch's own index has."""
+    return "+" in word
 
 
 def name_builds(broken: Sequence[Problem], torch: str, pip: Pip) -> tuple[Remedy, ...]:
@@ -25,8 +69,10 @@ def name_builds(broken: Sequence[Problem], torch: str, pip: Pip) -> tuple[Remedy
     :param broken: what fails for itself
     :param torch: the full version of the torch that is there
     """
-    versions = ((problem, version_of_same_kind(problem, torch)) for problem in broken)
-    return tuple(name_unread_build(problem, version, pip) for problem, version in versions if version is not None)
+    of_other_kind = (problem for problem in broken if version_of_same_kind(problem, torch))
+    return tuple(
+        name_unread([problem], list_wanted([problem], torch, replacing=False), pip) for problem in of_other_kind
+    )
 
 
 def version_of_same_kind(problem: Problem, torch: str) -> str | None:
@@ -34,12 +80,27 @@ def version_of_same_kind(problem: Problem, torch: str) -> str | None:
 
     Nobody else publishes there, so the package need not be on another index.
     """
-    kind = torch.partition("+")[2]
     source = problem.source
-    has_build = canonicalize_name(problem.name) in _WITH_BUILDS and kind == "cpu"
     is_from_elsewhere = isinstance(source, Distribution) and (source.origin or source.source)
     fits = problem.checked_package.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
-    return f"{number_of(problem.version)}+{kind}" if has_build and fits and not is_from_elsewhere else None
+    if not fits or is_from_elsewhere or not _has_build(problem.key, torch):
+        return None
+    return f"{number_of(problem.version)}+{_kind_of(torch)}"
+
+
+def _version_for(name: str, torch: str) -> str | None:
+    """Return the version of a package that goes with a torch, and the build for its kind, if that is known."""
+    required = CompanionsOf(number_of(torch)).required(name, platform.machine()) if name in _WITH_BUILDS else None
+    version = required.removeprefix("==") if required else None
+    return f"{version}+{_kind_of(torch)}" if version and _has_build(name, torch) else version
+
+
+def _has_build(name: str, torch: str) -> bool:
+    return name in _WITH_BUILDS and _kind_of(torch) == "cpu"
+
+
+def _kind_of(torch: str) -> str:
+    return torch.partition("+")[2]
 
 
 def options_for(kind: str) -> list[str]:
@@ -47,14 +108,18 @@ def options_for(kind: str) -> list[str]:
     return ["--index-url", f"{_ADDRESS}/{kind}"]
 
 
-def name_unread_build(problem: Problem, version: str, pip: Pip) -> Remedy:
-    """Return the installation of a build from an index that was not read."""
-    name = canonicalize_name(problem.name)
-    pin = f"{name}=={version}"
+def name_unread(problems: Sequence[Problem], wanted: Mapping[str, str], pip: Pip) -> Remedy:
+    """Return the installation of builds from an index that was not read, and of what else is wanted with them."""
+    before = {problem.key: problem.version for problem in problems}
+    pins = [word for word in wanted.values() if is_on_own_index(word)]
     return Remedy(
-        remedies=(name,),
-        command=pip.format_command(["install", "--no-deps", pin, *options_for(version.partition("+")[2])]),
-        advice=f"{pin} is on PyTorch's own index, which was not read",
-        changes=(PackageChange(name=name, before=problem.version, after=version, requested=True),),
+        remedies=tuple(before),
+        command=pip.format_command(["install", *words_of(wanted)]),
+        advice=f"{listed(pins)} {'is' if len(pins) == 1 else 'are'} on PyTorch's own index, which was not read",
+        changes=tuple(
+            PackageChange(name=name, before=before.get(name), after=pin.partition("==")[2], requested=True)
+            for pin in pins
+            for name in [pin.partition("==")[0]]
+        ),
         examined=False,
     )

@@ -1,13 +1,14 @@
 """The way out of a broken environment: for each cause, the smallest change after which it is gone.
 
-What a distribution requires and lacks is installed first, then the build for the torch that is there, then another
-version of it, and only then another torch. Each proposal is planned by pip, and the environment that it leads to is
+What distributions require and lack is installed first, with builds for the kind of torch that is there, then another
+version of them, and only then another torch. Each proposal is planned by pip, and the environment that it leads to is
 examined before it is shown. Users wait for all of that, so it ends after some seconds; what is left then is named.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import threading
@@ -17,18 +18,18 @@ from typing import Final
 
 import msgspec.structs
 from msgspec import Struct
-from packaging.utils import canonicalize_name
 
 from abiscan.environments.package_check import Problem
 from abiscan.errors import AbiscanError, InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.changes import list_changes
-from abiscan.hooks.install import Inspector, InstallerError
+from abiscan.hooks.install import Inspection, Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
-from abiscan.hooks.pytorch_index import name_unread_build, options_for, version_of_same_kind
+from abiscan.hooks.pytorch_index import is_on_own_index, list_wanted, name_unread, words_of
 from abiscan.hooks.solution import Solution, Task, solve
 from abiscan.inputs.session import Session
+from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
 
@@ -107,16 +108,32 @@ def find_remedies(
     :param session: one of ``limit_time``, as that of the inspector is
     """
     search = _Search(broken, stays, torch, pip, inspector, session)
-    is_over = False
-    try:
-        with _interrupted_after(SECONDS):
-            search.run()
-    except OutOfTimeError:
-        is_over = True
+    begin = time.process_time()
+    # One installation for everything takes the least time, unless there is something in it that takes all of it.
+    _run_for(SECONDS * 2 / 3, search.install_all)
+    is_over = not _run_for(SECONDS - (time.process_time() - begin), search.run)
     remedies = sorted(search.list_remedies(), key=lambda remedy: (remedy.bytes or 0) >= _LARGE)
     solved = {name for remedy in remedies for name in remedy.remedies}
-    left = (problem for problem in search.replaceable if is_over and canonicalize_name(problem.name) not in solved)
+    left = (problem for problem in search.replaceable if is_over and problem.key not in solved)
     return Remedies(remedies=tuple(remedies), unfinished=tuple(left))
+
+
+def _run_for(seconds: float, search: Callable[[], None]) -> bool:
+    """Run a part of a search; return whether it has come to its end."""
+    try:
+        with _interrupted_after(seconds):
+            search()
+    except OutOfTimeError:
+        return False
+    return True
+
+
+class _Trial(Struct, frozen=True, kw_only=True):
+    """An installation, and what becomes of the environment."""
+
+    words: tuple[str, ...]
+    plan: Plan
+    inspection: Inspection
 
 
 class _Search:
@@ -141,45 +158,68 @@ class _Search:
         self._session = session
         self._small: list[Remedy] = []
         self._large: list[Remedy] = []
-        self.replaceable = [problem for problem in broken if f"{problem.name}=={problem.version}" not in stays]
+        self._trials: dict[tuple[str, ...], _Trial | None] = {}
+        own = (problem for problem in broken if problem.cause is None)
+        self.replaceable = [problem for problem in own if f"{problem.name}=={problem.version}" not in stays]
 
     def list_remedies(self) -> list[Remedy]:
         """Return what was found: a large download for what nothing smaller helps."""
-        helped = {name for remedy in self._small for name in remedy.remedies}
-        return [*self._small, *(remedy for remedy in self._large if helped.isdisjoint(remedy.remedies))]
+        found = [*self._small]
+        for remedy in sorted(self._large, key=lambda remedy: remedy.bytes or 0):
+            if not any(set(remedy.remedies) & set(other.remedies) for other in found):
+                found.append(remedy)
+        return found
 
-    def run(self) -> None:
-        """Look for everything, what is quick to find first.
+    def install_all(self) -> None:
+        """Install all that is required and not there.
 
         :raises OutOfTimeError: before the end
         """
-        for problem in self._broken:
-            self._try(problem, self._remedies_of_same_kind)
-        for problem in self._broken:
-            self._try(problem, self._remedies_by_requirements)
-        # Versions that work together, with the torch that is there; what has none takes nothing from the others.
+        for replacing in (False, True):
+            self._install_required(self._broken, replacing=replacing)
+
+    def run(self) -> None:
+        """Look for the rest, what is quick to find first; what has no way out takes nothing from the others.
+
+        :raises OutOfTimeError: before the end
+        """
+        parts = [*_connected(self._broken), *([problem] for problem in self._broken)]
+        for replacing in (False, True):
+            for part in parts:
+                self._install_required(part, replacing=replacing)
+        # Versions that work together, with the torch that is there.
         for same_torch in (True, False):
-            for problem in self._unsolved_problems():
+            for problem in self._unsolved_for(same_torch=same_torch):
                 self._solve([problem], same_torch=same_torch)
-            if len(rest := self._unsolved_problems()) > 1:  # what only changes together
+            if len(rest := self._unsolved_for(same_torch=same_torch)) > 1:  # what only changes together
                 self._solve(rest, same_torch=same_torch)
 
-    def _unsolved_problems(self) -> list[Problem]:
-        helped = {name for remedy in self._small for name in remedy.remedies}
-        return [problem for problem in self.replaceable if canonicalize_name(problem.name) not in helped]
+    @property
+    def _same_torch(self) -> str:
+        return f"torch=={number_of(self._torch)}"
 
-    def _try(self, problem: Problem, find: Callable[[Problem], Iterator[Remedy]]) -> None:
-        """Look for a remedy until one is no large download."""
-        name = canonicalize_name(problem.name)
-        if any(name in remedy.remedies for remedy in self._small):
-            return
-        for remedy in find(problem):
-            self._keep(remedy)
-            if remedy in self._small:
-                return
+    @property
+    def _helped(self) -> set[str]:
+        return {name for remedy in self._small for name in remedy.remedies}
+
+    @property
+    def _named(self) -> set[str]:
+        """What something helps that is on an index which was not read: it still fails where it is examined."""
+        return {name for remedy in self._small if not remedy.examined for name in remedy.remedies}
+
+    def _unsolved(self, problems: Sequence[Problem]) -> list[Problem]:
+        return [problem for problem in problems if problem.key not in self._helped]
+
+    def _unsolved_for(self, *, same_torch: bool) -> list[Problem]:
+        return [problem for problem in self._unsolved(self.replaceable) if same_torch or problem.uses_torch]
 
     def _keep(self, remedy: Remedy) -> None:
-        (self._large if (remedy.bytes or 0) >= _LARGE else self._small).append(remedy)
+        if (remedy.bytes or 0) >= _LARGE:
+            self._large.append(remedy)
+            return
+        # What helps more stands for what helps a part of it.
+        self._small = [one for one in self._small if not set(one.remedies) < set(remedy.remedies)]
+        self._small.append(remedy)
 
     def _solve(self, group: Sequence[Problem], *, same_torch: bool) -> None:
         task = Task(
@@ -192,48 +232,83 @@ class _Search:
         if (solution := solve(task, self._pip, self._inspector, self._session)) is not None:
             self._keep(_of_solution(solution, task.names, self._pip))
 
-    def _remedies_by_requirements(self, problem: Problem) -> Iterator[Remedy]:
-        """Yield the installation of what a distribution requires and lacks, if it works then."""
-        missing = [item.requirement for item in problem.unmet if item.there is None]
-        other = [item.requirement for item in problem.unmet if item.name != "torch"]
-        for requirements in (missing, other) if other != missing else (missing,):
-            if requirements:
-                yield from self._installed(problem, requirements, self._session.index.words)
+    def _install_required(self, group: Sequence[Problem], *, replacing: bool) -> None:
+        """Install what distributions lack, and the builds of them for this kind of torch, as far as they work then.
 
-    def _remedies_of_same_kind(self, problem: Problem) -> Iterator[Remedy]:
-        """Yield the same version, built for the kind of torch that is there, if that is known to be on an index of
-        PyTorch's own: the public index has only the build with CUDA. It need not be one that can be read here.
+        :param replacing: whether what is there in another version is replaced as well, even if something is missing
         """
-        version = version_of_same_kind(problem, self._torch)
-        if version is None:
-            return
-        name, kind = canonicalize_name(problem.name), version.partition("+")[2]
-        pin, index = f"{name}=={version}", options_for(kind)
-        self._session.progress(f"looking for {pin}")
-        # Files of folders are listed as well, so only a build of that kind shows that the index can be read.
-        versions = self._pip.list_versions(name, index)
-        if any(item.endswith(f"+{kind}") for item in versions):
-            yield from self._installed(problem, ["--no-deps", pin], index) if version in versions else ()
-            return
-        yield name_unread_build(problem, version, self._pip)
+        while (group := self._unsolved(group)) and (wanted := list_wanted(group, self._torch, replacing=replacing)):
+            words = words_of(wanted)
+            unread = {name for name, word in wanted.items() if is_on_own_index(word) and not self._is_read(name, words)}
+            if unread:
+                needing = [item for item in group if unread & list_wanted([item], self._torch, replacing=False).keys()]
+                self._keep(name_unread(needing, list_wanted(needing, self._torch, replacing=False), self._pip))
+                continue
+            trial = self._examine([*words, *self._session.index.words], group)
+            if trial is None:
+                return
+            failing = {problem.key: problem for problem in trial.inspection.problems}
+            # What fails for something that is only named is no failure of what is installed here.
+            named = {name for name, problem in failing.items() if not self._named.isdisjoint({name, problem.cause})}
+            if failing.keys() - named - {problem.key for problem in self._broken}:
+                return  # something that works now would not
+            working = [problem for problem in group if problem.key not in failing.keys() - named]
+            if len(working) == len(group):
+                self._keep(self._describe(group, trial))
+                return
+            group = working
 
-    def _installed(self, problem: Problem, wanted: Sequence[str], index: Sequence[str]) -> Iterator[Remedy]:
-        """Yield an installation, if a distribution works after it."""
-        words = [*wanted, *index]
-        name = canonicalize_name(problem.name)
-        self._session.progress(f"trying {self._pip.format_command(['install', *words])}")
+    def _is_read(self, name: str, words: Sequence[str]) -> bool:
+        """Whether PyTorch's own index can be read: files of folders are listed as well, so only a build of its kind
+        shows it.
+        """
+        kind = self._torch.partition("+")[2]
+        self._session.progress(f"looking for builds of {name}")
+        return any(version.endswith(f"+{kind}") for version in self._pip.list_versions(name, words))
+
+    def _examine(self, words: Sequence[str], group: Sequence[Problem]) -> _Trial | None:
+        """Return what an installation leads to; None if it cannot be carried out, or changes torch."""
+        key = tuple(words)
+        if key not in self._trials:  # of a part, the same words lead to the same
+            self._trials[key] = None  # if the time is too short, it is so again
+            self._session.progress(f"trying {self._pip.format_command(['install', *words])}")
+            # Another torch is the last resort, and not what somebody expects who installs what is missing.
+            self._trials[key] = self._try(key, group) or self._try((*key, self._same_torch), group)
+        return self._trials[key]
+
+    def _try(self, words: Sequence[str], group: Sequence[Problem]) -> _Trial | None:
         try:
             plan = self._pip.plan_install(words, silent=True)
-            # Another torch is the last resort, and not what somebody expects who installs what is missing.
             if plan.find_planned("torch") is not None:
-                return
-            inspection = self._inspector.inspect_plan(plan, requested={name})
+                return None
+            inspection = self._inspector.inspect_plan(plan, requested={problem.key for problem in group})
         except (InstallerError, InputError):
-            return
-        if not inspection.problems:
-            changes = list_changes(plan, inspection.torch, arguments.index_options(words), self._session)
-            command = self._pip.format_command(["install", *words])
-            yield Remedy(remedies=(name,), command=command, changes=changes, bytes=_sum_sizes(changes))
+            return None
+        return _Trial(words=tuple(words), plan=plan, inspection=inspection)
+
+    def _describe(self, group: Sequence[Problem], trial: _Trial) -> Remedy:
+        options = arguments.index_options(trial.words)
+        changes = list_changes(trial.plan, trial.inspection.torch, options, self._session)
+        return Remedy(
+            remedies=tuple(problem.key for problem in group),
+            command=self._pip.format_command(["install", *trial.words]),
+            changes=changes,
+            bytes=_sum_sizes(changes),
+        )
+
+
+def _connected(problems: Sequence[Problem]) -> Iterator[list[Problem]]:
+    """Yield the problems in groups: one requires another, or both lack the same."""
+    groups: list[list[Problem]] = []
+    for problem in problems:
+        near = [group for group in groups if any(_are_near(problem, other) for other in group)]
+        groups = [group for group in groups if group not in near] + [[*itertools.chain(*near), problem]]
+    yield from groups
+
+
+def _are_near(one: Problem, other: Problem) -> bool:
+    same = {item.name for item in one.unmet} & {item.name for item in other.unmet}
+    return bool(same) or one.key in other.requires or other.key in one.requires
 
 
 def _of_solution(solution: Solution, names: Sequence[str], pip: Pip) -> Remedy:

@@ -36,7 +36,7 @@ def rows_of(site: Path) -> dict[str, ExaminedDistribution]:
     session = Session(folder=site.parent / "cache")
     users = list_users(environment, session.files())
     required = list_required(environment, users, session.files())
-    return {row.name: row for row in examine(environment, users, session, required=required)}
+    return {row.name: row for row in examine(environment, [*users, *required], session, users=users, required=required)}
 
 
 def test_what_imports_a_package_that_fails_fails_with_it(site: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from abiscan.environments.model import Unmet
@@ -31,20 +33,26 @@ def lacking(name: str) -> Problem:
 
 @pytest.fixture
 def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., remedies.Remedies]:
-    """A search where each requirement can be had, and what it leads to is examined by a function."""
+    """A search where each requirement can be had, and what it leads to is examined by a function: it says what fails
+    after an installation of some names.
+    """
 
-    def plan(self: Pip, words: list[str], **_: Any) -> Plan:
-        (name,) = [word.partition(">=")[0] for word in words]
-        planned = Planned(name=name, version="1.0", url=None, wheel=True, requires=())
-        return Plan(python=self.python, packages=(planned,))
+    def plan(self: Pip, words: Sequence[str], **_: Any) -> Plan:
+        names = {word.partition(">=")[0].partition("==")[0] for word in words}
+        # The newest of one requires another torch, unless that is pinned.
+        names ^= {"torch"} & names or ({"torch"} if "newer-helper" in names else set())
+        planned = (Planned(name=name, version="1.0", url=None, wheel=True, requires=()) for name in sorted(names))
+        return Plan(python=self.python, packages=tuple(planned))
 
     def find(
-        examine: Callable[[str], None], names: list[str], sizes: dict[str, int] | None = None
+        examine: Callable[[str, set[str]], str | Problem | None],
+        broken: Sequence[str | Problem],
+        sizes: dict[str, int] | None = None,
     ) -> remedies.Remedies:
-        def inspect(*_: Any, requested: set[str]) -> Inspection:
-            for name in requested:
-                examine(name)
-            return Inspection(torch="2.13.0+cpu", problems=(), notes=())
+        def inspect(_: Inspector, plan: Plan, requested: set[str]) -> Inspection:
+            names = {planned.name for planned in plan.packages}
+            failing = [problem for name in sorted(requested) if (problem := examine(name, names)) is not None]
+            return Inspection(torch="2.13.0+cpu", problems=tuple(map(as_problem, failing)), notes=())
 
         def changes(plan: Plan, *_: Any) -> tuple[PackageChange, ...]:
             names = [planned.name for planned in plan.packages]
@@ -56,11 +64,20 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rem
         monkeypatch.setattr(remedies, "list_changes", changes)
         session = limit_time(Session(folder=tmp_path))
         inspector = Inspector(tmp_path, (), session)
-        return find_remedies([*map(lacking, names)], (), "2.13.0+cpu", Pip("python"), inspector, session)
+        return find_remedies([*map(as_problem, broken)], (), "2.13.0+cpu", Pip("python"), inspector, session)
 
     monkeypatch.setattr(Pip, "plan_install", plan)
+    monkeypatch.setattr(Pip, "list_versions", lambda *_: ())
     monkeypatch.setattr(remedies, "solve", lambda *_: None)
     return find
+
+
+def as_problem(item: str | Problem) -> Problem:
+    return lacking(item) if isinstance(item, str) else item
+
+
+def commands_of(result: remedies.Remedies) -> dict[tuple[str, ...], list[str]]:
+    return {remedy.remedies: shlex.split(remedy.command)[3:] for remedy in result.remedies}
 
 
 def test_a_search_ends_in_time_with_what_it_has(
@@ -68,7 +85,7 @@ def test_a_search_ends_in_time_with_what_it_has(
 ) -> None:
     monkeypatch.setattr(remedies, "SECONDS", 0.1)
 
-    def take_long_for_slow(name: str) -> None:
+    def take_long_for_slow(name: str, _: set[str]) -> None:
         while name == "slow":
             pass
 
@@ -80,9 +97,37 @@ def test_a_search_ends_in_time_with_what_it_has(
 
 
 def test_gigabytes_come_last(search: Callable[..., remedies.Remedies]) -> None:
-    result = search(lambda _: None, ["large", "small"], {"large-helper": 3 << 30})
+    result = search(lambda *_: None, ["large", "small"], {"large-helper": 3 << 30})
     assert [remedy.remedies for remedy in result.remedies] == [("small",), ("large",)]
     assert result.unfinished == ()
+
+
+def test_one_installation_for_all_that_is_missing(search: Callable[..., remedies.Remedies]) -> None:
+    """What still fails then is left out."""
+    result = search(lambda name, _: "hopeless" if name == "hopeless" else None, ["one", "hopeless", "other"])
+    assert commands_of(result) == {("one", "other"): ["one-helper>=1", "other-helper>=1"]}
+
+
+def test_what_breaks_something_else_is_not_proposed(search: Callable[..., remedies.Remedies]) -> None:
+    result = search(lambda _, there: "sound" if "one-helper" in there else None, ["one", "other"])
+    assert commands_of(result) == {("other",): ["other-helper>=1"]}
+
+
+def test_torch_stays_where_something_is_missing(search: Callable[..., remedies.Remedies]) -> None:
+    assert commands_of(search(lambda *_: None, ["newer"])) == {("newer",): ["newer-helper>=1", "torch==2.13.0"]}
+
+
+def test_a_missing_package_that_goes_with_torch(search: Callable[..., remedies.Remedies]) -> None:
+    """Which version that is is known, and where its build for CPUs is: what needs it fails until it is there."""
+    index = "https://download.pytorch.org/whl/cpu"
+    unmet = Unmet(subject="timm 1.0", requirement="torchvision", name="torchvision", there=None)
+    timm = msgspec.structs.replace(lacking("timm"), unmet=(unmet, *lacking("timm").unmet))
+    clip = msgspec.structs.replace(lacking("clip"), cause="timm")
+    result = search(lambda name, _: {"timm": timm, "clip": clip}.get(name), [timm, clip])
+    assert commands_of(result) == {
+        ("timm",): ["torchvision==0.28.0+cpu", "timm-helper>=1", "--extra-index-url", index],
+        ("clip",): ["clip-helper>=1"],
+    }
 
 
 @pytest.mark.parametrize(
