@@ -258,7 +258,8 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         stays = {name: reasons[package] for name, package in known.items() if package in reasons}
         limited = limit_time(session)
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-            inspector = Inspector(Path(folder), session.index.words, limited)
+            failing = frozenset(item.row.name for item in examination.broken)
+            inspector = Inspector(Path(folder), session.index.words, limited, failing)
             # What fails for another may lack something of its own as well.
             lacking = [item for item in examination.broken if item.row.cause is not None and item.row.missing]
             problems = list(_with_requirements([*asked, *lacking], WholeEnvironment.installed(python)))

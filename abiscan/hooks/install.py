@@ -115,12 +115,14 @@ class Inspector:
 
     :param folder: where wheels are downloaded to
     :param options: where packages come from, as pip spells it
+    :param broken: the canonical names of what is known not to work now: no plan is to blame for it
     """
 
-    def __init__(self, folder: Path, options: Sequence[str], session: Session) -> None:
+    def __init__(self, folder: Path, options: Sequence[str], session: Session, broken: Collection[str] = ()) -> None:
         self._folder = folder
         self._options = options
         self._session = session
+        self._broken = broken
         self._wheels: dict[tuple[str, str | None], FetchedWheel | InputError] = {}
         self._installed: dict[str | None, WholeEnvironment] = {}
         self.downloaded = 0
@@ -155,7 +157,11 @@ class Inspector:
             self._installed[plan.python] = WholeEnvironment.installed(plan.python)
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         planned_environment = PlannedEnvironment(self._installed[plan.python], plan, files, folder, self._session)
-        touched = planned_environment.staying if torch else planned_environment.list_touched(requested)
+        touched = [
+            item
+            for item in (planned_environment.staying if torch else planned_environment.list_touched(requested))
+            if (name := canonicalize_name(item.name)) in requested or name not in self._broken
+        ]
         if not wheels and torch is None and not touched:
             return Inspection(torch=None, problems=(), notes=tuple(notes), files=files)
         choice = self._find_torch(plan, torch)

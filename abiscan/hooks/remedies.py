@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec.structs
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 
 from abiscan.environments.package_check import Problem
 from abiscan.errors import AbiscanError, InputError
@@ -32,6 +33,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
+from abiscan.words import listed
 
 SECONDS: Final = 18
 """How much time of the processor a search may take."""
@@ -158,14 +160,17 @@ class _Search:
         self._session = session
         self._small: list[Remedy] = []
         self._large: list[Remedy] = []
+        self._unexamined: list[Remedy] = []
         self._trials: dict[tuple[str, ...], _Trial | None] = {}
         own = (problem for problem in broken if problem.cause is None)
         self.replaceable = [problem for problem in own if f"{problem.name}=={problem.version}" not in stays]
 
     def list_remedies(self) -> list[Remedy]:
-        """Return what was found: a large download for what nothing smaller helps."""
+        """Return what was found: a large download for what nothing smaller helps, and what there was no time to
+        examine for what nothing else does.
+        """
         found = [*self._small]
-        for remedy in sorted(self._large, key=lambda remedy: remedy.bytes or 0):
+        for remedy in (*sorted(self._large, key=lambda remedy: remedy.bytes or 0), *self._unexamined):
             if not any(set(remedy.remedies) & set(other.remedies) for other in found):
                 found.append(remedy)
         return found
@@ -281,7 +286,11 @@ class _Search:
             plan = self._pip.plan_install(words, silent=True)
             if plan.find_planned("torch") is not None:
                 return None
-            inspection = self._inspector.inspect_plan(plan, requested={problem.key for problem in group})
+            try:
+                inspection = self._inspector.inspect_plan(plan, requested={problem.key for problem in group})
+            except OutOfTimeError:
+                self._unexamined.append(_of_plan(plan, group, self._pip.format_command(["install", *words])))
+                raise
         except (InstallerError, InputError):
             return None
         return _Trial(words=tuple(words), plan=plan, inspection=inspection)
@@ -309,6 +318,27 @@ def _connected(problems: Sequence[Problem]) -> Iterator[list[Problem]]:
 def _are_near(one: Problem, other: Problem) -> bool:
     same = {item.name for item in one.unmet} & {item.name for item in other.unmet}
     return bool(same) or one.key in other.requires or other.key in one.requires
+
+
+def _of_plan(plan: Plan, group: Sequence[Problem], command: str) -> Remedy:
+    """Return the installation of what is required, where there was no time to examine what it leads to."""
+    there = {item.name: item.there for problem in group for item in problem.unmet}
+    return Remedy(
+        remedies=tuple(problem.key for problem in group),
+        command=command,
+        advice=f"{listed(problem.name for problem in group)} require what is not there: install it, and run abiscan"
+        " doctor again; there was no time to examine whether it is enough",
+        changes=tuple(
+            PackageChange(
+                name=item.name,
+                before=there.get(canonicalize_name(item.name)),
+                after=item.version,
+                requested=item.requested,
+            )
+            for item in plan.packages
+        ),
+        examined=False,
+    )
 
 
 def _of_solution(solution: Solution, names: Sequence[str], pip: Pip) -> Remedy:
