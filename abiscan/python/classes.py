@@ -142,6 +142,7 @@ class ClassMaking(Statements):
         own = {str(name): value for name, value in names.items() if isinstance(name, str)}
         qualified = own.pop("__qualname__", args[0])
         made = Class(args[0], bases, own, str(own.get("__module__", "")), str(qualified), metaclass=metaclass)
+        self.count_steps(len(made.ancestry()))
         annotations = own.get("__annotations__")
         made.annotated.extend(
             str(name) for name in annotations if isinstance(annotations, dict)

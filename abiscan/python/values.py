@@ -380,6 +380,8 @@ def _merge_ancestries(lists: list[list[object]], bases: list[object]) -> list[ob
     # tail of another. Where there is none, the class statement has raised TypeError, unless some base is not known;
     # here the first head is taken. ``object`` is always last.
     left = [[candidate for candidate in several if candidate is not object] for several in (*lists, bases)]
+    if len(bases) == 1:
+        return left[0]
     merged: list[object] = []
     while left := [several for several in left if several]:
         heads = (several[0] for several in left)

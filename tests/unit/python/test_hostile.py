@@ -45,6 +45,7 @@ CASES: dict[str, str | bytes] = {
     "slow pattern": START + "import re\nre.match('(a+)+$', 'a' * 60 + 'b')\nre.match('(a|a)*$', 'a' * 60 + 'b')\n",
     "itself in a list": START + "x = []\nx.append(x)\nstr(x)\nx == x\ny = {}\ny['y'] = y\nrepr(y)\nsorted([x, y])\n",
     "classes in a circle": START + "class A: pass\nA.__bases__ = (A,)\nA.x = A\nclass B(A, B): pass\nA().q\n",
+    "a chain of classes": START + "A = object\nfor n in range(10 ** 6):\n    A = type('A', (A,), {})\nA().a\n",
     "getattr for ever": START
     + "class A:\n    def __getattr__(self, n):\n        return getattr(self, n + 'x')\nA().a\n",
     "raise for ever": START
