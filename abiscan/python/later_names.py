@@ -40,23 +40,19 @@ from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, TorchNames, i
 from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words, options_in
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_uses import CallText, list_calls
+from abiscan.python.version_guards import (
+    EXITS,
+    are_guarding,
+    asks_for_version,
+    guards_what_follows,
+    is_guard,
+    values_in,
+    words_in,
+)
 from abiscan.regex import regex
 
 _KNOWN: Final = frozenset({"torch", *COMPANIONS})
 """The packages whose names are known."""
-_GUARDING: Final = regex(
-    r"version|has_|hasattr|getattr|avail|support|compat|check|require|ensure|verify|assert|skip|torch_|legacy"
-    r"|(?<![a-z])(?:xpu|mps|mtia|hpu|npu|mlu|musa|xla|rocm|hip)(?![a-z])"
-    r"|TYPE_CHECKING|pytest|unittest|raise_|deprecat|greater",
-    re.IGNORECASE,
-)
-"""What is in the words of conditions, of functions and of decorators that may ask which torch it is."""
-_IS_TORCH_THERE: Final = regex(
-    r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
-)
-"""Words for whether there is a torch, of whatever release."""
-_VERSION_ARGUMENT: Final = regex(r"torch|\W*\d+\.\d+.*")
-"""A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
 _LOOKS_UP: Final = regex(rb"(?:has|get|set)attr\(\s*(?:torch|F|nn|\w*module\w*)\b")
 """What a source has that looks names up in torch, or in modules."""
 _MOST_PARSED: Final = 2_000_000
@@ -66,7 +62,8 @@ _BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save"})
-_CATCHING_ALL: Final = frozenset({"AttributeError", "Exception", "BaseException"})
+_CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
+_CATCHING_ALL: Final = _CATCHING_ANY | {"AttributeError"}
 _TENSOR: Final = "torch.Tensor"
 _TENSORS: Final = frozenset(
     f"torch.{name}"
@@ -88,7 +85,6 @@ _LOOKS_AT_PARAMETERS: Final = regex(rb"\bsignature\(|\b(?:getfullargspec|getargs
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TESTS = (ast.If, ast.IfExp, ast.While)
-_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 class LaterUse(Struct, frozen=True, order=True, kw_only=True):
@@ -165,8 +161,6 @@ def _open_mentions(
     operators = _operators_in(code, names, own)
     for file, name, call in _doubtful_operators(code, operators):
         (called if call else requested).setdefault(name, set()).add(file)
-    if _size_of(code, set[str]().union(*requested.values(), *called.values())) > _MOST_PARSED:
-        called = {}
     return _unguarded_mentions(code, names, requested, called, operators)
 
 
@@ -218,9 +212,8 @@ def _unguarded_mentions(
     :param requested: the files that mention each missing name
     :param called: the files that may have each call
     """
+    requested, called = _within_limit(code, requested), _within_limit(code, called)
     files = sorted({file for files in (*requested.values(), *called.values()) for file in files})
-    if _size_of(code, files) > _MOST_PARSED:
-        return []
     mentions = [
         mention for file in files for mention in _Mentions(code, file, names, requested, called, operators).all()
     ]
@@ -230,6 +223,16 @@ def _unguarded_mentions(
         mention for mention in mentions if not mention.guarded and (mention.use.name, mention.use.error) not in asked
     ]
     return [mention for mention in open_uses if not _is_handled(code, mention.use)]
+
+
+def _within_limit(code: PythonCode, wanted: Mapping[str, Iterable[str]]) -> Mapping[str, Iterable[str]]:
+    """Leave out what too many sources mention to parse them all."""
+    parsed, kept = set[str](), dict[str, Iterable[str]]()
+    for name, files in sorted(wanted.items(), key=lambda item: (_size_of(code, item[1]), item[0])):
+        if _size_of(code, parsed.union(files)) <= _MOST_PARSED:
+            parsed.update(files)
+            kept[name] = files
+    return kept
 
 
 def _open_mentions_of(code: PythonCode, versions: Sequence[TorchNames]) -> list[_Mention]:
@@ -358,7 +361,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     """A place in a source.
 
     :ivar origins: of the scopes around, the innermost first
-    :ivar parameters: those of the functions around
+    :ivar values: what stands for values in the functions around
     :ivar public: see ``_Mention``
     :ivar nested: see ``_Mention``
     :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
@@ -370,7 +373,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     """
 
     origins: tuple[Origins, ...]
-    parameters: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
     public: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
     in_function: bool = False
@@ -428,10 +431,10 @@ class _Mentions:
         """Whether the code after a statement may be left out because of it, or because of an import that is caught."""
         if isinstance(statement, ast.If) and (truth := self._truth(statement.test, scope)) is not None:
             taken = statement.body if truth else statement.orelse
-            return bool(taken) and isinstance(taken[-1], _EXITS)
+            return bool(taken) and isinstance(taken[-1], EXITS)
         if scope.caught & _CATCHING_IMPORTS and isinstance(statement, (ast.Import, ast.ImportFrom)):
             return not self._surely_succeeds(statement)
-        return _guards_what_follows(statement, scope.parameters)
+        return guards_what_follows(statement, scope.values)
 
     def _surely_succeeds(self, node: ast.Import | ast.ImportFrom) -> bool:
         """Whether an import is one of what this torch has, as far as is known."""
@@ -451,8 +454,8 @@ class _Mentions:
             kept = {id(call) for call in kept_as_modules(node)} if self._loads_weights else set[int]()
             inside = replace(
                 _named(scope, node.name),
-                guarded=scope.guarded or _are_guarding(node.decorator_list),
-                by_values=scope.by_values and not _are_guarding(node.decorator_list),
+                guarded=scope.guarded or are_guarding(node.decorator_list),
+                by_values=scope.by_values and not are_guarding(node.decorator_list),
                 base=base,
                 loads=scope.loads | kept,
             )
@@ -473,7 +476,7 @@ class _Mentions:
 
     def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
         """Go through the parts of what may decide which of them are run."""
-        inside = self._guarded_by(node, scope) if _decides(node, scope.parameters) else scope
+        inside = self._guarded_by(node, scope) if _decides(node, scope.values) else scope
         if isinstance(node, _TESTS):
             yield from self._node(node.test, scope)
             truth = self._truth(node.test, scope)
@@ -485,7 +488,7 @@ class _Mentions:
         elif isinstance(node, ast.BoolOp):
             for value in node.values:
                 yield from self._node(value, scope)
-                scope = _guarded(scope) if _is_guard(value, scope.parameters) else scope
+                scope = _guarded(scope) if is_guard(value, scope.values) else scope
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 yield from self._node(item.context_expr, scope)
@@ -498,8 +501,8 @@ class _Mentions:
 
     def _guarded_by(self, node: ast.AST, scope: _Scope) -> _Scope:
         """Return the scope where a statement decides, be it by the version of torch."""
-        values = {name for names in scope.origins[:-1] for name, origin in names.items() if origin is None}
-        local = (scope.parameters | values) - {"self", "cls"} - self._asking_names
+        own = {name for names in scope.origins[:-1] for name, origin in names.items() if origin is None}
+        local = (scope.values | own) - self._asking_names
         if isinstance(node, (*_TESTS, ast.Assert)) and not _asks(node, local):
             return scope if scope.guarded else replace(scope, guarded=True, by_values=True)
         return _guarded(scope)
@@ -508,17 +511,18 @@ class _Mentions:
     def _asking_names(self) -> frozenset[str]:
         """What is bound to something whose words ask for a version, anywhere."""
         bindings = [node for node in walk(self._tree) if isinstance(node, ast.Assign)] if self._tree else []
-        asking = [node for node in bindings if _are_guarding([node.value])]
+        asking = [node for node in bindings if are_guarding([node.value])]
         return frozenset(
             part.id for node in asking for target in node.targets for part in walk(target) if isinstance(part, ast.Name)
         )
 
     def _try(self, node: ast.Try, scope: _Scope) -> Iterator[_Mention]:
         caught = {name for handler in node.handlers for name in _caught_by(handler)}
+        is_guarded = not _not_raised_again(node).isdisjoint(_CATCHING_ALL)
         body = replace(
             scope,
-            guarded=scope.guarded or bool(caught & _CATCHING_ALL),
-            by_values=scope.by_values and not caught & _CATCHING_ALL,
+            guarded=scope.guarded or is_guarded,
+            by_values=scope.by_values and not is_guarded,
             caught=scope.caught | caught,
         )
         yield from self._body(node.body, body)
@@ -591,15 +595,14 @@ class _Mentions:
         for expression in filter(None, (*around, *(annotations if self._evaluates_annotations else ()))):
             yield from self._node(expression, scope)
         parameters = {argument.arg for argument in arguments if argument}
-        # A parameter that the body binds again no longer stands for an argument.
         own = _make_origins(node)
         is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1
         inside = replace(
             _with_origins(_named(scope, getattr(node, "name", "<lambda>")), own | dict.fromkeys(parameters)),
-            parameters=scope.parameters - own.keys() | (parameters - own.keys()),
+            values=values_in(node, scope.values - own.keys()),
             in_function=True,
-            guarded=scope.guarded or is_variant or _are_guarding(decorators),
-            by_values=scope.by_values and not (is_variant or _are_guarding(decorators)),
+            guarded=scope.guarded or is_variant or are_guarding(decorators),
+            by_values=scope.by_values and not (is_variant or are_guarding(decorators)),
         )
         inside = replace(inside, objects=self._objects_of(node, scope, inside))
         body = node.body
@@ -612,7 +615,7 @@ class _Mentions:
         objects = {name: cls for name, cls in around.objects.items() if name not in inside.origins[0]}
         if isinstance(node, ast.Lambda) or not self._asks_objects:
             return objects
-        is_static = any(word == "staticmethod" for item in node.decorator_list for word in _words_in(item))
+        is_static = any(word == "staticmethod" for item in node.decorator_list for word in words_in(item))
         if around.base in _OF_OBJECTS and not around.in_function and not is_static:
             objects |= {parameter.arg: around.base or "" for parameter in node.args.args[:1] if parameter.arg == "self"}
         return objects | self._objects_in(node, inside)
@@ -873,95 +876,6 @@ def _make_mention(use: LaterUse, scope: _Scope, *, guarded: bool) -> _Mention:
     )
 
 
-# ---- what may depend on the version of torch
-
-
-def _are_guarding(nodes: Iterable[ast.AST]) -> bool:
-    """Whether the words of decorators or contexts are those of something that asks for a version."""
-    words = (word for node in nodes for word in _words_in(node) if not _IS_TORCH_THERE.fullmatch(word))
-    return any(_GUARDING.search(word) or word in {"suppress", "raises"} for word in words)
-
-
-def _words_in(node: ast.AST) -> Iterator[str]:
-    for part in walk(node):
-        if isinstance(part, ast.Name):
-            yield part.id
-        elif isinstance(part, ast.Attribute):
-            yield part.attr
-        elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
-            yield "version" if _VERSION_ARGUMENT.fullmatch(part.value) else part.value
-
-
-def _guards_what_follows(statement: ast.stmt, parameters: Collection[str]) -> bool:
-    """Whether the code after a statement may be left out because of it."""
-    if isinstance(statement, ast.If):
-        ends = any(isinstance(part[-1], _EXITS) for part in (statement.body, statement.orelse) if part)
-        return ends and _is_guard(statement.test, parameters)
-    if isinstance(statement, ast.Assert):
-        return _is_guard(statement.test, parameters)
-    if isinstance(statement, ast.Try):
-        return any(isinstance(node, _EXITS) for handler in statement.handlers for node in walk(handler))
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and _are_guarding([call.func])
-
-
-def _is_guard(test: ast.expr, parameters: Collection[str]) -> bool:
-    """Whether a condition may depend on the version of torch, as all may but those about the values of arguments."""
-    return _are_guarding([test]) or not _is_about_values(test, parameters)
-
-
-def _is_about_values(test: ast.expr, parameters: Collection[str]) -> bool:
-    if isinstance(test, ast.BoolOp):
-        return all(_is_about_values(value, parameters) for value in test.values)
-    if isinstance(test, ast.UnaryOp):
-        return _is_about_values(test.operand, parameters)
-    if isinstance(test, ast.Compare):
-        sides = [test.left, *test.comparators]
-        return all(
-            _is_constant(side)
-            or _is_argument(side, parameters)
-            or _is_setting(side)
-            or (isinstance(side, ast.Name) and side.id == "__name__")  # whether it is run as a script
-            for side in sides
-        )
-    if isinstance(test, ast.Name) and _IS_TORCH_THERE.fullmatch(test.id):
-        return True
-    if isinstance(test, ast.Call) and isinstance(test.func, ast.Name):
-        return bool(_IS_TORCH_THERE.fullmatch(test.func.id)) or (
-            test.func.id == "isinstance" and _is_argument(test.args[0], parameters)
-        )
-    return not isinstance(test, ast.Name) and _is_argument(test, parameters)
-
-
-def _is_constant(node: ast.expr) -> bool:
-    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        return all(map(_is_constant, node.elts))
-    return isinstance(node, ast.Constant)
-
-
-def _is_argument(node: ast.expr, parameters: Collection[str]) -> bool:
-    """Whether an expression is an argument, or what it tells of itself: ``x.shape``, ``x.dim()``."""
-    root, _ = _chain_of(node)
-    return root in parameters and root not in {"self", "cls"}
-
-
-def _is_setting(node: ast.expr) -> bool:
-    """Whether an expression is what users set in an object of the object: ``self.config.name.lower()``."""
-    root, attributes = _chain_of(node)
-    return root == "self" and attributes > 1
-
-
-def _chain_of(node: ast.expr) -> tuple[str | None, int]:
-    """Return the name that attributes and calls without arguments begin with, and how many attributes there are."""
-    attributes = 0
-    while isinstance(node, (ast.Attribute, ast.Call)):
-        if isinstance(node, ast.Call) and (node.args or node.keywords or not isinstance(node.func, ast.Attribute)):
-            return None, 0
-        attributes += isinstance(node, ast.Attribute)
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return (node.id if isinstance(node, ast.Name) else None), attributes
-
-
 class _Callers:
     """The functions, classes and modules that a package uses where a condition decides.
 
@@ -1129,28 +1043,29 @@ def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool, bool]]:
     nothing = frozenset[str]()
     waiting: list[tuple[ast.AST, bool, bool, frozenset[str], frozenset[str]]] = [(body, False, False, nothing, nothing)]
     while waiting:
-        node, guarded, asked, parameters, local = waiting.pop()
+        node, guarded, asked, values, local = waiting.pop()
         word = _word(node)
         if word is not None:
             yield word, guarded, asked
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            parameters |= {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
-            local |= parameters | {name for name, origin in _make_origins(node).items() if origin is None}
+            values = values_in(node, values)
+            own = {name for name, origin in _make_origins(node).items() if origin is None}
+            local |= values | own | {"self", "cls"}
         if isinstance(node, ast.If) and _is_type_checking(node.test):
-            waiting += [(part, guarded, asked, parameters, local) for part in node.orelse]
+            waiting += [(part, guarded, asked, values, local) for part in node.orelse]
             continue
         test = node.test if isinstance(node, _TESTS) else None  # which is evaluated in any case
         if test is not None:
-            waiting.append((test, guarded, asked, parameters, local))
-        if _decides(node, parameters):
+            waiting.append((test, guarded, asked, values, local))
+        if _decides(node, values):
             guarded, asked = True, asked or _asks(node, local)
         for part in child_nodes(node):
             if part is test:
                 continue
-            waiting.append((part, guarded, asked, parameters, local))
+            waiting.append((part, guarded, asked, values, local))
             # The statements after it in the same block, and after them those of other blocks of this node, which errs
             # towards a guard.
-            if isinstance(part, ast.stmt) and _guards_what_follows(part, parameters):
+            if isinstance(part, ast.stmt) and guards_what_follows(part, values):
                 guarded, asked = True, asked or _asks(part, local)
 
 
@@ -1159,9 +1074,9 @@ def _asks(node: ast.AST, local: Collection[str]) -> bool:
     name raises.
     """
     if isinstance(node, (*_TESTS, ast.Assert)):
-        return _asks_for_version([node.test], local)
+        return asks_for_version([node.test], local)
     if isinstance(node, ast.BoolOp):
-        return _asks_for_version(node.values[:-1], local)
+        return asks_for_version(node.values[:-1], local)
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return True
     if isinstance(node, (ast.Try, TryStar)):
@@ -1173,16 +1088,6 @@ def _asks(node: ast.AST, local: Collection[str]) -> bool:
     return isinstance(node, ast.Expr)
 
 
-def _asks_for_version(tests: Sequence[ast.expr], local: Collection[str]) -> bool:
-    names, waiting = set[str](), list[ast.AST](tests)
-    while waiting:
-        node = waiting.pop()
-        names.update([node.id] if isinstance(node, ast.Name) else ())
-        is_of_class = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
-        waiting += () if is_of_class else child_nodes(node)  # of what class something is says nothing of torch
-    return _are_guarding(tests) or any(name not in local and not hasattr(builtins, name) for name in names)
-
-
 def _word(node: ast.AST) -> str | None:
     if isinstance(node, ast.Name):
         return node.id
@@ -1191,14 +1096,14 @@ def _word(node: ast.AST) -> str | None:
     return node.name if isinstance(node, ast.alias) else None
 
 
-def _decides(node: ast.AST, parameters: Collection[str]) -> bool:
+def _decides(node: ast.AST, values: Collection[str]) -> bool:
     """Whether a node decides, perhaps by the version of torch, if what is inside of it is run."""
     if isinstance(node, _TESTS):
-        return _is_guard(node.test, parameters)
+        return is_guard(node.test, values)
     if isinstance(node, ast.BoolOp):
-        return any(_is_guard(value, parameters) for value in node.values[:-1])
+        return any(is_guard(value, values) for value in node.values[:-1])
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        return _are_guarding(node.items)
+        return are_guarding(node.items)
     if isinstance(node, (ast.Try, TryStar)):
         caught = _not_raised_again(node)
         return not caught.isdisjoint(_CATCHING_ALL | _CATCHING_IMPORTS | _CATCHING_CALLS)
@@ -1206,12 +1111,14 @@ def _decides(node: ast.AST, parameters: Collection[str]) -> bool:
 
 
 def _not_raised_again(node: ast.Try) -> set[str]:
-    """Return the names of the exceptions that are caught, without those of imports that end in another one."""
+    """Return the names of the exceptions that are caught, without those of imports, or of anything, that end in another
+    one.
+    """
     return {
         name
         for handler in node.handlers
         for name in _caught_by(handler)
-        if not (name in _CATCHING_IMPORTS and isinstance(handler.body[-1], ast.Raise))
+        if not (name in _CATCHING_IMPORTS | _CATCHING_ANY and isinstance(handler.body[-1], ast.Raise))
     }
 
 

@@ -1,0 +1,255 @@
+"""What may guard a use of torch: which conditions, decorators and contexts may depend on its version, and which are
+about values alone.
+
+A condition on values says nothing of torch: they are the arguments of functions, and what is computed of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from abiscan.python.nodes import child_nodes, walk
+from abiscan.regex import regex
+
+_VERSION_WORDS: Final = (
+    r"version|hasattr|getattr|avail|compat|torch_(?!dtype)|legacy|deprecat|greater|TYPE_CHECKING"
+    r"|(?<![a-z])(?:xpu|mps|mtia|hpu|npu|mlu|musa|xla|rocm|hip)(?![a-z])"
+)
+_ASKING: Final = regex(_VERSION_WORDS, re.IGNORECASE)
+"""What is in the words of conditions that ask which torch it is."""
+_GUARDING: Final = regex(
+    rf"{_VERSION_WORDS}|has_|support|check(?!point)|require(?!s_grad)|ensure|verify|assert|skip|pytest|unittest|raise_",
+    re.IGNORECASE,
+)
+"""What is in the words of conditions, of functions and of decorators that may do so."""
+_IS_TORCH_THERE: Final = regex(
+    r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
+)
+"""Words for whether there is a torch, of whatever release."""
+_VERSION_ARGUMENT: Final = regex(r"torch|\W*\d+\.\d+.*")
+"""A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
+_SAYING_NOTHING: Final = frozenset({"torch", "np", "numpy", *sys.stdlib_module_names})
+"""Modules that say nothing of the version of torch, unless their words do."""
+_OBJECT: Final = frozenset({"self", "cls"})
+_OF_VALUES: Final = frozenset(
+    {"abs", "all", "any", "bool", "dict", "enumerate", "float", "frozenset", "int", "len", "list", "max", "min"}
+    | {"range", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "type", "zip"}
+)
+"""Built-in functions that return what they compute of their arguments."""
+_ASKS_OBJECTS: Final = frozenset({"getattr", "hasattr"})
+_MADE_OF_PARTS = (
+    *(ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Slice),
+    *(ast.JoinedStr, ast.FormattedValue, ast.Starred),
+)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_GOING_ON = (ast.Return, ast.Continue, ast.Break)
+EXITS = (*_GOING_ON, ast.Raise)
+
+
+def are_guarding(nodes: Iterable[ast.AST], values: Collection[str] = ()) -> bool:
+    """Whether the words of conditions, decorators or contexts are those of something that asks for a version."""
+    words = (word for node in nodes for word in words_in(node, values) if not _IS_TORCH_THERE.fullmatch(word))
+    return any(_GUARDING.search(word) or word in {"suppress", "raises"} for word in words)
+
+
+def asks_for_version(tests: Sequence[ast.expr], values: Collection[str]) -> bool:
+    """Whether conditions ask for a version, by their words or for a name of the module, unless that is given values."""
+    words = (word for test in tests for word in words_in(test, values))
+    if any(_ASKING.search(word) and not _IS_TORCH_THERE.fullmatch(word) for word in words):
+        return True
+    names, waiting = set[str](), list[ast.AST](tests)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.expr) and _is_value(node, values):
+            continue
+        names.update([node.id] if isinstance(node, ast.Name) else ())
+        is_of_class = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+        waiting += () if is_of_class else child_nodes(node)  # of what class something is says nothing of torch
+    return any(name not in values and not hasattr(builtins, name) for name in names - _SAYING_NOTHING)
+
+
+def words_in(node: ast.AST, values: Collection[str] = ()) -> Iterator[str]:
+    """Yield the names and texts in a part of a source, without what asks an object or a value for an attribute."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        waiting += part.args[2:] if isinstance(part, ast.Call) and _asks_value(part, values) else child_nodes(part)
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Attribute):
+            yield part.attr
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
+            yield "version" if _VERSION_ARGUMENT.fullmatch(part.value) else part.value
+
+
+def guards_what_follows(statement: ast.stmt, values: Collection[str]) -> bool:
+    """Whether the code after a statement may be left out because of it."""
+    if isinstance(statement, ast.If):
+        ends = any(isinstance(part[-1], EXITS) for part in (statement.body, statement.orelse) if part)
+        return ends and is_guard(statement.test, values)
+    if isinstance(statement, ast.Assert):
+        return is_guard(statement.test, values)
+    if isinstance(statement, ast.Try):
+        # Whoever raises the error of an import again says nothing of what else there is.
+        exits = _GOING_ON if all(isinstance(part, _IMPORTS) for part in statement.body) else EXITS
+        return any(isinstance(node, exits) for handler in statement.handlers for node in walk(handler))
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and are_guarding([call.func])
+
+
+def is_guard(test: ast.expr, values: Collection[str]) -> bool:
+    """Whether a condition may depend on the version of torch, as all may but those about values."""
+    return are_guarding([test], values) or not _is_about_values(test, values)
+
+
+def is_torch_there(test: ast.expr) -> bool:
+    """Whether a condition asks whether there is a torch, of whatever release."""
+    name = test.func if isinstance(test, ast.Call) else test
+    return isinstance(name, ast.Name) and _IS_TORCH_THERE.fullmatch(name.id) is not None
+
+
+def values_in(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, around: Collection[str]) -> frozenset[str]:
+    """Return the names in a function that stand for values, those of the functions around it among them."""
+    parameters = {part.arg for part in child_nodes(function.args) if isinstance(part, ast.arg)}
+    bound: dict[str, list[ast.expr | None]] = {}
+    for part in _parts_of(function):
+        for name, value in _bound_by(part):
+            bound.setdefault(name, []).append(value)
+    values = (set(around) | parameters | bound.keys()) - _OBJECT
+    while others := {name for name in values & bound.keys() if not all(_is_value(of, values) for of in bound[name])}:
+        values -= others
+    return frozenset(values)
+
+
+def _parts_of(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:
+    """Yield the parts of a function, without those of the functions and classes inside of it."""
+    waiting: list[ast.AST] = list(function.body) if isinstance(function.body, list) else [function.body]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += () if isinstance(part, _DEFINITIONS) else child_nodes(part)
+
+
+def _bound_by(part: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the names that a part of a function binds, each with what it is made of; None if that is no value."""
+    if isinstance(part, ast.Assign):
+        pairs = [(target, part.value) for target in part.targets]
+    elif isinstance(part, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and part.value is not None:
+        pairs = [(part.target, part.value)]
+    elif isinstance(part, (ast.For, ast.AsyncFor, ast.comprehension)):
+        pairs = [(part.target, _element_of(part.iter))]
+    elif isinstance(part, ast.withitem) and part.optional_vars is not None:
+        pairs = [(part.optional_vars, part.context_expr)]
+    else:
+        if isinstance(part, _IMPORTS):
+            yield from ((alias.asname or alias.name.partition(".")[0], None) for alias in part.names)
+        elif isinstance(part, (ast.Global, ast.Nonlocal)):
+            yield from ((name, None) for name in part.names)
+        elif isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.MatchAs, ast.MatchStar)):
+            yield from ((part.name, None),) if part.name else ()
+        return
+    for target, value in pairs:
+        yield from ((node.id, value) for node in walk(target) if isinstance(node, ast.Name) and _is_stored(node))
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _element_of(iterated: ast.expr) -> ast.expr:
+    """Return what stands for an element of something: of what an object has, that is data, and not a flag."""
+    return ast.Subscript(value=iterated, slice=ast.Constant(value=0), ctx=ast.Load())
+
+
+def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
+    if isinstance(test, ast.BoolOp):
+        return all(_is_about_values(value, values) for value in test.values)
+    if isinstance(test, ast.UnaryOp):
+        return _is_about_values(test.operand, values)
+    if is_torch_there(test):
+        return True
+    # A plain name may be a flag that somebody else has set by the version, and any function may ask for it.
+    if isinstance(test, ast.Name):
+        return False
+    if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and not _asks_value(test, values):
+        return test.func.id in _OF_VALUES | {"callable", "isinstance"} and _is_value(test, values)
+    if isinstance(test, ast.Compare):
+        sides = (test.left, *test.comparators)
+        return all(_is_value(side, values) or getattr(side, "id", None) == "__name__" for side in sides)
+    return _is_value(test, values)
+
+
+def _is_value(node: ast.expr | None, values: Collection[str]) -> bool:
+    """Whether an expression is a constant, or computed of values alone."""
+    if node is None or are_guarding([node], values):
+        return False
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Name):
+        return node.id in values
+    if isinstance(node, ast.Attribute):
+        return _is_value(node.value, values) or _is_setting(node) or _root_of(node) == "torch"
+    if isinstance(node, ast.Subscript):
+        is_of_object = isinstance(node.value, ast.Attribute) and getattr(node.value.value, "id", None) in _OBJECT
+        return (is_of_object or _is_value(node.value, values)) and _is_value(node.slice, values)
+    if isinstance(node, ast.Call):
+        return _is_computed(node, values)
+    if isinstance(node, _COMPREHENSIONS):
+        return _is_collected(node, values)
+    parts = [part for part in child_nodes(node) if isinstance(part, ast.expr)]
+    return isinstance(node, _MADE_OF_PARTS) and all(_is_value(part, values) for part in parts)
+
+
+def _is_computed(node: ast.Call, values: Collection[str]) -> bool:
+    """Whether a call returns what is computed of values: of those that a method or a function gets."""
+    arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+    if _asks_value(node, values):
+        return all(_is_value(argument, values) for argument in arguments[2:])
+    if isinstance(node.func, ast.Attribute) and _is_value(node.func.value, values):
+        return all(_is_value(argument, values) for argument in arguments)
+    if isinstance(node.func, ast.Attribute) and not arguments:
+        return _is_setting(node)
+    if isinstance(node.func, ast.Name) and node.func.id == "isinstance":  # whatever the class
+        return _is_value(node.args[0], values)
+    is_given_some = not all(isinstance(argument, ast.Constant) for argument in arguments)
+    return is_given_some and _root_of(node.func) not in _OBJECT and all(_is_value(each, values) for each in arguments)
+
+
+def _is_collected(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, values: Collection[str]) -> bool:
+    inside = set(values)
+    for generator in node.generators:
+        if not _is_value(_element_of(generator.iter), inside):
+            return False
+        inside |= {part.id for part in walk(generator.target) if isinstance(part, ast.Name)}
+    return all(_is_value(part, inside) for part in (node.elt, *(test for each in node.generators for test in each.ifs)))
+
+
+def _asks_value(node: ast.Call, values: Collection[str]) -> bool:
+    """Whether a call asks an object of the package, or a value, whether it has an attribute."""
+    asks = isinstance(node.func, ast.Name) and node.func.id in _ASKS_OBJECTS and len(node.args) > 1
+    return asks and (_root_of(node.args[0]) in _OBJECT or _root_of(node.args[0]) in values)
+
+
+def _is_setting(node: ast.expr) -> bool:
+    """Whether an expression is what users set in an object of the object: ``self.config.name.lower()``."""
+    attributes = 0
+    while isinstance(node, (ast.Attribute, ast.Call)):
+        if isinstance(node, ast.Call) and (node.args or node.keywords):
+            return False
+        attributes += isinstance(node, ast.Attribute)
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id == "self" and attributes > 1
+
+
+def _root_of(node: ast.expr) -> str | None:
+    """Return the name that attributes, items and calls begin with."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
