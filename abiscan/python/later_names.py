@@ -222,7 +222,9 @@ def _unguarded_mentions(
     open_uses = [
         mention for mention in mentions if not mention.guarded and (mention.use.name, mention.use.error) not in asked
     ]
-    return [mention for mention in open_uses if not _is_handled(code, mention.use)]
+    distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
+    unhandled = {asked for asked, use in distinct.items() if not _is_handled(code, use)}
+    return [mention for mention in open_uses if _asked_of(mention.use) in unhandled]
 
 
 def _within_limit(code: PythonCode, wanted: Mapping[str, Iterable[str]]) -> Mapping[str, Iterable[str]]:
@@ -290,6 +292,11 @@ def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList
         or (any(other.has_keywords for other in others) and not call.keywords <= own.keywords)
         or not call.keywords.isdisjoint(gone)
     )
+
+
+def _asked_of(use: LaterUse) -> tuple[str, str, PassedArguments]:
+    """Return what decides whether a package handles a use."""
+    return use.name, use.how, use.arguments
 
 
 def _is_handled(code: PythonCode, use: LaterUse) -> bool:
@@ -879,7 +886,7 @@ def _make_mention(use: LaterUse, scope: _Scope, *, guarded: bool) -> _Mention:
 class _Callers:
     """The functions, classes and modules that a package uses where a condition decides.
 
-    Where too much would have to be parsed to tell, all of them may be.
+    Those that too much would have to be parsed for may be.
 
     :param mentions: the uses that are looked at
     """
@@ -890,7 +897,10 @@ class _Callers:
         self._asked: set[str] = set()
         """Those that are used where the words of a condition ask for a version."""
         self._users: dict[str, set[str]] = {}
-        self._parsed: dict[str, int] = {}
+        self._unknown: set[str] = set()
+        """Those that too much would have to be parsed for."""
+        self._parsed: set[str] = set()
+        self._left = _MOST_PARSED
         self._modules = _open_modules(code, _DECIDING)
         # Level by level: who uses the functions, who uses those, and so on. A file is parsed once, for the first name
         # that it has.
@@ -899,27 +909,29 @@ class _Callers:
             self._look_for(names)
             names = {user for name in names for user in self._users.get(name, ())}
 
-    @property
-    def _is_too_much(self) -> bool:
-        return sum(self._parsed.values()) > _MOST_PARSED
-
     def _look_for(self, names: Collection[str]) -> None:
-        """Note who uses some functions."""
-        words = [name.encode() for name in names]
-        for file in self._code.sources:
-            source = self._code.source(file)
-            if file in self._parsed or not any(word in source for word in words):
+        """Note who uses some functions, those that few sources mention first."""
+        mentioning = {
+            name: [file for file in self._code.sources if name.encode() in self._code.source(file)] for name in names
+        }
+        for name, files in sorted(mentioning.items(), key=lambda item: (_size_of(self._code, item[1]), item[0])):
+            new = [file for file in files if file not in self._parsed]
+            self._left -= _size_of(self._code, new)
+            if self._left < 0:
+                self._unknown.update([name])
                 continue
-            self._parsed[file] = len(source)
-            if self._is_too_much:
-                return
-            for statement in getattr(self._code.tree(file), "body", ()):
-                user = getattr(statement, "name", None)
-                for part, inside in _functions_of(statement, user):
-                    for word, guarded, asked in _guarded_words(part):
-                        self._users.setdefault(word, set()).update(inside)
-                        self._guarded.update([word] if guarded else ())
-                        self._asked.update([word] if asked and is_for_users(file) else ())
+            for file in new:
+                self._parse(file)
+
+    def _parse(self, file: str) -> None:
+        self._parsed.add(file)
+        for statement in getattr(self._code.tree(file), "body", ()):
+            user = getattr(statement, "name", None)
+            for part, inside in _functions_of(statement, user):
+                for word, guarded, asked in _guarded_words(part):
+                    self._users.setdefault(word, set()).update(inside)
+                    self._guarded.update([word] if guarded else ())
+                    self._asked.update([word] if asked and is_for_users(file) else ())
 
     @functools.cached_property
     def _callable(self) -> frozenset[str]:
@@ -938,7 +950,7 @@ class _Callers:
         # otherwise.
         if mention.use.how == "default":
             return False
-        if self._is_too_much or mention.use.file not in self._open_to(mention):
+        if mention.use.file not in self._open_to(mention):
             return True
         # By bare names, as far back as the users were noted: one use of the function under a condition, of whatever has
         # the name, is enough. For its class, and for users of its users, the condition has to ask for a version.
@@ -946,7 +958,7 @@ class _Callers:
         if not self._guarded.isdisjoint(names.intersection(mention.public[-1:])):
             return True
         for _ in range(_MOST_CALLS):
-            if not self._asked.isdisjoint(names):
+            if not (self._asked | self._unknown).isdisjoint(names):
                 return True
             names = {user for name in names for user in self._users.get(name, ())}
         tree = self._code.tree(mention.use.file) if mention.nested else None

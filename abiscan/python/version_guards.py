@@ -67,7 +67,7 @@ def asks_for_version(tests: Sequence[ast.expr], values: Collection[str]) -> bool
     names, waiting = set[str](), list[ast.AST](tests)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.expr) and _is_value(node, values):
+        if isinstance(node, ast.expr) and _is_made_of(node, values):
             continue
         names.update([node.id] if isinstance(node, ast.Name) else ())
         is_of_class = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
@@ -119,12 +119,21 @@ def values_in(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, aro
     """Return the names in a function that stand for values, those of the functions around it among them."""
     parameters = {part.arg for part in child_nodes(function.args) if isinstance(part, ast.arg)}
     bound: dict[str, list[ast.expr | None]] = {}
+    made_of: dict[str, set[str]] = {}
     for part in _parts_of(function):
         for name, value in _bound_by(part):
             bound.setdefault(name, []).append(value)
+            for read in walk(value) if value else ():
+                if isinstance(read, ast.Name):
+                    made_of.setdefault(read.id, set()).add(name)
     values = (set(around) | parameters | bound.keys()) - _OBJECT
-    while others := {name for name in values & bound.keys() if not all(_is_value(of, values) for of in bound[name])}:
-        values -= others
+    # What is no value makes none of what is made of it.
+    waiting = [*bound]
+    while waiting:
+        name = waiting.pop()
+        if name in values and name in bound and not all(_is_value(value, values) for value in bound[name]):
+            values.discard(name)
+            waiting += made_of.get(name, ())
     return frozenset(values)
 
 
@@ -188,47 +197,51 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
 
 def _is_value(node: ast.expr | None, values: Collection[str]) -> bool:
     """Whether an expression is a constant, or computed of values alone."""
-    if node is None or are_guarding([node], values):
-        return False
+    return node is not None and not are_guarding([node], values) and _is_made_of(node, values)
+
+
+def _is_made_of(node: ast.expr, values: Collection[str]) -> bool:
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.Name):
         return node.id in values
     if isinstance(node, ast.Attribute):
-        return _is_value(node.value, values) or _is_setting(node) or _root_of(node) == "torch"
+        return _is_made_of(node.value, values) or _is_setting(node) or _root_of(node) == "torch"
     if isinstance(node, ast.Subscript):
         is_of_object = isinstance(node.value, ast.Attribute) and getattr(node.value.value, "id", None) in _OBJECT
-        return (is_of_object or _is_value(node.value, values)) and _is_value(node.slice, values)
+        return (is_of_object or _is_made_of(node.value, values)) and _is_made_of(node.slice, values)
     if isinstance(node, ast.Call):
         return _is_computed(node, values)
     if isinstance(node, _COMPREHENSIONS):
         return _is_collected(node, values)
     parts = [part for part in child_nodes(node) if isinstance(part, ast.expr)]
-    return isinstance(node, _MADE_OF_PARTS) and all(_is_value(part, values) for part in parts)
+    return isinstance(node, _MADE_OF_PARTS) and all(_is_made_of(part, values) for part in parts)
 
 
 def _is_computed(node: ast.Call, values: Collection[str]) -> bool:
     """Whether a call returns what is computed of values: of those that a method or a function gets."""
     arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
     if _asks_value(node, values):
-        return all(_is_value(argument, values) for argument in arguments[2:])
-    if isinstance(node.func, ast.Attribute) and _is_value(node.func.value, values):
-        return all(_is_value(argument, values) for argument in arguments)
+        return all(_is_made_of(argument, values) for argument in arguments[2:])
+    if isinstance(node.func, ast.Attribute) and _is_made_of(node.func.value, values):
+        return all(_is_made_of(argument, values) for argument in arguments)
     if isinstance(node.func, ast.Attribute) and not arguments:
         return _is_setting(node)
     if isinstance(node.func, ast.Name) and node.func.id == "isinstance":  # whatever the class
-        return _is_value(node.args[0], values)
+        return _is_made_of(node.args[0], values)
     is_given_some = not all(isinstance(argument, ast.Constant) for argument in arguments)
-    return is_given_some and _root_of(node.func) not in _OBJECT and all(_is_value(each, values) for each in arguments)
+    return is_given_some and _root_of(node.func) not in _OBJECT and all(_is_made_of(each, values) for each in arguments)
 
 
 def _is_collected(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, values: Collection[str]) -> bool:
     inside = set(values)
     for generator in node.generators:
-        if not _is_value(_element_of(generator.iter), inside):
+        if not _is_made_of(_element_of(generator.iter), inside):
             return False
         inside |= {part.id for part in walk(generator.target) if isinstance(part, ast.Name)}
-    return all(_is_value(part, inside) for part in (node.elt, *(test for each in node.generators for test in each.ifs)))
+    return all(
+        _is_made_of(part, inside) for part in (node.elt, *(test for each in node.generators for test in each.ifs))
+    )
 
 
 def _asks_value(node: ast.Call, values: Collection[str]) -> bool:
