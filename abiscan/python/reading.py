@@ -14,7 +14,7 @@ from abiscan.python.explore import Explored, explore_import, explore_loads, expl
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Reading, World
+from abiscan.python.model import Answer, ImportOutcome, OtherTorch, PythonLine, Raised, Reading, World
 from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
@@ -102,6 +102,16 @@ class PackageReader:
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
             return later_uses(code, names, _companions_of(code, world), own)
+
+    def open_loads(self, world: World, surroundings: Surroundings | None = None) -> tuple[PythonLine, ...]:
+        """Return where files are loaded that the torch of a target may refuse: see ``loaded_files``."""
+        names = world.torch_names
+        code = self._code_for(world, surroundings)[0]
+        if not names or "torch.load" not in code.all_torch_uses:
+            return ()
+        from abiscan.python.loaded_files import open_loads
+
+        return tuple(open_loads(code, names))
 
     def failing_submodules(
         self,

@@ -431,6 +431,8 @@ def _phrase(condition: VerdictCondition) -> str:
     # Torch itself is there in any case: what is open is when.
     if condition.kind is ConditionKind.REQUIREMENT and condition.name == "torch":
         return "torch is imported first"
+    if condition.kind is ConditionKind.FILE:
+        return f"it loads only {condition.name}"
     return f"{condition.name} is there"
 
 

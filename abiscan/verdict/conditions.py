@@ -9,7 +9,7 @@ from abiscan.python.model import HowLoaded
 from abiscan.regex import regex
 from abiscan.results.package import ConditionKind, UsedLibrary, VerdictCondition
 from abiscan.verdict.package_reading import PackageFacts
-from abiscan.words import listed
+from abiscan.words import listed, plural
 
 _SOFTWARE: Final = {"FFmpeg": regex(r"lib(av(codec|device|filter|format|util)|sw(resample|scale)|postproc)\.so")}
 """What several libraries belong to that users install as one, by its name."""
@@ -23,6 +23,7 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
         *_loads_before_torch(facts),
         *_needs(facts),
         *_yet_to_be_built(facts),
+        *_refused_files(facts),
     ):
         conditions.setdefault((condition.kind, condition.name), condition)
     return tuple(conditions.values())
@@ -44,6 +45,19 @@ def _yet_to_be_built(facts: PackageFacts) -> Iterator[VerdictCondition]:
         torch = f"torch {facts.process.release_number}" if facts.process.release_number else "this torch"
         name, why = f"what {file} builds", f"{file} compiles an extension of torch: it will be built here, for {torch}"
         yield VerdictCondition(kind=ConditionKind.COMPILER, name=name, why=why, met=_is_there(facts, "c++"))
+
+
+def _refused_files(facts: PackageFacts) -> Iterator[VerdictCondition]:
+    """Yield what the files have to be that the code loads and that keep more than tensors, going by what it takes."""
+    if not facts.open_loads:
+        return
+    first, *others = map(str, facts.open_loads)
+    places = f"{first} and {plural(len(others), 'other line')} leave" if others else f"{first} leaves"
+    why = (
+        f"{places} it to torch.load what files may hold: since torch 2.6 tensors and plain values alone "
+        "(UnpicklingError: Weights only load failed, for anything else)"
+    )
+    yield VerdictCondition(kind=ConditionKind.FILE, name="files of tensors and plain values", why=why)
 
 
 def _is_there(facts: PackageFacts, tool: str) -> bool | None:

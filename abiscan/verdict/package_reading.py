@@ -28,6 +28,7 @@ from abiscan.python.model import (
     ImportOutcome,
     LoadedBy,
     OtherTorch,
+    PythonLine,
     Raised,
     Reading,
     Registers,
@@ -85,6 +86,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar others: those of the other modules that it installs for its users
     :ivar apart: those of its tests and benchmarks, and of modules that only its own code imports
     :ivar submodules: those of public submodules that fail, or may fail, where the import of the package succeeds
+    :ivar open_loads: where it loads files that this torch may refuse, by what is in them
     :ivar process: the process after the libraries that the outcome loads
     :ivar here: whether that process is one of this machine
     :ivar lacking_alone: finds the external libraries that its libraries lack, where none of them has to do with torch
@@ -97,6 +99,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     others: tuple[ImportOutcome, ...] = ()
     apart: tuple[ImportOutcome, ...] = ()
     submodules: tuple[ImportOutcome, ...] = ()
+    open_loads: tuple[PythonLine, ...] = ()
     process: PackageWorld | ImageWorld
     lacking_alone: Callable[[], tuple[str, ...]]
 
@@ -122,6 +125,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings
     later_uses: Callable[[], tuple[LaterUse, ...]]
     """Finds the names that its code uses later and this torch lacks."""
+    open_loads: Callable[[], tuple[PythonLine, ...]]
+    """Finds where it loads files that this torch may refuse."""
     failing_submodules: Callable[[], tuple[ImportOutcome, ...]]
     """Finds the public submodules that fail where the package's own import succeeds."""
     modules: tuple[str, ...]
@@ -162,6 +167,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             others=tuple(filter(self._counts, others)),
             apart=tuple(self._sure_of_other(item) for item in apart),
             submodules=self.failing_submodules() if outcome and outcome.raised is None else (),
+            open_loads=self.open_loads() if outcome and outcome.raised is None else (),
             process=process,
             here=self.here,
             lacking_alone=self._lacking_alone,
@@ -255,6 +261,7 @@ class PackageReading:
             here=checker.torch.here,
             reading=reading,
             later_uses=later,
+            open_loads=functools.partial(self._reader.open_loads, world, surroundings),
             failing_submodules=submodules,
             surroundings=surroundings,
             modules=self._modules,

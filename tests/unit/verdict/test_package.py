@@ -652,6 +652,17 @@ def test_what_a_package_imports_and_does_not_require(wheels: Path, required: str
     )
 
 
+def test_files_that_a_newer_torch_refuses(wheels: Path) -> None:
+    """As stanza 1.9.2 loads its models (stanfordnlp/stanza#1429)."""
+    files = {"pkg/__init__.py": "import torch\ndef load(path):\n    return Model(torch.load(path)['config'])\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    old, new = (abiscan.check(wheel, release).packages[0] for release in ("2.5.1", "2.6.0"))
+    assert (old.verdict.value, old.conditions, new.verdict.value) == ("works", (), "works")
+    (condition,) = new.conditions
+    assert (condition.kind.value, condition.name) == ("file", "files of tensors and plain values")
+    assert condition.why.startswith("pkg/__init__.py:3 leaves it to torch.load")
+
+
 @pytest.mark.parametrize(("installed", "met"), [(False, False), (Answer.UNKNOWN, None)])
 def test_a_required_package_that_is_looked_for(
     installed: bool | Answer, met: bool | None, wheels: Path, monkeypatch: pytest.MonkeyPatch
