@@ -189,6 +189,9 @@ def examine_environment(
         session.progress(f"checking {build}")
         problem = _find_stale(build, choice, session)
         ailments += [problem] if problem else []
+    of_torch = environment.find("torch")
+    examined = {"torch", *(row.name for row in rows), *(all_required(environment, of_torch) if of_torch else ())}
+    others = [item for item in environment.distributions if canonicalize_name(item.name) not in examined]
     executable = torch.interpreter.executable if torch.interpreter else None
     version = torch.interpreter.full_version if torch.interpreter else None
     prefix = chosen.prefix
@@ -199,6 +202,7 @@ def examine_environment(
                 python=version.partition(" ")[0] if version else None,
                 executable=str(executable) if executable else None,
                 root=str(prefix) if observed_fs.is_dir(prefix) else None,
+                others=len(others),
             ),
             torch=state,
             distributions=tuple(map(_state_of, rows)),

@@ -48,6 +48,8 @@ def _answer_html(diagnosis: Diagnosis) -> Iterator[str]:
         error = escaped(diagnosis.torch.error)
         yield f'<p><span class="badge fails">torch itself cannot be imported</span> <code>{error}</code></p>'
     yield f"<p>{escaped(str(diagnosis.counts))} &mdash; {escaped(torch)}</p>"
+    if others := diagnosis.environment.describe_others():
+        yield f"<p>{escaped(others)}</p>"
 
 
 def _command_html(diagnosis: Diagnosis) -> Iterator[str]:

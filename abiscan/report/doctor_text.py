@@ -22,6 +22,8 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     fails = any(ailment.effect for ailment in diagnosis.ailments)
     console.print(Text(str(diagnosis.counts), style="red" if fails else "green"), soft_wrap=True)
     console.print(Text(f"environment {clean(diagnosis.chosen)}, {torch}"), soft_wrap=True)
+    if others := diagnosis.environment.describe_others():
+        console.print(Text(others), soft_wrap=True)
     _render_ailments(
         [item for item in diagnosis.ailments if item.effect and item.trouble is not ProblemKind.TORCH_ITSELF],
         {str(item): item.failing_modules for item in diagnosis.distributions},

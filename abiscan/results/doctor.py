@@ -158,11 +158,19 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
     :ivar python: its full version
     :ivar executable: None for a Python that only its version is known of
     :ivar root: its folder, None if it is not a virtual environment or one of conda
+    :ivar others: how many distributions were not examined, since they do not use torch and nothing that does requires
+        them
     """
 
     python: str | None
     executable: str | None
     root: str | None
+    others: int = 0
+
+    def describe_others(self) -> str | None:
+        """Return a sentence about what was not examined; None if there is nothing."""
+        verb = "does not use torch and was" if self.others == 1 else "do not use torch and were"
+        return f"{plural(self.others, 'other distribution')} {verb} not examined" if self.others else None
 
 
 class TorchHealth(Struct, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ MODULES = (
 )
 DIAGNOSIS = Diagnosis(
     chosen="/venv (--python)",
-    environment=EnvironmentState(python="3.11.7", executable="/venv/bin/python", root="/venv"),
+    environment=EnvironmentState(python="3.11.7", executable="/venv/bin/python", root="/venv", others=3),
     torch=TorchHealth(version="2.13.0+cpu", imports=True),
     distributions=(
         distribution("good", PackageVerdict.WORKS, uses_torch=False),
@@ -110,10 +110,13 @@ def test_a_page_names_what_fails_for_itself_first_and_each_command_once() -> Non
     assert (page.open, page.text) == ([], ["vision==1.0", "metrics==1.0", "good==1.0"])
     assert (text.count(f"<code>{COMMAND}</code>"), "ImportError: &lt;script&gt;" in text) == (1, True)
     assert "2 distributions use torch and require 1 other: 1 works, 2 fail" in text
+    others = "3 other distributions do not use torch and were not examined"
+    assert others in text
     assert "<td>import metrics<br>fails for vision<br>OSError</td>" in text
     written = io.StringIO()
     doctor_text.render_diagnosis(DIAGNOSIS, Console(file=written, width=120))
     assert "metrics==1.0 (import metrics) fails for the same reason" in written.getvalue()
+    assert written.getvalue().splitlines()[2] == others
 
 
 def test_texts_are_lines_however_narrow_the_terminal_is() -> None:
