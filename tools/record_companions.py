@@ -3,6 +3,7 @@ torchvision and torchaudio goes with each torch.
 
     python -m tools.record_companions                    # those that go with embedded releases of torch
     python -m tools.record_companions numpy==2.4.6       # of each minor version of numpy, one release
+    python -m tools.record_companions --requiring NAME   # which distributions require them: those listed, and more
 
 A torch requires its Triton; torchvision and torchaudio require their torch. They are read from the sources in their
 wheels, as torch is (``tools.record_names``); of torchvision and torchaudio, one release of each minor version. Most
@@ -29,8 +30,11 @@ from typing import Final
 from msgspec import structs
 from packaging.requirements import Requirement
 
+from abiscan.errors import InputError
 from abiscan.index.client import Index, System, settings_of_pip
+from abiscan.python.models import companions
 from abiscan.python.module_names import names_of
+from abiscan.python.sources import normalized
 from abiscan.python.torch_names import marks_of
 from abiscan.torches import companion_names, embedded, release_sets
 from tools.blocks import DATA, MARKS
@@ -38,9 +42,12 @@ from tools.wheels import download, python_of
 
 PINS: Final = {package: DATA / f"{package}.txt" for package in companion_names.WITH_TORCH}
 OUTPUT: Final = DATA / "companions"
+REQUIRING: Final = DATA / "requiring.txt"
 Names = dict[str, set[str]]
 """The marks of each module of one version."""
 _PLATFORM: Final = "manylinux_2_28_x86_64"
+_PYTHON: Final = (3, 12)
+"""For which the newest versions of most distributions are."""
 _TEST_PARTS: Final = ("tests", "testing", "conftest", "setup", "f2py", "distutils", "_pyinstaller", "_configtool")
 
 
@@ -214,6 +221,29 @@ def _record_numpy(requirements: Iterable[str]) -> None:
         _put({f"{version} numpy": names for version, names in read_numpy(folders).items()})
 
 
+def write_requiring(names: Iterable[str]) -> None:
+    """Write which distributions require packages next to torch, going by the metadata of their newest versions."""
+    listed = companions.distributions_requiring()
+    requiring = {package: set[str]() for package in sorted(listed)}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        system = System.of(_PYTHON, _PLATFORM)
+        index = stack.enter_context(contextlib.closing(Index(settings_of_pip(sys.executable), system, Path(folder))))
+        for name in sorted({*map(normalized, names)}.union(*listed.values())):
+            # What has source code alone has metadata only once it is built: what was known of it stays.
+            required = {package for package, distributions in listed.items() if name in distributions}
+            with contextlib.suppress(InputError):
+                newest = index.candidates(Requirement(name))[0]
+                if newest.wheel and not newest.unfit:
+                    required = {normalized(item.name) for item in index.requirements(newest)}
+            for package in required & requiring.keys():
+                requiring[package].add(name)
+    lines = (" ".join((package, *sorted(distributions))) for package, distributions in requiring.items())
+    head = (
+        "# Packages next to torch, and distributions whose metadata require them (tools.record_companions --requiring)"
+    )
+    REQUIRING.write_text("\n".join((head, *lines, "")), encoding="utf-8")
+
+
 def _put(content: Mapping[str, Names]) -> None:
     marks = {
         column: [(module, mark) for module, own in names.items() for mark in own] for column, names in content.items()
@@ -225,10 +255,13 @@ def main() -> int:
     """Read, and put the names into the data."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("numpy", nargs="*", metavar="numpy==VERSION", help="versions of numpy, instead of the others")
+    parser.add_argument("--requiring", nargs="*", metavar="NAME", help="distributions that may require them")
     parser.add_argument("--list", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.list:
         json.dump(list_names(arguments.list, json.load(sys.stdin)), sys.stdout)
+    elif arguments.requiring is not None:
+        write_requiring(arguments.requiring)
     elif arguments.numpy:
         _record_numpy(arguments.numpy)
     else:

@@ -3,9 +3,11 @@ installed, that goes with the torch, or that is required, and those that package
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from abiscan import release_data
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
@@ -17,48 +19,6 @@ REQUIRED_BY_TORCH: Final = frozenset({"triton"})
 _REQUIRING_TORCH: Final = frozenset({"torchaudio", "torchvision"})
 """Those whose versions each require a release of torch, and may not load with another one."""
 _FOLLOWING_TORCH: Final = REQUIRED_BY_TORCH | _REQUIRING_TORCH
-_REQUIRED_BY: Final = {
-    "torchaudio": frozenset(
-        {
-            "asteroid",
-            "audiocraft",
-            "espnet",
-            "pyannote_audio",
-            "s3tokenizer",
-            "speechbrain",
-            "torch_audiomentations",
-            "vllm",
-            "whisperx",
-        }
-    ),
-    "torchtext": frozenset({"audiocraft"}),
-    "torchvision": frozenset(
-        {
-            "audiocraft",
-            "clip_anytorch",
-            "easyocr",
-            "effdet",
-            "facexlib",
-            "fastai",
-            "gfpgan",
-            "lightly",
-            "lpips",
-            "open_clip_torch",
-            "python_doctr",
-            "pytorch_fid",
-            "realesrgan",
-            "segmentation_models_pytorch",
-            "timm",
-            "torchgeo",
-            "ultralytics",
-            "unsloth",
-            "vllm",
-            "whisperx",
-        }
-    ),
-    "triton": frozenset({"liger_kernel", "openai_whisper", "unsloth", "whisperx"}),
-}
-"""Each of them, and distributions whose metadata required it in November 2026, and that so bring it."""
 
 
 class CompanionModule(NotKnown, frozen=True):
@@ -217,8 +177,16 @@ def _lacks(cls: type[BaseException], text: object, name: str) -> Thrown:
     return Thrown(PythonError(cls, (text,), attributes, of_torch=name.partition(".")[0] in _FOLLOWING_TORCH))
 
 
+@functools.cache
+def distributions_requiring() -> dict[str, frozenset[str]]:
+    """Return each of these packages, with distributions whose metadata require it, and that so bring it."""
+    text = release_data.folder("torches").joinpath("requiring.txt").read_text("utf-8")
+    lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return {package: frozenset(names) for package, *names in lines}
+
+
 def need_module(machine: PythonMachine, name: str) -> None:
     """Note that such a package has to be there, where its module is imported and nothing that is known brings it."""
-    brought_by = _REQUIRED_BY.get(name)
+    brought_by = distributions_requiring().get(name)
     if brought_by is not None and brought_by.isdisjoint(machine.library.required):
         machine.need("requirement", name, f"the package imports {name} and does not require it")
