@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.modelled import Modelled, Native
@@ -56,6 +56,9 @@ class Lazy(Modelled):
         """End the iteration: nobody asks for further items."""
 
 
+_NOTHING_KEPT: Final[tuple[list[Any], ...]] = ([], [], [])
+
+
 class GeneratorObject(Lazy):
     """A generator of the package, or a coroutine, which has no items, only a result.
 
@@ -69,7 +72,7 @@ class GeneratorObject(Lazy):
         super().__init__(name, iter(()))
         self.node = node
         self._body, self._frame = body, frame
-        self._kept: tuple[list[Any], ...] = ([], [], [])
+        self._kept = _NOTHING_KEPT
         self._started = self._is_running = False
         self.result: object = None
 
@@ -148,9 +151,10 @@ class GeneratorObject(Lazy):
         # While the generator is suspended, the stacks of the machine hold nothing of it. What its body has pushed comes
         # back on top of them before it goes on, and is taken off again when it stops, however it does.
         stacks: tuple[list[Any], ...] = (machine.guards, machine.handling, machine.listeners)
-        depths = [len(stack) for stack in stacks]
-        for stack, kept in zip(stacks, self._kept, strict=True):
-            stack.extend(kept)
+        depths = len(stacks[0]), len(stacks[1]), len(stacks[2])
+        if self._kept is not _NOTHING_KEPT:
+            for stack, kept in zip(stacks, self._kept, strict=True):
+                stack.extend(kept)
         machine.frames.append(self._frame)
         is_speculative, self._is_running = machine.is_speculative, True
         try:
@@ -168,9 +172,11 @@ class GeneratorObject(Lazy):
         finally:
             machine.frames.pop()
             self._is_running, machine.is_speculative = False, is_speculative
-            self._kept = tuple(stack[depth:] for stack, depth in zip(stacks, depths, strict=True))
-            for stack, depth in zip(stacks, depths, strict=True):
-                del stack[depth:]
+            self._kept = _NOTHING_KEPT
+            if (len(stacks[0]), len(stacks[1]), len(stacks[2])) != depths:
+                self._kept = tuple(stack[depth:] for stack, depth in zip(stacks, depths, strict=True))
+                for stack, depth in zip(stacks, depths, strict=True):
+                    del stack[depth:]
 
 
 class Coroutine(GeneratorObject):

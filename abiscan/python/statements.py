@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ast
 import logging
+import operator
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from abiscan.python import attributes, special
-from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, body_of, statement_of
+from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, Target, body_of, statement_of
 from abiscan.python.expression_forms import compile_defaults
 from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.handling import Flow, Handling, caught, ends_in_raise
@@ -673,21 +674,19 @@ def _idle_for(node: ast.For | ast.AsyncFor) -> Callable[[object], bool] | None:
         return None
     targets = [node.target] if isinstance(node.target, ast.Name) else getattr(node.target, "elts", [])
     names = [getattr(target, "id", None) for target in targets]
-    name = next((part.id for part in walk(first.test) if isinstance(part, ast.Name)), None)
-    test = None if name is None or None in names or names.count(name) != 1 else _test_of_text(first.test, name)
+    condition, idle = first.test, passes_over
+    while isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+        condition, idle = condition.operand, not idle
+    name = next((part.id for part in walk(condition) if isinstance(part, ast.Name)), None)
+    test = None if name is None or None in names or names.count(name) != 1 else _test_of_text(condition, name)
     if test is None:
         return None
     if isinstance(node.target, ast.Name):
-        return lambda item: type(item) is str and test(item) is passes_over
+        return lambda item: type(item) is str and test(item) is idle
     place, count = names.index(name), len(names)
-
-    def is_idle(item: object) -> bool:
-        if type(item) is not tuple or len(item) != count:
-            return False
-        text = item[place]
-        return type(text) is str and test(text) is passes_over
-
-    return is_idle
+    return lambda item: (
+        type(item) is tuple and len(item) == count and type(text := item[place]) is str and test(text) is idle
+    )
 
 
 def _test_of_text(node: ast.expr, name: str) -> Callable[[str], bool] | None:
@@ -711,12 +710,29 @@ def _test_of_text(node: ast.expr, name: str) -> Callable[[str], bool] | None:
     is_about = isinstance(of, ast.Name) and of.id == name and len(known) == len(parts)
     if not is_about or node.func.attr not in {"startswith", "endswith"}:
         return None
-    method = getattr(str, node.func.attr)
-    return lambda text: method(text, known)
+    return operator.methodcaller(node.func.attr, known)
 
 
 _IDLE_ROUNDS: Final = 4
 """How many rounds of a loop whose body does nothing take as long as a step."""
+
+
+def _without_idle_rounds(
+    machine: Statements, scope: Scope, values: Iterator[object], is_idle: Callable[[object], bool], target: Target
+) -> Iterator[object]:
+    """Yield the items that the body of a loop does something for; at the end, the target has the last of all."""
+    idle = 0
+    last: object = ABSENT
+    for item in values:
+        if is_idle(item):
+            last, idle = item, idle + 1
+            if idle % _IDLE_ROUNDS == 0:
+                machine.count_steps()
+        else:
+            last = ABSENT
+            yield item
+    if last is not ABSENT:
+        target(machine, scope, last)
 
 
 def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
@@ -728,19 +744,12 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
 
     def loop(machine: Statements, scope: Scope, source: object, values: Iterator[object]) -> Signal | None:
         frame = machine.frames[-1]
-        passed: object = ABSENT
-        idle = 0
         for item in values:
-            if is_idle is not None and is_idle(item):
-                passed, idle = item, idle + 1
-                machine.count_steps(idle % _IDLE_ROUNDS == 0)
-                continue
             machine.steps += steps
             if machine.steps > machine.most_steps:
                 machine.count_steps(0)
             frame.line = line
             value: Any = item
-            passed = ABSENT
             if type(value) in MORE_ITEMS:
                 # How many items there are is not known. Where that does not matter, the rest of the loop may run, or
                 # may not.
@@ -758,13 +767,14 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
                     return signal
                 machine.close_source(node, source)
                 return None
-        if passed is not ABSENT:
-            target(machine, scope, passed)
         return orelse(machine, scope)
 
     def run(machine: Statements, scope: Scope) -> Signal | None:
         source = iterated(machine, scope)
-        return loop(machine, scope, source, machine.looped(node, source))
+        values = machine.looped(node, source)
+        if is_idle is not None:
+            values = _without_idle_rounds(machine, scope, values, is_idle, target)
+        return loop(machine, scope, source, values)
 
     return run
 

@@ -110,10 +110,13 @@ def _model_delattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 def _model_isinstance(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) != 2:
         return NotKnown("isinstance()")
-    answer = _is_instance(machine, *args)
+    value, requested = args
+    if type(value) in _BUILT_IN and type(requested) is type:
+        return isinstance(value, requested)
+    answer = _is_instance(machine, value, requested)
     if answer is not False:
         return answer
-    value, classes = args[0], _flatten_classes(args[1])
+    classes = _flatten_classes(requested)
     # A protocol goes by the attributes of the value (_ProtocolMeta in Lib/typing.py), which are not compared.
     if any(map(_is_protocol, classes)) or (isinstance(value, PythonFunction) and value.may_be_replaced):
         return NotKnown("isinstance()")
