@@ -113,7 +113,7 @@ class HostMethod(Modelled):
             count_parts(len(self.value) // _CHARACTERS_PER_PART)
         if may_method_grow(self.value, self.name, args, kwargs):
             return NotKnown(self.display_name() + "()")
-        return attempt_operation(self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
+        return attempt_operation(lambda: self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
 
 
 def has_method(value: object, name: str) -> bool:

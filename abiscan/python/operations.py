@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from abiscan.python.cost import LONGEST, count_parts, may_grow, size_of_filled, total_length
 from abiscan.python.unknown_python import UnknownVersion, decide_comparison
@@ -60,15 +60,22 @@ SIGNS = {
     ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
 
+Name: TypeAlias = "str | Callable[[], str]"
+"""What an operation is called that cannot be done; or what says so, where telling takes time."""
 
-def attempt_operation(name: str, function: Callable[..., object], /, *args: object, **kwargs: object) -> object:
+
+def attempt_operation(name: Name, function: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     """Do what Python does with known values; what Python raises about them is raised in the package, too."""
     try:
         return bound_size(name, function(*args, **kwargs))
     except FAITHFUL as error:
         raise Thrown(PythonError(type(error), _known_words(error, function))) from None
     except (TypeError, AttributeError, RuntimeError, MemoryError):
-        return NotKnown(name)
+        return _unknown(name)
+
+
+def _unknown(name: Name) -> NotKnown:
+    return NotKnown(name if isinstance(name, str) else name())
 
 
 _WORDS_OF_VERSIONS: Final = regex(
@@ -95,23 +102,26 @@ def _known_words(error: BaseException, function: object) -> tuple[object, ...]:
     return error.args
 
 
-def bound_size(name: str, value: object) -> object:
+def bound_size(name: Name, value: object) -> object:
     """Return the value, unless it has grown too large."""
     if isinstance(value, (str, bytes)):
-        return NotKnown(name) if len(value) > LONGEST else value
+        return _unknown(name) if len(value) > LONGEST else value
     if isinstance(value, int):
-        return NotKnown(name) if abs(value) > _LARGEST_INTEGER else value
+        return _unknown(name) if abs(value) > _LARGEST_INTEGER else value
     if isinstance(value, (list, tuple, set, dict, frozenset)) and len(value) > _MOST_ITEMS:
-        return NotKnown(name)
+        return _unknown(name)
     return value
 
 
 def apply_binary(op: ast.operator, left: object, right: object) -> object:
     """Return ``left OP right``."""
-    name = f"{describe_value(left)} {type(op).__name__} {describe_value(right)}"
+
+    def name() -> str:
+        return f"{describe_value(left)} {type(op).__name__} {describe_value(right)}"
+
     # Of an operand that is not gone through here, ``%`` tells nothing: it may hold itself.
     if not (isinstance(op, ast.Mod) and not is_concrete(right)) and may_grow(op, left, right):
-        return NotKnown(name)
+        return _unknown(name)
     joined = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
     if isinstance(op, ast.Add) and joined:
         count_parts(len(left) + len(right))  # type: ignore[arg-type]
@@ -119,7 +129,7 @@ def apply_binary(op: ast.operator, left: object, right: object) -> object:
     if isinstance(op, ast.Mult) and isinstance(left, list) and isinstance(right, int):
         return attempt_operation(name, operator.mul, left, right)
     if not (is_concrete(left) and is_concrete(right)):
-        return _unknown_binary(op, name, left, right)
+        return _unknown_binary(op, name(), left, right)
     return attempt_exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
 
 
@@ -137,7 +147,7 @@ _EXACT = (str, bytes, int, float, bool, type(None))
 """The types whose values are here what they are in the package, down to the errors about types."""
 
 
-def attempt_exactly(name: str, function: Callable[..., object], *args: object) -> object:
+def attempt_exactly(name: Name, function: Callable[..., object], *args: object) -> object:
     """Do what Python does with known values, with the errors about types that are certain."""
     if any(type(argument) not in _EXACT for argument in args):
         return attempt_operation(name, function, *args)
@@ -146,7 +156,7 @@ def attempt_exactly(name: str, function: Callable[..., object], *args: object) -
     except (*FAITHFUL, TypeError) as error:
         raise Thrown(PythonError(type(error), _known_words(error, function))) from None
     except (RecursionError, MemoryError):
-        return NotKnown(name)
+        return _unknown(name)
 
 
 def apply_unary(op: ast.unaryop, value: object) -> object:
