@@ -17,6 +17,7 @@ MOST_RUNS = 12
 _CERTAIN = frozenset({"NameError", "SystemExit", PROCESS_ENDS})
 """What the body of a module raises, or does, that is certain whatever is installed."""
 _MOST_MISTAKES = 4
+"""How often an import that ends by mistake is run again."""
 
 
 class Explored(Struct, frozen=True, kw_only=True):

@@ -250,15 +250,15 @@ def _parse_header(node: Any) -> None:
     # The lines before it are empty, so that it has the numbers and columns of its own.
     before = b"\n" * (line - 2) + b"if 1:\n" + b" " * node.col_offset if node.col_offset else b"\n" * (line - 1)
     statements = _parse_quietly(before + source[start:body] + b" pass")
-    if node.col_offset and statements:
-        statements = statements[0].body
-    unknown = ast.arguments(
-        posonlyargs=[], args=[], vararg=ast.arg("args"), kwonlyargs=[], kw_defaults=[], kwarg=ast.arg("kwargs"),
-        defaults=[],
-    )  # fmt: skip
-    node.args, node.returns = (statements[0].args, statements[0].returns) if statements else (unknown, None)
-    # There is no body below what is no Python.
-    end = end if statements else body
+    if statements:
+        header = (statements[0].body if node.col_offset else statements)[0]
+        node.args, node.returns = header.args, header.returns
+    else:
+        node.args = ast.arguments(
+            posonlyargs=[], args=[], vararg=ast.arg("args"), kwonlyargs=[], kw_defaults=[], kwarg=ast.arg("kwargs"),
+            defaults=[],
+        )  # fmt: skip
+        end = body  # there is no body below what is no Python
     node.__dict__["late"] = source, line + source.count(b"\n", start, body), body, end, body
 
 
