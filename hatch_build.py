@@ -26,7 +26,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 SOURCES = Path("abiscan/emulation/native")
 MODULE = "_core.abi3.so"
 FROM_PYPI = "ziglang"  # a C compiler as a wheel
-OPTIONS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off")
+OPTIONS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off")
 MACHINES = ("x86_64", "aarch64")
 OLDEST = 13 if sys.version_info >= (3, 13) else 10
 """The minor version of the oldest Python that the module runs in: since 3.13, headers name no functions with sizes of

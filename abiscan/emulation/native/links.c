@@ -173,11 +173,13 @@ static bool add_stub(Links *links, uint64_t stub, const uint64_t *pointer, const
 bool links_add_stubs(Links *links, const uint8_t *code, size_t size, uint64_t address, List *jumps) {
     static const unsigned entries[] = {0, 1, 4, 5}; /* endbr64 and a bnd prefix */
     for (size_t at = 0; at + JUMP_BYTES <= size; at++) {
-        const uint8_t *next = memchr(code + at, 0xFF, size - JUMP_BYTES + 1 - at);
-        if (next == NULL)
+        /* Of the two bytes, the second one is the rarer. */
+        const uint8_t *second = memchr(code + at + 1, 0x25, size - JUMP_BYTES + 1 - at);
+        if (second == NULL)
             break;
+        const uint8_t *next = second - 1;
         at = (size_t)(next - code);
-        if (next[1] != 0x25)
+        if (next[0] != 0xFF)
             continue;
         int32_t displacement;
         memcpy(&displacement, next + 2, sizeof displacement);
