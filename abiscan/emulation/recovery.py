@@ -377,6 +377,8 @@ class Recovery:
                 self.process.machine.watch(self.process.image.base + site.address)
 
         self.initialise()
+        # What the initialisers led to lies all over the file; little of it is needed again.
+        image.file.let_go(0, len(image.file.data))
         # Importing a module runs much code that registers nothing, so it is run only where static initialisers left
         # something.
         if self.missing(registering):
