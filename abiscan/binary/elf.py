@@ -56,6 +56,7 @@ from abiscan.binary.loadable import (
 from abiscan.binary.machines import MACHINES
 from abiscan.binary.machines import Machine as Machine  # noqa: PLC0414 - those who read an object name its machine
 from abiscan.binary.ownership import may_name_torch
+from abiscan.binary.section_headers import find_gpu_code
 from abiscan.binary.start_code import initialises
 from abiscan.binary.symbols import (
     HIDDEN_VERSION,
@@ -121,7 +122,7 @@ _PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
 _PYBIND11_INTERNALS: Final = regex(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
 _PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled for Python %s, "
 # The lookbehind comes last: a pattern that begins with a literal is searched for 40 times as fast.
-_LONGEST_VERSION: Final = len("3.10")
+_LONGEST_VERSION: Final = len("3.10\0")
 _PYTHON_VERSION: Final = regex(rb"(3\.(?<![0-9.]3\.)[0-9]{1,2})\0")
 
 
@@ -502,6 +503,17 @@ class ElfFile:
             yield from pattern.finditer(self._bytes, start, end)
             self.let_go(start, end)
 
+    def search_segment(self, pattern: re.Pattern[bytes], segment: Segment, longest: int) -> Iterator[re.Match[bytes]]:
+        """Yield the matches of ``pattern`` in a segment, some of them twice.
+
+        :param longest: the length of a match
+        """
+        for start, end in self._read_parts(segment.offset, segment.offset + segment.file_size):
+            for piece in range(start, end, _PIECE):
+                stop = min(piece + _PIECE + longest, end)
+                yield from pattern.finditer(self._bytes, piece, stop)
+                self.let_go(piece, stop)
+
     def _data_parts(self) -> Iterator[tuple[int, int]]:
         """Yield the parts of the file that may hold constants: where each starts and ends.
 
@@ -538,9 +550,14 @@ class ElfFile:
         """Where the functions start, in order; empty if the file has no usable table of them."""
         return [] if self._exceptions is None else functions_in(*self._exceptions)
 
+    @functools.cached_property
+    def _gpu_code(self) -> range:
+        """Code for GPUs, which is most of some libraries of gigabytes: the texts of the host's code are not in it."""
+        return find_gpu_code(self.data)
+
     def _read_parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield what was read of a part of the file."""
-        unread = self._unread
+        """Yield what was read of a part of the file, without code for GPUs."""
+        unread = self._unread or self._gpu_code
         if unread and start <= unread.start < unread.stop <= end:
             yield start, unread.start
             start = unread.stop
@@ -1053,13 +1070,6 @@ class _Reader:
         position = next(self.file.find_in_data(_PYBIND11_VERSION_CHECK), -1)
         for segment in self.file.segments:
             if segment.offset <= position < segment.offset + segment.file_size:
-                versions = set[str]()
-                end = segment.offset + segment.file_size
-                for piece in range(segment.offset, end, _PIECE):
-                    stop = min(piece + _PIECE + _LONGEST_VERSION, end)
-                    versions.update(
-                        match[1].decode() for match in _PYTHON_VERSION.finditer(self.file.data, piece, stop)
-                    )
-                    self.file.let_go(piece, stop)
-                return tuple(sorted(versions))
+                matches = self.file.search_segment(_PYTHON_VERSION, segment, _LONGEST_VERSION)
+                return tuple(sorted({match[1].decode() for match in matches}))
         return ()

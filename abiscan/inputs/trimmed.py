@@ -7,25 +7,20 @@ section headers say, at the very end of the file.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
 from abiscan.binary.deflate import known_end
 from abiscan.binary.loadable import MAGIC
+from abiscan.binary.section_headers import HEADER, SECTION, STRINGS, read_headers
 
 WORTHWHILE: Final = 1 << 20
 """The size of a deflated library from which on this takes less than reading all of it."""
 
 _END: Final = 160 << 10
 _LARGEST_BEGINNING: Final = 256 << 20
-_GPU_CODE: Final = (b".nv_fatbin", b".hip_fatbin")
-_HEADER: Final = struct.Struct("<40xQ10xHHH")  # Elf64_Ehdr: shoff, shentsize, shnum, shstrndx
-_SECTION: Final = struct.Struct("<II8x8xQQ24x")  # Elf64_Shdr: name, type, offset, size
-_STRINGS: Final = 3  # SHT_STRTAB
-_PROGRAM_BITS: Final = 1  # SHT_PROGBITS
 
 
 class Trimmed(Struct, frozen=True, kw_only=True):
@@ -43,11 +38,11 @@ def trim_library(size: int, packed: int, head: Callable[[int], bytes], tail: Cal
     :param head: returns the first bytes of the library
     :param tail: returns the last ones of its deflated bytes
     """
-    header = head(_HEADER.size)
-    if not header.startswith(MAGIC + b"\2\1") or len(header) < _HEADER.size:
+    header = head(HEADER.size)
+    if not header.startswith(MAGIC + b"\2\1") or len(header) < HEADER.size:
         return None
-    table, entry_size, count, names = _HEADER.unpack(header)
-    if entry_size != _SECTION.size or not 0 < table < size or table + count * entry_size > size:
+    table, entry_size, count, names = HEADER.unpack(header)
+    if entry_size != SECTION.size or not 0 < table < size or table + count * entry_size > size:
         return None
     # How many inflated bytes the deflated tail yields is known only afterwards. So the tail is read, and if that is not
     # enough, a longer one: first for the section headers, then for their names, then for all behind the code.
@@ -55,8 +50,8 @@ def trim_library(size: int, packed: int, head: Callable[[int], bytes], tail: Cal
     while asked < packed // 2:
         end = known_end(tail(asked))
         if len(end) >= size - table:
-            sections = _section_headers(end, size, table, count)
-            if names >= count or sections[names].kind != _STRINGS or sections[names].offset >= size:
+            sections = read_headers(end, table - (size - len(end)), count)
+            if names >= count or sections[names].kind != STRINGS or sections[names].offset >= size:
                 return None
             requested = size - sections[names].offset
             if len(end) >= requested:
@@ -73,34 +68,3 @@ def trim_library(size: int, packed: int, head: Callable[[int], bytes], tail: Cal
         # differ in how well they compress.
         asked = max(asked * 2, min(asked * 8, asked * requested * 3 // (2 * max(len(end), 1))))
     return None
-
-
-class _Section(NamedTuple):
-    """An entry of the section header table: Elf64_Shdr."""
-
-    name: int
-    kind: int
-    offset: int
-    size: int
-
-    @property
-    def stop(self) -> int:
-        """Where it ends in the file."""
-        return self.offset + self.size
-
-    def holds_gpu_code(self, names: bytes) -> bool:
-        """Whether it has the name of a section for that.
-
-        :param names: of the sections
-        """
-        return self.kind == _PROGRAM_BITS and any(names.startswith(item + b"\0", self.name) for item in _GPU_CODE)
-
-
-def _section_headers(end: bytes, size: int, table: int, count: int) -> list[_Section]:
-    """Return the section headers, in the end of a file.
-
-    :param size: of the whole file
-    :param table: where they are in it
-    """
-    start = table - (size - len(end))
-    return [_Section(*_SECTION.unpack_from(end, start + number * _SECTION.size)) for number in range(count)]

@@ -1,0 +1,44 @@
+"""Where libraries have code for GPUs: as readelf says, and only what looks like it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from abiscan.binary.elf import ElfFile
+from abiscan.binary.section_headers import HEADER, find_gpu_code
+
+FOLDER: Final = Path(__file__).parents[2] / "data" / "gpu"
+
+
+@pytest.mark.skipif(not shutil.which("readelf"), reason="needs readelf")
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.so")), ids=lambda path: path.stem)
+def test_code_for_gpus_is_where_readelf_says(path: Path) -> None:
+    text = subprocess.run(["readelf", "--wide", "-S", path], capture_output=True, text=True, check=True).stdout
+    (section,) = re.findall(r" \.nv_fatbin +PROGBITS +\S+ (\S+) (\S+)", text)
+    offset, size = (int(number, 16) for number in section)
+    assert find_gpu_code(memoryview(path.read_bytes())) == range(offset, offset + size)
+
+
+def test_texts_are_not_searched_for_in_code_for_gpus() -> None:
+    content = (FOLDER / "lz4.so").read_bytes()
+    code = find_gpu_code(memoryview(content))
+    text = b"\0only the code for GPUs has this\0"
+    changed = content[: code.start + 64] + text + content[code.start + 64 + len(text) :]
+    assert list(ElfFile.from_bytes(changed, "lz4.so").find_in_data(text)) == []
+    # A section of that name with other contents is none.
+    lying = content[: code.start] + text + content[code.start + len(text) :]
+    assert list(ElfFile.from_bytes(lying, "lz4.so").find_in_data(text)) == [code.start]
+
+
+def test_a_damaged_table_is_none() -> None:
+    content = (FOLDER / "lz4.so").read_bytes()
+    table, *_ = HEADER.unpack_from(content)
+    for end in (10, HEADER.size, table + 10, len(content) - 1):
+        assert not find_gpu_code(memoryview(content[:end]))
+    assert not find_gpu_code(memoryview(content[:40] + b"\xff" * 8 + content[48:]))
