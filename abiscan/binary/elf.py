@@ -121,8 +121,8 @@ _ASSERTED_AT: Final = regex(rb"\"?([^\"\0\n]{1,4096}?)\"?:([0-9]{1,7}),")
 _PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
 _PYBIND11_INTERNALS: Final = regex(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
 _PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled for Python %s, "
-# The lookbehind comes last: a pattern that begins with a literal is searched for 40 times as fast.
 _LONGEST_VERSION: Final = len("3.10\0")
+# The lookbehind comes last: a pattern that begins with a literal is searched for 40 times as fast.
 _PYTHON_VERSION: Final = regex(rb"(3\.(?<![0-9.]3\.)[0-9]{1,2})\0")
 
 

@@ -332,8 +332,8 @@ class Reach:
         asking = set[int]()
         for number, object_ in enumerate(self._objects):
             asking.update(self._graph.place_of(number, start) for start in object_.may_ask())
-            definitions = filter(None, map(self._graph.find_definition, object_.imported))
-            asking.update(place for place in definitions if not self._is_listed(place))
+            definitions = map(self._graph.find_definition, object_.imported)
+            asking.update(place for place in definitions if place is not None and not self._is_listed(place))
         for _ in range(_DEPTH):
             telling = frozenset(filter(self._only_tells, asking))
             if telling == self._telling:
