@@ -59,7 +59,7 @@ def test_targets_versions_and_compression() -> None:
 def test_relocatable_code_is_not_what_a_gpu_runs() -> None:
     code = read(FOLDER / "relocatable.so")
     assert [container.relocatable for container in code.containers] == [False, True, True, True]
-    assert code.targets == ("sm_80",)
+    assert (code.targets, code.toolkit) == (("sm_80",), (13, 5))  # its machine code alone tells
 
 
 def test_a_file_without_code_for_gpus() -> None:
