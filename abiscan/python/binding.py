@@ -15,6 +15,7 @@ from abiscan.python.values import (
     NotKnown,
     PossibleItems,
     Scope,
+    TargetExpression,
     Thrown,
     known_length,
     note_change,
@@ -71,6 +72,19 @@ class Binding(Expressions):
             if error.failure.args == (f"'{name}' object is not iterable",):
                 raise thrown(TypeError, f"cannot unpack non-iterable {name} object") from None
             raise
+
+    def may_wait(self, targets: Sequence[ast.expr], value: TargetExpression, scope: Scope) -> bool:
+        """Whether a name may stand for what is still to be asked: nothing can change that value."""
+        if not all(isinstance(target, ast.Name) for target in targets):
+            return False
+        # All such values but lists are immutable. A list may wait if the function only takes items of it.
+        if not isinstance(self.world.foresee(value.of), list):
+            return True
+        function = scope.function
+        return function is not None and all(
+            isinstance(target, ast.Name) and self.library.is_only_indexed(function.node, target.id)
+            for target in targets
+        )
 
     def put(self, owner: object, name: str, value: object) -> None:
         """Execute ``owner.name = value``."""
@@ -137,13 +151,14 @@ def _compile_several(compiler: Compiler, node: ast.Tuple | ast.List) -> Target:
             values = list(value)  # type: ignore[call-overload]
         else:
             values = machine.unpacked(value, count, starred)
-        for target, item in zip(targets, values, strict=True):
-            target(machine, scope, item)
+        for element, target, item in zip(node.elts, targets, values, strict=True):
+            asked = type(item) is TargetExpression and not machine.may_wait([element], item, scope)
+            target(machine, scope, machine.settle(item) if asked else item)
 
     return unpack
 
 
-_STAND_INS: Final = frozenset({MoreItems, PossibleItems, Deferred})
+_STAND_INS: Final = frozenset({MoreItems, PossibleItems, Deferred, TargetExpression})
 TARGETS.update({
     ast.Name: _compile_name,
     ast.Attribute: _compile_attribute,

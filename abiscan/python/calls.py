@@ -297,7 +297,9 @@ class Calls(ClassMaking):
             self.gap(f"{function.name} is called too deeply to be followed")
             return NotKnown(f"{function.name}()")
         self.trace.called.add(node)
-        frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function, scope=scope))
+        for_names, self.called_for_names = self.called_for_names is function, None
+        file = function.scope.module.file
+        frames.append(Frame(file=file, line=node.lineno, function=function, scope=scope, for_names=for_names))
         try:
             signal = form.run(self, scope)
         except Thrown as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,10 +36,8 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     """Import a module on each path that matters; large bodies are run at least once, however they seem."""
     with_large = runs.of(WITH_LARGE_BODIES)
     once = with_large.run(module)
-    trace = once.trace
     # Without any, or where nothing is unknown, it does what a run does that passes over them.
-    is_known = once.raised is None and not (trace.decisions or trace.gaps or trace.needs)
-    if is_known or not trace.passed_over:
+    if _is_known(once) or not once.trace.passed_over:
         return _explore_from(runs, module, once)
     # The other paths pass over them, unless one of them loads something, hands out a function that does, or raises what
     # is no mistake of the reading.
@@ -52,6 +51,11 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     if once.raised is Answer.UNKNOWN or is_same or _is_mistaken(with_large, once):
         return explored
     return replace(_explore_from(with_large, module, once), with_large_bodies=True)
+
+
+def _is_known(run: Run) -> bool:
+    """Whether an import succeeds, and nothing on the way was unknown."""
+    return run.raised is None and not (run.trace.decisions or run.trace.gaps or run.trace.needs)
 
 
 def _past_mistakes(runs: Runs, module: str, run: Run) -> Run:
@@ -72,9 +76,15 @@ def _is_mistaken(runs: Runs, run: Run) -> bool:
     return not is_certain(raised, runs.library.surroundings)
 
 
-def explore_import(runs: Runs, module: str) -> Explored:
-    """Import a module on each path that matters."""
-    return _explore_from(runs, module, runs.run(module))
+def explore_import(runs: Runs, module: str, *, if_failing: bool = False) -> Explored:
+    """Import a module on each path that matters.
+
+    :param if_failing: whether the other paths only matter if the usual one ends in an exception, or unknown
+    """
+    first = runs.run(module)
+    if if_failing and first.raised is None:
+        return Explored(outcome=_summarise(module, [first]), runs=(first,))
+    return _explore_from(runs, module, first)
 
 
 def _explore_from(runs: Runs, module: str, first: Run) -> Explored:
@@ -91,6 +101,18 @@ def _explore_from(runs: Runs, module: str, first: Run) -> Explored:
     return Explored(outcome=outcome, runs=tuple(runs_made))
 
 
+def ends_unknown(runs: Runs, module: str) -> bool:
+    """Whether it is not known how an import ends, by as few runs as show it."""
+    if _is_known(runs.of(WITH_LARGE_BODIES).run(module)):
+        return False
+    first = runs.run(module)
+    if first.raised is Answer.UNKNOWN:
+        return True
+    decisions = list(first.trace.decisions.values())
+    runs_made, are_all = _explore(runs, module, first, decisions, more=False, until=_may_succeed)
+    return _may_succeed(runs_made) or not (are_all or _end_alike(runs_made))
+
+
 def explore_loads(runs: Runs, module: str) -> tuple[Run, ...]:
     """Return the runs of the import of a module that show what it loads."""
     first = runs.run(module)
@@ -102,10 +124,19 @@ def explore_loads(runs: Runs, module: str) -> tuple[Run, ...]:
     return tuple(runs_made)
 
 
-def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, more: bool) -> tuple[list[Run], bool]:
+def _explore(
+    runs: Runs,
+    module: str,
+    first: Run,
+    decisions: list[Decision],
+    *,
+    more: bool,
+    until: Callable[[list[Run]], bool] = lambda _runs: False,
+) -> tuple[list[Run], bool]:
     """Return runs that take some decisions the other way, and whether they are all that there are.
 
     :param more: whether packages that are not required may make a difference
+    :param until: tells of the runs so far whether they are enough
     """
     # Each path is a run with some decisions flipped, of those that an earlier run has met. All paths would be two to
     # the power of the decisions, so the queue begins with those that flip a single one: they show everything that
@@ -114,7 +145,7 @@ def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, 
     decisions.sort(key=lambda decision: decision.why is not Why.TARGET)
     waiting = [{**first.choices, decision.spot: not decision.condition.taken} for decision in decisions]
     runs_made, seen = [first], [dict[Spot, bool]()]
-    while waiting and len(runs_made) < MOST_RUNS:
+    while waiting and len(runs_made) < MOST_RUNS and not until(runs_made):
         choices = waiting.pop(0)
         if choices in seen:
             continue
@@ -126,6 +157,15 @@ def _explore(runs: Runs, module: str, first: Run, decisions: list[Decision], *, 
     if more and first.trace.optional:
         runs_made.append(runs.run(module, first.choices, with_optional=True))
     return runs_made, not waiting
+
+
+def _end_alike(runs: list[Run]) -> bool:
+    return all(run.raised == runs[0].raised for run in runs)
+
+
+def _may_succeed(runs: list[Run]) -> bool:
+    """Whether runs end differently, and not all of them in an exception."""
+    return not (_end_alike(runs) or all(isinstance(run.raised, Raised) for run in runs))
 
 
 def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
@@ -158,7 +198,7 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
             gaps.setdefault(f"{decision.condition.at}: whether {decision.condition.text} is not known")
     return ImportOutcome(
         module=module,
-        raised=first.raised if all(run.raised == first.raised for run in usual) else Answer.UNKNOWN,
+        raised=first.raised if _end_alike(usual) else Answer.UNKNOWN,
         loads=loads,
         registrations=tuple(registrations),
         conditions=tuple(decision.condition for decision in deciding if decision.why is not Why.CALLBACK),

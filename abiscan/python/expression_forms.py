@@ -160,10 +160,14 @@ _FEW: Final[tuple[Callable[..., Callable[[Any, Scope, object], tuple[list[Any], 
 """What evaluates one, two and three arguments, as nearly all calls have them."""
 
 
-def _compile_call(compiler: Compiler, node: ast.Call, *, settles: bool) -> Value:
+def compile_call(compiler: Compiler, node: ast.Call, *, settles: bool, for_names: bool = False) -> Value:
+    """Compile a call.
+
+    :param for_names: whether what it gives is bound to several names at once
+    """
     func = node.func
     if isinstance(func, ast.Attribute):
-        return _compile_method_call(compiler, node, func, settles=settles)
+        return _compile_method_call(compiler, node, func, settles=settles, for_names=for_names)
     called, arguments, line = compiler.value(func), _compile_arguments(compiler, node), compiler.line(node)
 
     def call(machine: Expressions, scope: Scope) -> object:
@@ -171,13 +175,17 @@ def _compile_call(compiler: Compiler, node: ast.Call, *, settles: bool) -> Value
         args, kwargs = arguments(machine, scope, function)
         if line:
             machine.frames[-1].line = line
+        if for_names:
+            machine.called_for_names = function
         value = machine.call_here(node, function, args, kwargs, scope)
         return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
 
     return call
 
 
-def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute, *, settles: bool) -> Value:
+def _compile_method_call(
+    compiler: Compiler, node: ast.Call, func: ast.Attribute, *, settles: bool, for_names: bool
+) -> Value:
     """Compile ``value.method()``: methods of Python's own containers are called without making an object of them."""
     compiler.steps += 1
     name = func.attr
@@ -208,6 +216,8 @@ def _compile_method_call(compiler: Compiler, node: ast.Call, func: ast.Attribute
             args, kwargs = arguments(machine, scope, function)
             if line:
                 machine.frames[-1].line = end_line
+            if for_names:
+                machine.called_for_names = function
             value = machine.call_here(node, function, args, kwargs, scope)
         return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
 
@@ -623,7 +633,7 @@ _UNFINISHED: Final = _SIZED | {TargetExpression}
 QUESTIONS.update({
     ast.Name: _compile_name,
     ast.Attribute: _compile_attribute,
-    ast.Call: _compile_call,
+    ast.Call: compile_call,
     ast.Compare: _compile_compare,
     ast.Subscript: _compile_subscript,
     ast.JoinedStr: _compile_joined,

@@ -18,7 +18,7 @@ from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.later_builtins import FIRST, NAMES
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
-from abiscan.python.modelled import LooksAround, Modelled, Native
+from abiscan.python.modelled import Ignoring, LooksAround, Modelled, Native
 from abiscan.python.operations import bound_size, compare_values, describe_value, make_text
 from abiscan.python.targets import asks_version
 from abiscan.python.values import (
@@ -288,6 +288,8 @@ class Expressions(PythonMachine):
         kind = type(function)
         if kind is LooksAround:
             return self.special(function.name, list(map(self.settle, args)), scope)  # type: ignore[attr-defined]
+        if kind is Ignoring:
+            return None
         # A function that only computes gets questions to the target as they are, and makes one question of them.
         if kind is MethodOfTarget or TargetExpression in map(type, args):
             if _only_computes(function) and not kwargs:

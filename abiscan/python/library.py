@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
@@ -152,6 +153,21 @@ class PythonCode(Struct, dict=True):
     _may_set: dict[str, bool] = field(default_factory=dict)
     _texts_in: dict[tuple[str, str], bool] = field(default_factory=dict)
     _may_import: dict[str, bool] = field(default_factory=dict)
+
+    def on(self, python: tuple[int, int] | Answer) -> PythonCode:
+        """Return the same code for another version of Python; what follows from the sources alone is shared."""
+        # Which files are modules depends on the version, and with that what an import leads to.
+        return replace(
+            self,
+            python=python,
+            _found={},
+            _located={},
+            _imports={},
+            _rebinding={},
+            _reaching={},
+            _eager={},
+            _mattering={},
+        )
 
     # ---- modules by name
 

@@ -67,6 +67,8 @@ class Frame(Struct, kw_only=True):
     """The names that its code binds; None for code of the reading's own."""
     suspends: bool = False
     """Whether it is that of a generator, which is suspended where it yields."""
+    for_names: bool = False
+    """Whether what it returns is bound to several names at once, each of which may wait to be asked of the target."""
     sent: dict[ast.AST, object] = field(default_factory=dict)
     """What the ``yield`` expressions of the statement give that is being run."""
 
@@ -212,6 +214,8 @@ class PythonMachine:
         """The extension modules of the package that are imported, and their files."""
         self.told_of_gaps = False
         """Whether the world knows that not everything could be followed."""
+        self.called_for_names: object = None
+        """The function that is about to be called, if what it returns is bound to several names at once."""
         self.noted_end: Exception | None = None
         """What has last ended a branch whose condition is noted for that."""
         self._taken: dict[object, bool] = {}

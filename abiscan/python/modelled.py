@@ -49,6 +49,20 @@ class LooksAround(Modelled, Struct, frozen=True, eq=False):
         return self.name
 
 
+class Ignoring(Modelled, Struct, frozen=True, eq=False):
+    """A function that makes nothing of its arguments that anybody sees: what they are is never asked."""
+
+    name: str
+
+    def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+        """Do nothing."""
+        return None
+
+    def display_name(self) -> str:
+        """Return its name."""
+        return self.name
+
+
 class Native(Modelled, Struct, frozen=True, eq=False):
     """A function that the reading models."""
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Hashable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from abiscan.cpu.processors import Cpu
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World, in_words
 from abiscan.python.torch_names import TorchNames
+from abiscan.python.values import NotKnown
 
 _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
@@ -124,7 +125,7 @@ def _ask_world(ask: Ask, world: AskedWorld) -> object:
 
 def _comparison_key(answer: object) -> Hashable:
     """Return an answer for a comparison that tells ``True`` from ``1``, and version 2.9 from 2.9.0."""
-    return type(answer), repr(answer)
+    return type(answer), repr(astuple(answer) if isinstance(answer, NotKnown) else answer)
 
 
 class _Quoting:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from abiscan.python.explore import Explored, explore_import, explore_loads, explore_with_large_bodies
+from abiscan.python.explore import (
+    Explored,
+    ends_unknown,
+    explore_import,
+    explore_loads,
+    explore_with_large_bodies,
+)
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
@@ -85,7 +91,7 @@ class PackageReader:
         code, done = self._code_for(fresh(), surroundings)
         with _without_collector():
             runs = Runs(code, fresh, _LIMITS, done)
-            return any(explore_with_large_bodies(runs, name).outcome.raised is Answer.UNKNOWN for name in code.modules)
+            return any(ends_unknown(runs, name) for name in code.modules)
 
     def later_uses(
         self,
@@ -153,7 +159,10 @@ class PackageReader:
     def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, RunCache]:
         key = world.python, surroundings or Surroundings()
         if key not in self._code:
-            self._code[key] = PythonCode(self._files, self._modules, *key), RunCache()
+            others = (code for (_, around), (code, _) in self._code.items() if around == key[1])
+            twin = next(others, None)
+            code = PythonCode(self._files, self._modules, *key) if twin is None else twin.on(key[0])
+            self._code[key] = code, RunCache()
         return self._code[key]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from abiscan.python import attributes, special
 from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, Target, body_of, statement_of
-from abiscan.python.expression_forms import compile_defaults
+from abiscan.python.expression_forms import compile_call, compile_defaults
 from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.handling import Flow, Handling, caught, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
@@ -148,19 +148,6 @@ class Statements(Handling):
             return error.failure.args[0] if error.failure.args else None
 
     # ---- what the compiled forms ask
-
-    def may_wait(self, targets: Sequence[ast.expr], value: TargetExpression, scope: Scope) -> bool:
-        """Whether a name may stand for what is still to be asked: nothing can change that value."""
-        if not all(isinstance(target, ast.Name) for target in targets):
-            return False
-        # All such values but lists are immutable. A list may wait if the function only takes items of it.
-        if not isinstance(self.world.foresee(value.of), list):
-            return True
-        function = scope.function
-        return function is not None and all(
-            isinstance(target, ast.Name) and self.library.is_only_indexed(function.node, target.id)
-            for target in targets
-        )
 
     def run_annotate(self, node: ast.stmt, scope: Scope) -> None:
         """Evaluate the annotations of a statement, where that may do something."""
@@ -535,7 +522,11 @@ def _compile_expression(compiler: Compiler, node: ast.Expr) -> Code:
 
 
 def _compile_assignment(compiler: Compiler, node: ast.Assign) -> Code:
-    value = compiler.value(node.value, settles=False)
+    if isinstance(node.value, ast.Call) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Tuple):
+        compiler.steps += 1
+        value = compile_call(compiler, node.value, settles=False, for_names=True)
+    else:
+        value = compiler.value(node.value, settles=False)
     targets = tuple(map(compiler.target, node.targets))
     only = targets[0] if len(targets) == 1 else None
 
@@ -632,8 +623,24 @@ def _put_off_defaults(_machine: object, _scope: Scope) -> None:
 def _compile_return(compiler: Compiler, node: ast.Return) -> Code:
     if node.value is None:
         return lambda _machine, _scope: _NOTHING
+    if isinstance(node.value, ast.Tuple) and not any(isinstance(part, ast.Starred) for part in node.value.elts):
+        return _compile_tuple_return(compiler, node.value)
     value = compiler.value(node.value)
     return lambda machine, scope: Returned(value(machine, scope))
+
+
+def _compile_tuple_return(compiler: Compiler, node: ast.Tuple) -> Code:
+    compiler.steps += 1
+    parts = [compiler.value(part, settles=False) for part in node.elts]
+
+    def run(machine: Statements, scope: Scope) -> Returned:
+        made = tuple([part(machine, scope) for part in parts])
+        # A question to the target waits in a name, and in nothing else that is handed on.
+        if TargetExpression in map(type, made) and (machine.is_speculative or not machine.frames[-1].for_names):
+            made = tuple(map(machine.settle, made))
+        return Returned(made)
+
+    return run
 
 
 def _compile_if(compiler: Compiler, node: ast.If) -> Code:

@@ -144,7 +144,7 @@ class _Search:
         if name not in self._followed:
             if len(self._followed) >= _MOST_APART:
                 return False
-            outcome = explore_import(self._runs, name).outcome
+            outcome = explore_import(self._runs, name, if_failing=True).outcome
             self._followed[name] = outcome.raised is None
             if outcome.raised is None:
                 self._reached |= outcome.imported

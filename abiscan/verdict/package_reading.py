@@ -242,11 +242,9 @@ class PackageReading:
             imports = others()
             surroundings = imports.around(surroundings)
             with imports.importing((*self._modules, *self._other_modules), surroundings, world):
-                reading = self._reader.read(world.fresh, surroundings)
+                world, reading = self._read_on_python(world, surroundings, target)
         else:  # torches with the same surroundings share a reading
-            reading = self._reader.read(world.fresh, surroundings)
-        if isinstance(world.python, Answer) and any(outcome.raised is Answer.UNKNOWN for outcome in reading.imports):
-            world, reading = self._on_any_python(world, reading, surroundings, target)
+            world, reading = self._read_on_python(world, surroundings, target)
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
         own = functools.partial(_own_operators, target)
@@ -267,15 +265,28 @@ class PackageReading:
             modules=self._modules,
         )
 
-    def _on_any_python(
-        self,
-        world: PackageWorld | ImageWorld,
-        reading: Reading,
-        surroundings: Surroundings,
-        target: ExaminedTarget,
+    def _read_on_python(
+        self, world: PackageWorld | ImageWorld, surroundings: Surroundings, target: ExaminedTarget
     ) -> tuple[PackageWorld | ImageWorld, Reading]:
-        """Return the reading on the oldest and on the newest Python that package and torch support, if both are alike;
-        otherwise the one without a known Python. Code compares versions with bounds: between the two, nothing differs.
+        """Return the reading of the code; without a known Python, one that those it may be agree on, if that is needed
+        to know how its import ends.
+        """
+        is_open = isinstance(world.python, Answer)
+        on_any, is_asked = None, is_open and self._reader.ends_unknown(world.fresh, surroundings)
+        if is_asked:
+            on_any = self._on_any_python(world, surroundings, target)
+        if on_any is not None:
+            return on_any
+        reading = self._reader.read(world.fresh, surroundings)
+        if is_open and not is_asked and any(outcome.raised is Answer.UNKNOWN for outcome in reading.imports):
+            on_any = self._on_any_python(world, surroundings, target)
+        return on_any or (world, reading)
+
+    def _on_any_python(
+        self, world: PackageWorld | ImageWorld, surroundings: Surroundings, target: ExaminedTarget
+    ) -> tuple[PackageWorld | ImageWorld, Reading] | None:
+        """Return the reading on the oldest and on the newest Python that package and torch support, None if the two are
+        not alike. Code compares versions with bounds: between the two, nothing differs.
         """
         metadata = target.target.metadata
         pythons = admitted(world.release_number, metadata.pythons) if metadata else []
@@ -285,10 +296,10 @@ class PackageReading:
             end.python = python
             # Where the import alone is not known to the end, nothing further can be.
             if self._reader.ends_unknown(end.fresh, surroundings):
-                return world, reading
+                return None
             ends.insert(0, (end, self._reader.read(end.fresh, surroundings)))
         outcomes = {tuple(map(_ending, other.imports)) for _, other in ends}
-        return ends[-1] if len(outcomes) == 1 and (None, None) not in next(iter(outcomes)) else (world, reading)
+        return ends[-1] if len(outcomes) == 1 and (None, None) not in next(iter(outcomes)) else None
 
     def as_other(self, module: str, checker: Checker, target: ExaminedTarget, others: OtherImports) -> OtherCode:
         """Return the code of the package for others that import it, by one of its modules."""

@@ -14,7 +14,7 @@ from typing import Final
 from abiscan.python.contexts import AroundBody, Suppress
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Channel
-from abiscan.python.modelled import Modelled, Native
+from abiscan.python.modelled import Ignoring, Modelled, Native
 from abiscan.python.models.acting import LoadedLibrary, open_library
 from abiscan.python.models.namespace import (
     Args,
@@ -297,11 +297,6 @@ def _model_warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return _make_telling(Channel.WARNING)(machine, args, kwargs)
 
 
-def _model_unshown(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    """Ignore what is logged below the level of a warning: no program shows it unless it is set up to."""
-    return None
-
-
 def _telling_at_level(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute ``log``, whose first argument is the level."""
     level = take_argument(args, kwargs, 0, "level")
@@ -311,10 +306,18 @@ def _telling_at_level(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obj
 
 
 _LOGGED: Final[dict[str, Model]] = {
-    **dict.fromkeys(("debug", "info"), _model_unshown),
     **dict.fromkeys(("warning", "warn", "error", "exception", "critical", "fatal"), _make_telling(Channel.LOG, "msg")),
     "log": _telling_at_level,
 }
+_UNSHOWN: Final = frozenset({"debug", "info"})
+"""What logs below the level of a warning: no program shows it unless it is set up to."""
+
+
+def _logging_function(module: str, name: str) -> object:
+    """Return a function that logs, of ``logging`` or of a logger; None if there is none of that name."""
+    if name in _UNSHOWN:
+        return Ignoring(f"{module}.{name}")
+    return Native(f"{module}.{name}", _LOGGED[name]) if name in _LOGGED else None
 
 
 class Logger(Modelled):
@@ -322,13 +325,13 @@ class Logger(Modelled):
 
     def get_attribute(self, _machine: PythonMachine, name: str) -> object:
         """Return its methods: users see warnings, and what is louder."""
-        model = _make_telling(Channel.LOG, "msg") if name == "warning_once" else _LOGGED.get(name)
-        return Native(f"logger.{name}", model) if model else NotKnown(f"logger.{name}")
+        function = _logging_function("logger", "warning" if name == "warning_once" else name)
+        return function or NotKnown(f"logger.{name}")
 
 
 def _make_logging(_machine: PythonMachine) -> object:
     logger = Logger()
-    names = {name: Native(f"logging.{name}", model) for name, model in _LOGGED.items()}
+    names = {name: _logging_function("logging", name) for name in (*_LOGGED, *_UNSHOWN)}
     levels = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "NOTSET": 0}
     return Namespace("logging", {**names, **levels, **native_functions("logging", getLogger=lambda _m, _a, _k: logger)})
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from abiscan.python import runs
 from abiscan.python.imports import PythonInterpreter
+from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits, Spot
 from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
 from abiscan.python.questions import Answered, AskedWorld, KeptAnswers
@@ -66,6 +67,21 @@ def readings(code: str, targets: Sequence[World]) -> list[Reading]:
             [torch("2.6.0"), torch("2.7.0"), torch("2.13.0"), torch("2.15.0+cu130", "13.0")],
             2,
         ),
+        (
+            f"def find():\n    return True, torch.__version__\nfound, V = find()\nif V >= '2.9':\n    {LOADS}",
+            [torch("2.6.0"), torch("2.8.0"), torch("2.9.1")],
+            2,
+        ),
+        (
+            "def find():\n    return True, torch.__version__\nV = find()\nfor v in V: pass\nraise ImportError(v)",
+            [torch("2.6.0"), torch("2.7.0")],
+            2,
+        ),
+        (
+            f"import logging\nlogging.getLogger(__name__).info(f'beside torch {{torch.__version__}}')\n{LOADS}",
+            [torch("2.6.0"), torch("2.7.0")],
+            1,
+        ),
         (f"if torch.version.cuda is None:\n    {LOADS}", [torch("2.6.0"), torch("2.6.0", "12.4"), torch("2.8.0")], 2),
         ("raise ImportError(torch.__version__)", [torch("2.6.0"), torch("2.7.0")], 2),
         (f"parts = torch.__version__.split('.')\nparts.pop()\n{LOADS}", [torch("2.6.0"), torch("2.7.0")], 2),
@@ -79,6 +95,34 @@ def test_a_package_is_read_again_only_for_a_target_that_answers_otherwise(
     found = readings(code, targets)
     assert plain_imports == ["p"] * times
     assert found == [read_package(package(code), (), lambda target=target: target) for target in targets]  # type: ignore[misc]
+
+
+def test_a_text_of_which_a_part_is_known_is_the_same_for_each_target(plain_imports: list[str]) -> None:
+    code = "import sys\nfrom importlib import metadata\nsys.setrecursionlimit(f'beside {metadata.version(\"numpy\")}')\n"
+    metadata = "Name: p\nRequires-Dist: numpy>=1.4\n\n"
+    reader = PackageReader(TextSources({"p/__init__.py": code, "p-1.dist-info/METADATA": metadata}))
+    for number in ("2.6.0", "2.7.0"):
+        reader.read(lambda number=number: torch(number))  # type: ignore[misc]
+    assert plain_imports == ["p"]
+
+
+def test_another_python_needs_no_other_look_at_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    parse_source = PythonCode._parse_source
+
+    def noting(self: PythonCode, path: str, *parser: Callable[[bytes], ast.Module]) -> ast.Module | None:
+        looked_at.append(path)
+        return parse_source(self, path, *parser)
+
+    monkeypatch.setattr(PythonCode, "_parse_source", noting)
+    code = "import sys, torch\nif sys.version_info < (3, 12):\n    raise ImportError('too old')\n"
+    reader = PackageReader(TextSources({"p/__init__.py": code}))
+    raised = [
+        reader.read(lambda python=python: FakeWorld(python=python)).imports[0].raised  # type: ignore[misc]
+        for python in ((3, 11), (3, 12))
+    ]
+    assert [isinstance(one, Raised) for one in raised] == [True, False]
+    assert looked_at == ["p/__init__.py"]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ COMPARISONS = [
     ("==2.*", "metadata.version('some-thing') is None"),
     ("==1.4.1", "metadata.version('some-thing') == '1.4.1'"),
     (">=2", "metadata.version('some-thing').startswith('1.')"),
+    (">=1.4", "version.parse(unpacked) >= version.parse('1.4')"),
     ("", "version.parse(metadata.version('some-thing')) > version.parse('1.0')"),
 ]
 START = """import operator
@@ -34,6 +35,9 @@ from importlib import metadata
 from packaging import version
 def is_at_least(there, wanted):
     return there is not None and version.parse(there) >= version.parse(wanted)
+def find(name):
+    return True, metadata.version(name)
+is_there, unpacked = find("some-thing")
 """
 
 
@@ -43,6 +47,7 @@ def really(specifier: str, comparison: str) -> bool | None:
     for text in SpecifierSet(specifier).filter(VERSIONS):
         metadata = SimpleNamespace(version=lambda _name, text=text: text)
         names = {"metadata": metadata, "version": version, "operator": operator}
+        names["unpacked"] = text
         names["is_at_least"] = lambda there, wanted: version.parse(there) >= version.parse(wanted)
         answers.add(eval(comparison, names))
     return answers.pop() if len(answers) == 1 else None
