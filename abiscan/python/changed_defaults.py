@@ -67,13 +67,27 @@ def leaves_out(node: ast.Call, changed: ChangedDefault) -> bool:
 
 
 def kept_as_modules(cls: ast.ClassDef) -> Iterator[ast.Call]:
-    """Yield the calls in a class whose results are kept in an attribute that its methods use as a module."""
+    """Yield the calls in a class whose results are kept in an attribute that its methods use as a module, or as modules
+    one by one.
+    """
     used = frozenset(_used_as_modules(cls))
     for node in walk(cls):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
-            owner = write_expression(node.targets[0])
-            if owner.startswith("self.") and owner in used:
-                yield node.value
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        owner = write_expression(node.targets[0])
+        if not owner.startswith("self."):
+            continue
+        if isinstance(node.value, ast.Call) and owner in used:
+            yield node.value
+        elif isinstance(node.value, ast.ListComp) and isinstance(node.value.elt, ast.Call):
+            yield from (node.value.elt,) if any(name in used for name in _elements_of(owner, cls)) else ()
+
+
+def _elements_of(owner: str, cls: ast.ClassDef) -> Iterator[str]:
+    """Yield what loops in a class call the elements of a list."""
+    for node in walk(cls):
+        if isinstance(node, (ast.For, ast.comprehension)) and write_expression(node.iter) == owner:
+            yield write_expression(node.target)
 
 
 def whole_loads(tree: ast.Module) -> Iterator[ast.Call]:

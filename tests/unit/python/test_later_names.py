@@ -319,6 +319,12 @@ EITHER = "def f(p):\n  m = torch.load(p)\n  if isinstance(m, dict): m = A(**m)\n
             "2.6.0",
             True,
         ),
+        # So does each of several (ACEsuit/mace#809).
+        (
+            "class A:\n def f(self, a): self.m = [torch.load(p) for p in a]\n def g(self): [m.eval() for m in self.m]",
+            "2.6.0",
+            True,
+        ),
         # What the code saves whole, it loads whole; nothing about the class of it decides.
         (
             f"class A:\n{SAVED}\n  def f(self, p): return A(torch.load(f=p))\n  def g(self): self.m.eval()",
