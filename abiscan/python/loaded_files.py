@@ -22,6 +22,7 @@ from abiscan.regex import regex
 
 _OF_OBJECTS: Final = regex(
     r"(model_|train(ing)?_)?(args|cfg|conf|config|opt|options)|h(yper_?)?param(eter)?s|\w*(vocab|tokenizer|transform)\w*"
+    r"|(replay_)?buffer|attr_dict|attributes"
 )
 """The keys under which checkpoints keep objects of classes beside their tensors."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -43,8 +44,11 @@ def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
     names = _names_of(tree)
     for body in (tree, *(node for node in walk(tree) if isinstance(node, _FUNCTIONS))):
         parts = list(_own_parts(body))
-        calls = (part for part in parts if isinstance(part, ast.Call) and leaves_out(part, LOAD))
-        yield from (call for call in calls if write_expression(call.func) in names and _keeps_objects(call, parts))
+        calls = (
+            part for part in parts if isinstance(part, ast.Call) and isinstance(part.func, (ast.Name, ast.Attribute))
+        )
+        loads = (call for call in calls if write_expression(call.func) in names and leaves_out(call, LOAD))
+        yield from (load for load in loads if _keeps_objects(load, parts))
 
 
 def _names_of(tree: ast.Module) -> frozenset[str]:

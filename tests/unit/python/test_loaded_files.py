@@ -22,6 +22,8 @@ from tests.unit.python.packages import FakeWorld, TextSources
             "2.13.0",
             True,
         ),
+        # LucasAlegre/morl-baselines#158.
+        ("import torch as th\ndef f(self, p):\n  c = th.load(p)\n  self.b = c['replay_buffer']", "2.6.0", True),
         ("def f(p, m): m.load_state_dict(torch.load(p)['state_dict'])", "2.13.0", False),
         ("def f(p):\n  c = torch.load(p)\n  return c['epoch'], c['model']", "2.13.0", False),
         ("def f(p, o):\n  c = torch.load(p)\n  return o['config']", "2.13.0", False),
