@@ -157,6 +157,8 @@ def used_as_modules(body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
                 and node.func.attr in _MODULE_METHODS
             ):
                 owner = node.func.value
+                while isinstance(owner, ast.Subscript):  # what a file has under a key is as whole
+                    owner = owner.value
                 if isinstance(owner, ast.Call):
                     yield owner
                 elif isinstance(owner, (ast.Name, ast.Attribute)) and (call := bound.get(write_expression(owner))):

@@ -311,6 +311,8 @@ EITHER = "def f(p):\n  m = torch.load(p)\n  if isinstance(m, dict): m = A(**m)\n
         ("def f(p): return torch.load(p).eval()", "2.5.1", False),
         ("def f(p):\n  m = torch.load(p, map_location='cpu')\n  m.eval()", "2.13.0", True),
         ("class A:\n  def f(self, p):\n    self.m = torch.load(p)\n    self.m.train(False)", "2.13.0", True),
+        ("def f(p, d):\n  s = torch.load(p)\n  s['modules'][0].load_state_dict(d)", "2.6.0", True),  # lanl/hippynn#122
+        ("def f(p, n):\n  s = torch.load(p)\n  n['modules'].load_state_dict(s['modules'])", "2.6.0", False),
         # Another method uses it as a module (LienM/recpack#12).
         ("class A:\n  def f(self, p): self.m = torch.load(p)\n  def g(self): self.m.eval()", "2.6.0", True),
         ("class A:\n  def f(self, p): self.m = torch.load(p)\n  def g(self): self.n.eval()", "2.6.0", False),
