@@ -67,7 +67,7 @@ def asks_for_version(tests: Sequence[ast.expr], values: Collection[str]) -> bool
     names, waiting = set[str](), list[ast.AST](tests)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.expr) and _is_made_of(node, values):
+        if isinstance(node, ast.expr) and _is_value(node, values):
             continue
         names.update([node.id] if isinstance(node, ast.Name) else ())
         is_of_class = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
@@ -109,7 +109,7 @@ def is_guard(test: ast.expr, values: Collection[str]) -> bool:
     return are_guarding([test], values) or not _is_about_values(test, values)
 
 
-def is_torch_there(test: ast.expr) -> bool:
+def _asks_for_torch(test: ast.expr) -> bool:
     """Whether a condition asks whether there is a torch, of whatever release."""
     name = test.func if isinstance(test, ast.Call) else test
     return isinstance(name, ast.Name) and _IS_TORCH_THERE.fullmatch(name.id) is not None
@@ -182,7 +182,7 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
         return all(_is_about_values(value, values) for value in test.values)
     if isinstance(test, ast.UnaryOp):
         return _is_about_values(test.operand, values)
-    if is_torch_there(test):
+    if _asks_for_torch(test):
         return True
     # A plain name may be a flag that somebody else has set by the version, and any function may ask for it.
     if isinstance(test, ast.Name):
@@ -197,7 +197,10 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
 
 def _is_value(node: ast.expr | None, values: Collection[str]) -> bool:
     """Whether an expression is a constant, or computed of values alone."""
-    return node is not None and not are_guarding([node], values) and _is_made_of(node, values)
+    try:
+        return node is not None and not are_guarding([node], values) and _is_made_of(node, values)
+    except RecursionError:  # one that is nested this deeply is not looked at
+        return False
 
 
 def _is_made_of(node: ast.expr, values: Collection[str]) -> bool:
@@ -214,23 +217,27 @@ def _is_made_of(node: ast.expr, values: Collection[str]) -> bool:
         return _is_computed(node, values)
     if isinstance(node, _COMPREHENSIONS):
         return _is_collected(node, values)
-    parts = [part for part in child_nodes(node) if isinstance(part, ast.expr)]
-    return isinstance(node, _MADE_OF_PARTS) and all(_is_made_of(part, values) for part in parts)
+    parts = (part for part in child_nodes(node) if isinstance(part, ast.expr))
+    return isinstance(node, _MADE_OF_PARTS) and _are_made_of(parts, values)
+
+
+def _are_made_of(nodes: Iterable[ast.expr], values: Collection[str]) -> bool:
+    return all(_is_made_of(node, values) for node in nodes)
 
 
 def _is_computed(node: ast.Call, values: Collection[str]) -> bool:
     """Whether a call returns what is computed of values: of those that a method or a function gets."""
     arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
     if _asks_value(node, values):
-        return all(_is_made_of(argument, values) for argument in arguments[2:])
+        return _are_made_of(arguments[2:], values)
     if isinstance(node.func, ast.Attribute) and _is_made_of(node.func.value, values):
-        return all(_is_made_of(argument, values) for argument in arguments)
+        return _are_made_of(arguments, values)
     if isinstance(node.func, ast.Attribute) and not arguments:
         return _is_setting(node)
     if isinstance(node.func, ast.Name) and node.func.id == "isinstance":  # whatever the class
-        return _is_made_of(node.args[0], values)
+        return bool(node.args) and _is_made_of(node.args[0], values)
     is_given_some = not all(isinstance(argument, ast.Constant) for argument in arguments)
-    return is_given_some and _root_of(node.func) not in _OBJECT and all(_is_made_of(each, values) for each in arguments)
+    return is_given_some and _root_of(node.func) not in _OBJECT and _are_made_of(arguments, values)
 
 
 def _is_collected(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, values: Collection[str]) -> bool:
@@ -239,9 +246,8 @@ def _is_collected(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, values: C
         if not _is_made_of(_element_of(generator.iter), inside):
             return False
         inside |= {part.id for part in walk(generator.target) if isinstance(part, ast.Name)}
-    return all(
-        _is_made_of(part, inside) for part in (node.elt, *(test for each in node.generators for test in each.ifs))
-    )
+    tests = (test for generator in node.generators for test in generator.ifs)
+    return _are_made_of((node.elt, *tests), inside)
 
 
 def _asks_value(node: ast.Call, values: Collection[str]) -> bool:
