@@ -17,7 +17,6 @@ from abiscan.python.model import PythonLine
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
-from abiscan.python.written import write_expression
 from abiscan.regex import regex
 
 _OF_OBJECTS: Final = regex(
@@ -44,11 +43,14 @@ def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
     names = _names_of(tree)
     for body in (tree, *(node for node in walk(tree) if isinstance(node, _FUNCTIONS))):
         parts = list(_own_parts(body))
-        calls = (
-            part for part in parts if isinstance(part, ast.Call) and isinstance(part.func, (ast.Name, ast.Attribute))
-        )
-        loads = (call for call in calls if write_expression(call.func) in names and leaves_out(call, LOAD))
-        yield from (load for load in loads if _keeps_objects(load, parts))
+        calls = (part for part in parts if isinstance(part, ast.Call) and leaves_out(part, LOAD))
+        yield from (call for call in calls if _name_of(call.func) in names and _keeps_objects(call, parts))
+
+
+def _name_of(function: ast.expr) -> str | None:
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        return f"{function.value.id}.{function.attr}"
+    return function.id if isinstance(function, ast.Name) else None
 
 
 def _names_of(tree: ast.Module) -> frozenset[str]:
