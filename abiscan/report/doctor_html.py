@@ -90,12 +90,12 @@ def _rank(item: DistributionState) -> tuple[int, bool, str]:
 
 
 def _reasons(item: DistributionState) -> Iterator[str]:
-    if item.failing_modules:
+    if item.failing_modules and item.error is not None:
         yield f"import {', '.join(item.failing_modules)}"
     if item.cause is not None:
         yield f"fails for {item.cause}"
     yield from filter(None, (item.error,))
-    yield from item.without
+    yield from item.lacking
     yield from item.unmet
 
 

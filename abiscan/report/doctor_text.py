@@ -29,7 +29,7 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
         {str(item): item.failing_modules for item in diagnosis.distributions},
         console,
     )
-    _render_lines("in part", (f"{item} {lost}" for item in diagnosis.distributions for lost in item.without), console)
+    _render_lines("in part", (f"{item} {lost}" for item in diagnosis.distributions for lost in item.lacking), console)
     unmet = (*diagnosis.torch.unmet, *(line for item in diagnosis.distributions for line in item.unmet))
     _render_lines("requirements", unmet, console)
     _render_ailments([item for item in diagnosis.ailments if not item.effect], {}, console)

@@ -14,7 +14,7 @@ from abiscan.results.changes import PackageChange
 from abiscan.results.document import Document, json_text
 from abiscan.results.fields import Text
 from abiscan.results.package import PackageVerdict
-from abiscan.words import plural
+from abiscan.words import listed, plural
 
 
 class ProblemKind(enum.Enum):
@@ -138,6 +138,14 @@ class DistributionState(Struct, frozen=True, kw_only=True):
         """The modules whose import fails, if that of another one works."""
         failing = tuple(module.name for module in self.modules if module.verdict is PackageVerdict.IMPORT_FAILS)
         return failing if any(module.verdict is PackageVerdict.WORKS for module in self.modules) else ()
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """What it works without: ``without``, and modules whose import fails although its own works."""
+        errors = {module.name: module.error for module in self.modules}
+        failing = self.failing_modules if self.error is None else ()
+        reason = f": {errors[failing[0]]}" if failing and errors[failing[0]] else ""
+        return (*self.without, *((f"works but for {listed(failing)}{reason}",) if failing else ()))
 
 
 class Origin(enum.Enum):

@@ -58,7 +58,7 @@ DIAGNOSIS = Diagnosis(
     environment=EnvironmentState(python="3.11.7", executable="/venv/bin/python", root="/venv", others=3),
     torch=TorchHealth(version="2.13.0+cpu", imports=True),
     distributions=(
-        distribution("good", PackageVerdict.WORKS, uses_torch=False),
+        distribution("good", PackageVerdict.WORKS, uses_torch=False, modules=MODULES),
         distribution("metrics", PackageVerdict.IMPORT_FAILS, error="OSError", cause="vision", modules=MODULES),
         distribution("vision", PackageVerdict.IMPORT_FAILS, error="ImportError: <script>"),
     ),
@@ -117,6 +117,7 @@ def test_a_page_names_what_fails_for_itself_first_and_each_command_once() -> Non
     doctor_text.render_diagnosis(DIAGNOSIS, Console(file=written, width=120))
     assert "metrics==1.0 (import metrics) fails for the same reason" in written.getvalue()
     assert written.getvalue().splitlines()[2] == others
+    assert "in part:\n  good==1.0 works but for metrics" in written.getvalue()
 
 
 def test_texts_are_lines_however_narrow_the_terminal_is() -> None:
