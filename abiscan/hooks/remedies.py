@@ -102,9 +102,10 @@ def find_remedies(
     inspector: Inspector,
     session: Session,
 ) -> Remedies:
-    """Find a command for each cause, or one for several that have to change together.
+    """Find what to type: one command for everything that is missing, and for the rest one for each cause, or for
+    several that have to change together.
 
-    :param broken: what fails for itself
+    :param broken: what fails for itself, and what fails for another and lacks something
     :param stays: the distributions that no index is to replace, as ``NAME==VERSION``; what they lack may be installed
     :param torch: the full version of the torch that is there
     :param session: one of ``limit_time``, as that of the inspector is
@@ -242,7 +243,9 @@ class _Search:
 
         :param replacing: whether what is there in another version is replaced as well, even if something is missing
         """
-        while (group := self._unsolved(group)) and (wanted := list_wanted(group, self._torch, replacing=replacing)):
+        group = [item for item in group if list_wanted([item], self._torch, replacing=replacing)]
+        while group := self._unsolved(group):
+            wanted = list_wanted(group, self._torch, replacing=replacing)
             words = words_of(wanted)
             unread = {name for name, word in wanted.items() if is_on_own_index(word) and not self._is_read(name, words)}
             if unread:
