@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec.structs
 from msgspec import Struct
-from packaging.utils import canonicalize_name
 
 from abiscan.environments.package_check import Problem
 from abiscan.errors import AbiscanError, InputError
@@ -29,6 +28,7 @@ from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.pytorch_index import is_on_own_index, list_wanted, name_unread, words_of
 from abiscan.hooks.solution import Solution, Task, solve
+from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
@@ -325,7 +325,8 @@ def _are_near(one: Problem, other: Problem) -> bool:
 
 def _of_plan(plan: Plan, group: Sequence[Problem], command: str) -> Remedy:
     """Return the installation of what is required, where there was no time to examine what it leads to."""
-    there = {item.name: item.there for problem in group for item in problem.unmet}
+    search_path = interpreter.search_path(plan.python)
+    there = {item: packages.find_installed(item.name, search_path) for item in plan.packages}
     return Remedy(
         remedies=tuple(problem.key for problem in group),
         command=command,
@@ -334,11 +335,11 @@ def _of_plan(plan: Plan, group: Sequence[Problem], command: str) -> Remedy:
         changes=tuple(
             PackageChange(
                 name=item.name,
-                before=there.get(canonicalize_name(item.name)),
+                before=known.version if known else None,
                 after=item.version,
                 requested=item.requested,
             )
-            for item in plan.packages
+            for item, known in there.items()
         ),
         examined=False,
     )

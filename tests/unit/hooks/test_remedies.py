@@ -19,6 +19,7 @@ from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.pytorch_index import name_builds
 from abiscan.hooks.remedies import find_remedies, limit_time
+from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
 
@@ -68,6 +69,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rem
 
     monkeypatch.setattr(Pip, "plan_install", plan)
     monkeypatch.setattr(Pip, "list_versions", lambda *_: ())
+    monkeypatch.setattr(interpreter, "search_path", lambda _: ())
     monkeypatch.setattr(remedies, "solve", lambda *_: None)
     return find
 
@@ -83,7 +85,7 @@ def commands_of(result: remedies.Remedies) -> dict[tuple[str, ...], list[str]]:
 def test_a_search_ends_in_time_with_what_it_has(
     search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remedies, "SECONDS", 0.1)
+    monkeypatch.setattr(remedies, "SECONDS", 0.05)
 
     def take_long_for_slow(name: str, _: set[str]) -> None:
         while name == "slow":
