@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from abiscan.torches.name_history import NameHistory
 
 
-OWN_FIX = "use a version of the package whose Python code matches its libraries: they define the operator differently"
+_OWN_FIX = "use a version of the package whose Python code matches its libraries: they define the operator differently"
 
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code
@@ -68,7 +68,6 @@ def list_findings(
     """
     top = history.name.partition(".")[0]
     its_torch = " (and the torch that it requires)" if top in {"torchaudio", "torchvision"} else ""
-    having = f"{top} {ranges(history.there, history.releases)}, which has it{its_torch}"
     lacking = torch if top == "torch" else f"{top} {ranges(history.lacking, history.releases)}"
     since, until = history.span
     yield Finding(
@@ -84,9 +83,24 @@ def list_findings(
             )
             for use in uses
         ),
-        fix=f"use {having}, or a version of {package} for {lacking}" if history.there else OWN_FIX,
+        fix=advise(history, ("has", "have"), f"a version of {package} for {lacking}", its_torch),
         says=_error_text(uses[0], release),
     )
+
+
+def advise(history: NameHistory, verbs: tuple[str, str], otherwise: str, note: str = "") -> str:
+    """Return the fix: releases that have a name, or that may, or what else to do.
+
+    :param verbs: what they do with it, and what they may do
+    :param note: what to say of these releases
+    """
+    has, have = verbs
+    top = history.name.partition(".")[0]
+    if history.there:
+        return f"use {top} {ranges(history.there, history.releases)}, which {has} it{note}, or {otherwise}"
+    if history.possible:
+        return f"use {top} {ranges(history.possible, history.releases)}, which may {have} it{note}, or {otherwise}"
+    return _OWN_FIX if operator_named(history.name) else f"use {otherwise}"
 
 
 def count_places(uses: Sequence[LaterUse]) -> str:

@@ -33,8 +33,7 @@ from typing import TYPE_CHECKING
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.missing_torch_name import OWN_FIX, count_places
-from abiscan.words import ranges
+from abiscan.rules.missing_torch_name import advise, count_places
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
@@ -56,7 +55,6 @@ def list_findings(
     :param advice: what to do instead of using another version of the package
     """
     since, until = history.span
-    taking = f"use torch {ranges(history.there, history.releases)}, which takes it"
     other = advice or f"a version of {package} for {torch}"
     yield Finding(
         rule=RULE.name,
@@ -66,7 +64,7 @@ def list_findings(
             Evidence(subject=f"{call.file}:{call.line}", object=call.function or None, since=since, until=until)
             for call in calls
         ),
-        fix=f"{taking}, or {other}" if history.there else OWN_FIX,
+        fix=advise(history, ("takes", "take"), other),
         says=calls[0].error,
     )
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from abiscan.python.later_names import LaterUse
-from abiscan.rules.missing_torch_name import OWN_FIX, count_places, list_findings
+from abiscan.rules.missing_torch_name import count_places, list_findings
+from abiscan.torches import name_history
 from abiscan.torches.name_history import NameHistory
 
 RELEASES = ("2.4.1", "2.5.0", "2.13.0")
@@ -59,7 +60,21 @@ def test_what_python_says(name: str, how: str, says: str) -> None:
                 "torchvision 2.4.1"
             ),
         ),
-        ("torch.nope", (), "torch.nope is missing in torch 2.13.0: pack uses it in 2 functions", OWN_FIX),
+        (
+            "torch.nope",
+            (),
+            "torch.nope is missing in torch 2.13.0: pack uses it in 2 functions",
+            "use a version of pack for torch 2.13.0",
+        ),
+        (
+            "torch.ops.pack.nope",
+            (),
+            "torch.ops.pack.nope is missing in torch 2.13.0: pack uses it in 2 functions",
+            (
+                "use a version of the package whose Python code matches its libraries: they define the operator "
+                "differently"
+            ),
+        ),
     ],
 )
 def test_what_is_missing_and_who_has_it(name: str, there: tuple[str, ...], message: str, fix: str) -> None:
@@ -73,3 +88,13 @@ def test_what_is_missing_and_who_has_it(name: str, there: tuple[str, ...], messa
 
 def test_code_outside_of_functions_fails_as_a_module() -> None:
     assert count_places([use("torch.nope", "from", ""), use("torch.nope", "attribute", "", 5)]) == "1 module"
+
+
+def test_releases_that_may_have_it_are_the_fix_where_none_certainly_does() -> None:
+    # The functions of torch._C are not listed by the sources of its wheels.
+    known = name_history.history("torch._foreach_copy_")
+    assert (known.there, known.lacking[-1]) == ((), "2.0.1")
+    uses = [use("torch._foreach_copy_", "attribute")]
+    (finding,) = list_findings(uses, known, "pack", "torch 2.0.1", "2.0.1")
+    assert finding.fix.startswith("use torch 2.1.0-")
+    assert finding.fix.endswith(", which may have it, or a version of pack for torch 2.0.1")
