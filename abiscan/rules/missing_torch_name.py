@@ -98,9 +98,11 @@ def advise(history: NameHistory, verbs: tuple[str, str], otherwise: str, note: s
     top = history.name.partition(".")[0]
     if history.there:
         return f"use {top} {ranges(history.there, history.releases)}, which {has} it{note}, or {otherwise}"
+    if operator_named(history.name):
+        return _OWN_FIX
     if history.possible:
         return f"use {top} {ranges(history.possible, history.releases)}, which may {have} it{note}, or {otherwise}"
-    return _OWN_FIX if operator_named(history.name) else f"use {otherwise}"
+    return f"use {otherwise}"
 
 
 def count_places(uses: Sequence[LaterUse]) -> str:

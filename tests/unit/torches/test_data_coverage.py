@@ -36,6 +36,7 @@ NOT_OF_TORCH = {
     "libstdcxx.txt": "of GCC (tools/record_libstdcxx.py)",
     "limited_api.txt": "of Python (tools/build_tag_promises.py)",
     "manylinux.txt": "of glibc (tools/build_tag_promises.py)",
+    "requiring.txt": "of packages (tools/record_companions.py): which require torchvision, torchaudio, …",
     "systems.txt": "of distributions of Linux (tools/build_systems.py)",
 }
 BUILDS = [(full, machine.value) for _, machine, full in embedded.builds()]
