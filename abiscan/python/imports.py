@@ -450,8 +450,9 @@ class PythonInterpreter(Calls):
         return companions.as_module(self, name) or NotKnown(name)
 
     def _changes_search(self, module: str) -> bool:
-        """Whether functions of a module of others may change where modules are looked for."""
-        if self.library.find(module.partition(".")[0]) is not None:
+        """Whether functions of a module of others may change where modules are looked for; those of torch do not."""
+        top = module.partition(".")[0]
+        if top == "torch" or self.library.find(top) is not None:
             return False
         source = self.library.surroundings.source(module)
         return source is not None and _SEARCH.search(observed_fs.read_file(source)) is not None
