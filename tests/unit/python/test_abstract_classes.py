@@ -8,6 +8,7 @@ from tests.unit.python.packages import check_claim
 
 SOURCE = """\
 from abc import ABC, ABCMeta
+from typing import Protocol
 
 class Whole(ABC):
     @classmethod
@@ -37,9 +38,13 @@ class Car:
 
 class Parked(Moving):
     pass
+
+class Stopping(Protocol):
+    def stop(self): ...
 """
 HOLDS = [
     "isinstance(3, Whole) and issubclass(int, Whole) and not isinstance(True, Whole)",
+    "Stopping.register(Car) is Car",
     "not isinstance(2.5, Whole) and not isinstance(None, Whole)",
     "isinstance(Car(), Moving) and issubclass(Car, Moving) and isinstance(Parked(), Moving)",
     "isinstance([], Array) and isinstance([], Sequence) and issubclass(list, (Car, Sequence))",
