@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable, Iterable, Sized
-from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -67,7 +66,7 @@ def call_once(machine: PythonMachine, function: PythonFunction, scope: Scope, ca
     kept_calls = machine.library.kept_calls
     try:
         key = (tuple(map(_fixed, scope.names.values())), _Surroundings(machine).of(function))
-    except (_UnkeptError, RecursionError):
+    except _UnkeptError:
         machine.light_calls[function.node] = _MOST_TRIES
         return call()
     kept = kept_calls.get(key)
@@ -104,10 +103,10 @@ def _watch(
         machine.light_calls[function.node] = machine.light_calls.get(function.node, 0) + 1
         return result, None
     try:
-        around = _Surroundings(machine)
-        is_same = _state(machine) == before and (key[0], around.of(function)) == key  # type: ignore[index]
-        parts = _count_parts(result, around.changeable)
-    except (_UnkeptError, RecursionError):
+        surroundings = _Surroundings(machine)
+        is_same = _state(machine) == before and (key[0], surroundings.of(function)) == key  # type: ignore[index]
+        parts = _count_parts(result, surroundings.changeable)
+    except _UnkeptError:
         return result, None
     if not is_same:
         return result, None
@@ -136,7 +135,7 @@ class _Surroundings:
         self._functions: dict[ast.AST, None] = {}
         self._parts = 0
         self.changeable: set[int] = set()
-        """The numbers of what is in it and can change: a call that gives such a thing gives no copy of it."""
+        """The addresses of the lists, sets and dicts in it, which others may change."""
 
     def of(self, function: PythonFunction) -> Hashable:
         """Return it for a comparison.
@@ -233,44 +232,41 @@ def _fixed(value: object) -> Hashable:
     raise _UnkeptError
 
 
-def _count_parts(result: object, shared: AbstractSet[int]) -> int:
+def _count_parts(result: object, shared: set[int]) -> int:
     """Return how many parts a result has.
 
-    :param shared: the numbers of objects that others have, and can change
-    :raises _UnkeptError: one is not known, of a kind that cannot be copied, or shared
+    :param shared: the addresses of what must not be among them: a copy would not change with it
+    :raises _UnkeptError: one is not known, or of a kind that cannot be copied
     """
     waiting: list[Iterable[object]] = [[result]]
     count = 0
     while waiting:
         for part in waiting.pop():
             count += 1
-            kind = type(part)
-            if count > _MOST_PARTS or id(part) in shared:
+            if isinstance(part, (list, set, dict)):
+                if id(part) in shared:
+                    raise _UnkeptError
+                shared.add(id(part))  # nor may one be there twice
+            if isinstance(part, (list, tuple, set, frozenset, dict)):
+                waiting.append(part)
+                if isinstance(part, dict):
+                    waiting.append(part.values())
+            elif type(part) not in _SCALARS and not isinstance(part, PurePath):
                 raise _UnkeptError
-            if kind in (list, tuple, set, frozenset, dict):
-                waiting.append(part)  # type: ignore[arg-type]
-                if kind is dict:
-                    waiting.append(part.values())  # type: ignore[attr-defined]
-            elif kind not in _SCALARS and not isinstance(part, PurePath):
+            if count > _MOST_PARTS:
                 raise _UnkeptError
     return count
 
 
-def _copied(value: object, copies: dict[int, object] | None = None) -> object:
-    """Return a value in which nothing that can change is shared with another one.
-
-    :param copies: the copies so far, by the numbers of what they were made of
-    """
+def _copied(value: object) -> object:
+    """Return a value in which nothing is shared that can change."""
     kind = type(value)
-    if kind not in (list, tuple, set, dict):
+    if kind in _SCALARS:
         return value
-    copies = {} if copies is None else copies
-    if id(value) not in copies:
-        if kind is dict:
-            copies[id(value)] = {key: _copied(item, copies) for key, item in value.items()}  # type: ignore[attr-defined]
-        elif kind is set:
-            copies[id(value)] = set(value)  # type: ignore[call-overload]
-        else:
-            items = [_copied(item, copies) for item in value]  # type: ignore[attr-defined]
-            copies[id(value)] = tuple(items) if kind is tuple else items
-    return copies[id(value)]
+    if kind in (list, tuple):
+        return kind(map(_copied, value))  # type: ignore[call-overload]
+    if kind in (set, frozenset):
+        return set(value) if kind is set else value  # type: ignore[call-overload]
+    if kind is dict:
+        return {key: _copied(item) for key, item in value.items()}  # type: ignore[attr-defined]
+    return value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
-
 import pytest
 
 from abiscan.python import kept_calls
@@ -22,6 +20,22 @@ def count(most):
 """
 PROGRAMS = {
     "what it gives is changed by its caller": f"{COUNT}first = count(2)\nfirst[0].clear()\nresult = count(2), first",
+    "it gives a list of the module": """
+names = []
+def collect(text):
+    for number in range(800): pass
+    return {"all": names}
+collect("a")["all"].append(1)
+result = collect("a"), names
+""",
+    "it gives a list twice": """
+def collect(text):
+    row = [number for number in range(800)][:1]
+    return [row, row]
+first = collect("a")
+first[0].append(1)
+result = first, collect("a")
+""",
     "its arguments differ": f"{COUNT}result = count(2), count(3), count(True)",
     "a name that it uses changes": """
 names = ["a"]
@@ -85,33 +99,6 @@ first = outer("a")
 def inner(text): return text * 2
 result = first, outer("a")
 """,
-    "it gives a list of the module": """
-names = ["a"]
-def all_names(text):
-    for _ in range(800): pass
-    return names
-all_names("a").append("b")
-result = all_names("a"), names
-""",
-    "it gives one list twice": """
-def twice(text):
-    made = []
-    for _ in range(800): pass
-    return made, made
-first, second = twice("a")
-first.append("b")
-third, fourth = twice("a")
-third.append("c")
-result = second, fourth
-""",
-    "a list of the module is in itself": """
-names = ["a"]
-names.append(names)
-def first_name(text):
-    for _ in range(800): pass
-    return names[0]
-result = first_name("a"), first_name("a")
-""",
     "it raises": """
 def fail(text):
     for _ in range(800): pass
@@ -151,7 +138,7 @@ def test_the_sources_are_listed_once_for_all_ways(monkeypatch: pytest.MonkeyPatc
     made: list[object] = []
     count_parts = kept_calls._count_parts
 
-    def noting(result: object, shared: AbstractSet[int]) -> int:
+    def noting(result: object, shared: set[int]) -> int:
         made.append(result)
         return count_parts(result, shared)
 
