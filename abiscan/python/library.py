@@ -391,9 +391,7 @@ class PythonCode(Struct, dict=True):
         # The cheapest checks first. The bodies of top-level modules and packages are always run: what the package does
         # as a whole is decided there.
         outline = self.outline(path)
-        if outline.eager or path in self._in_place or "/" not in path:
-            return True
-        if path.endswith("/__init__.py") and path.count("/") == 1:
+        if outline.eager or path in self._in_place or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
         if any(line.names and self.lacks(line) for line in outline.imports) or self.loads_saved(path):
             return True

@@ -138,9 +138,9 @@ def test_the_sources_are_listed_once_for_all_ways(monkeypatch: pytest.MonkeyPatc
     made: list[object] = []
     count_parts = kept_calls._count_parts
 
-    def noting(result: object, shared: set[int]) -> int:
+    def noting(result: object) -> int:
         made.append(result)
-        return count_parts(result, shared)
+        return count_parts(result)
 
     monkeypatch.setattr(kept_calls, "_count_parts", noting)
     text = "".join(f"def f{number}(): pass\n" for number in range(400))
