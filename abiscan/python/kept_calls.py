@@ -103,9 +103,8 @@ def _watch(
         machine.light_calls[function.node] = machine.light_calls.get(function.node, 0) + 1
         return result, None
     try:
-        surroundings = _Surroundings(machine)
-        is_same = _state(machine) == before and (key[0], surroundings.of(function)) == key  # type: ignore[index]
-        parts = _count_parts(result, surroundings.changeable)
+        parts = _count_parts(result)
+        is_same = _state(machine) == before and (key[0], _Surroundings(machine).of(function)) == key  # type: ignore[index]
     except _UnkeptError:
         return result, None
     if not is_same:
@@ -134,8 +133,6 @@ class _Surroundings:
         self._machine = machine
         self._functions: dict[ast.AST, None] = {}
         self._parts = 0
-        self.changeable: set[int] = set()
-        """The addresses of the lists, sets and dicts in it, which others may change."""
 
     def of(self, function: PythonFunction) -> Hashable:
         """Return it for a comparison.
@@ -175,8 +172,6 @@ class _Surroundings:
             return kind, value
         if self._parts > _MOST_PARTS:
             raise _UnkeptError
-        if kind in (list, set, dict):
-            self.changeable.add(id(value))
         if kind in (list, tuple):
             return kind, tuple(map(self._value, value))  # type: ignore[call-overload]
         if kind in (set, frozenset):
@@ -232,10 +227,9 @@ def _fixed(value: object) -> Hashable:
     raise _UnkeptError
 
 
-def _count_parts(result: object, shared: set[int]) -> int:
+def _count_parts(result: object) -> int:
     """Return how many parts a result has.
 
-    :param shared: the addresses of what must not be among them: a copy would not change with it
     :raises _UnkeptError: one is not known, or of a kind that cannot be copied
     """
     waiting: list[Iterable[object]] = [[result]]
@@ -243,10 +237,6 @@ def _count_parts(result: object, shared: set[int]) -> int:
     while waiting:
         for part in waiting.pop():
             count += 1
-            if isinstance(part, (list, set, dict)):
-                if id(part) in shared:
-                    raise _UnkeptError
-                shared.add(id(part))  # nor may one be there twice
             if isinstance(part, (list, tuple, set, frozenset, dict)):
                 waiting.append(part)
                 if isinstance(part, dict):

@@ -380,10 +380,10 @@ class PythonCode(Struct, dict=True):
 
     def run_in_place(self, path: str) -> bool:
         """From now on, run the body of a module where it is imported; False if there are too many of them."""
-        if len(self._in_place) == _MOST_IN_PLACE:
-            return False
         self._in_place.add(path)
-        self._eager.clear()
+        if len(self._in_place) > _MOST_IN_PLACE:
+            return False
+        self._eager[path] = True
         self._reaching.clear()
         return True
 
@@ -391,7 +391,7 @@ class PythonCode(Struct, dict=True):
         # The cheapest checks first. The bodies of top-level modules and packages are always run: what the package does
         # as a whole is decided there.
         outline = self.outline(path)
-        if outline.eager or path in self._in_place or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
+        if outline.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
         if any(line.names and self.lacks(line) for line in outline.imports) or self.loads_saved(path):
             return True

@@ -20,22 +20,6 @@ def count(most):
 """
 PROGRAMS = {
     "what it gives is changed by its caller": f"{COUNT}first = count(2)\nfirst[0].clear()\nresult = count(2), first",
-    "it gives a list of the module": """
-names = []
-def collect(text):
-    for number in range(800): pass
-    return {"all": names}
-collect("a")["all"].append(1)
-result = collect("a"), names
-""",
-    "it gives a list twice": """
-def collect(text):
-    row = [number for number in range(800)][:1]
-    return [row, row]
-first = collect("a")
-first[0].append(1)
-result = first, collect("a")
-""",
     "its arguments differ": f"{COUNT}result = count(2), count(3), count(True)",
     "a name that it uses changes": """
 names = ["a"]
