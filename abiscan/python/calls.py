@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from pathlib import PurePath
 from typing import Final
 from zlib import crc32
@@ -20,7 +19,6 @@ from abiscan.python.contexts import Manager
 from abiscan.python.filesystem import note_handed_over
 from abiscan.python.grammar import FAILURES, find_newer, parse, words_of, words_of_newer
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
-from abiscan.python.kept_calls import call_once, may_keep
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import Answer, NoResult
 from abiscan.python.modelled import Modelled
@@ -250,9 +248,7 @@ class Calls(ClassMaking):
         )
         # Nothing of a generator or a coroutine runs yet, but its arguments are bound, and refused, at the call.
         if not form.is_generator and not form.is_coroutine:
-            if self.is_speculative or not may_keep(self, function):
-                return self._run_function(function, form, scope)
-            return call_once(self, function, scope, partial(self._run_function, function, form, scope))
+            return self._run_function(function, form, scope)
         node = function.node
         self.trace.called.add(node)
         frame = Frame(
@@ -381,14 +377,10 @@ class Calls(ClassMaking):
         :param count: the number of arguments that were passed by position
         :param passed: all keywords
         """
-        parameters = function.node.args
-        is_unexpected = bool(leftover) and not parameters.kwarg
-        most = len(parameters.posonlyargs) + len(parameters.args)
-        if not (is_unexpected or lacking or (count > most and not parameters.vararg)):
-            return
         # In the order of initialize_locals (Python/ceval.c).
+        parameters = function.node.args
         name = self._name_in_errors(function)
-        if is_unexpected:
+        if leftover and not parameters.kwarg:
             by_position = [parameter.arg for parameter in parameters.posonlyargs if parameter.arg in leftover]
             if by_position:
                 text = "got some positional-only arguments passed as keyword arguments"
@@ -396,6 +388,7 @@ class Calls(ClassMaking):
             by_name = [parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)]
             raise thrown(TypeError, self._word_unexpected(name, next(iter(leftover)), by_name))
         keyword_only = {parameter.arg for parameter in parameters.kwonlyargs}
+        most = len(parameters.posonlyargs) + len(parameters.args)
         if count > most and not parameters.vararg:
             words = too_many_arguments(name, most, len(parameters.defaults), count, len(passed & keyword_only))
             raise thrown(TypeError, words)

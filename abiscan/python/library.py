@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
 
@@ -95,30 +95,6 @@ class _Words(Struct, frozen=True, kw_only=True):
     imported: set[str]
 
 
-class KeptCall(Struct, frozen=True, kw_only=True):
-    """What a call gave that only computes.
-
-    :ivar cost: how many steps it counts, once made or not
-    :ivar steps: how many it took
-    :ivar called: the functions that it called
-    """
-
-    value: object
-    cost: int
-    steps: int
-    called: frozenset[ast.AST]
-
-
-class SeenNames(Struct, frozen=True):
-    """The names that a function uses which only computes.
-
-    :ivar repeats: whether it has a loop, so that a call may take long
-    """
-
-    names: tuple[str, ...]
-    repeats: bool
-
-
 class PythonCode(Struct, dict=True):
     """A package's Python code, for one version of Python.
 
@@ -143,10 +119,6 @@ class PythonCode(Struct, dict=True):
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     texts: dict[ast.AST, str] = field(default_factory=dict)
     """The expressions that were named somewhere, as they are written."""
-    kept_calls: dict[Hashable, KeptCall] = field(default_factory=dict)
-    """What calls gave that only compute: see ``kept_calls``."""
-    names_seen: dict[ast.AST, SeenNames | None] = field(default_factory=dict)
-    """The names that functions use which only compute; None for others."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _in_place: set[str] = field(default_factory=set)
     """The sources whose bodies were passed over before that turned out to be a mistake."""
@@ -313,7 +285,7 @@ class PythonCode(Struct, dict=True):
     def forget_sources(self) -> None:
         """Let go of the sources; one that is asked for again is read again."""
         self.files.forget()
-        for kept in (self._outlines, self._trees, self._late, self._lines, self.kept_calls):
+        for kept in (self._outlines, self._trees, self._late, self._lines):
             kept.clear()
 
     # ---- what matters

@@ -214,14 +214,6 @@ class PythonMachine:
         """The extension modules of the package that are imported, and their files."""
         self.told_of_gaps = False
         """Whether the world knows that not everything could be followed."""
-        self.is_watched = False
-        """Whether what is being called is seen to do nothing but compute, or not: see ``kept_calls``."""
-        self.light_calls: dict[ast.AST, int] = {}
-        """The functions that are not worth it, and how many calls have shown that."""
-        self.free_steps = limits.steps
-        """How many steps calls may still take that only compute."""
-        self.decided = 0
-        """How often something was decided that is not known."""
         self.called_for_names: object = None
         """The function that is about to be called, if what it returns is bound to several names at once."""
         self.noted_end: Exception | None = None
@@ -311,7 +303,6 @@ class PythonMachine:
 
         :param about: what it depends on; whatever else depends on the same is decided alike
         """
-        self.decided += 1
         # One question has one answer in a run. Without that, runs would follow paths that no machine takes, with a GPU
         # here and none there.
         taken = None if about is None else self.taken(about)
@@ -328,7 +319,6 @@ class PythonMachine:
 
     def taken(self, unknown: NotKnown) -> bool | None:
         """Return which way was taken where this decided before, None if it did not."""
-        self.decided += 1
         key, negated = unknown.question()
         was_taken = self._taken.get(key)
         return None if was_taken is None else was_taken is not negated

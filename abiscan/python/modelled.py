@@ -30,10 +30,6 @@ class Modelled(Opaque):
         """Return what ``dir`` lists; None if that is not known."""
         return None
 
-    def made_of(self) -> tuple[object, ...] | None:
-        """Return all that what it does follows from; None if that is more, or may change."""
-        return None
-
     def display_name(self) -> str:
         """Return the name that conditions show."""
         return type(self).__name__

@@ -214,7 +214,6 @@ class AskedWorld:
 
     def __init__(self, world: World) -> None:
         self._world = _Quoting(world)
-        self.times_asked = 0
         self.asked: list[tuple[_Question, object]] = []
         self._known: dict[Hashable, object] = {}
         self._since_load: dict[Hashable, object] = {}
@@ -294,14 +293,12 @@ class AskedWorld:
     def _ask_once(
         self, text: Hashable, ask: Ask, answers: dict[Hashable, object] | None = None, *, lasts: bool = False
     ) -> object:
-        self.times_asked += 1
         answers = self._known if answers is None else answers
         if text not in answers:
             answers[text] = self._ask_now(text, ask, lasts=lasts)
         return answers[text]
 
     def _ask_now(self, text: Hashable, ask: Ask, *, lasts: bool = False) -> object:
-        self.times_asked += 1
         answer = ask(self._world)
         self.asked.append((_Question(text=text, ask=ask, lasts=lasts), answer))
         if _log.isEnabledFor(logging.DEBUG):

@@ -91,22 +91,6 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
 
 def _is_small(key: object) -> bool:
     """Whether hashing and comparing a key takes few steps; a part that occurs twice in it counts twice."""
-    if not isinstance(key, (tuple, frozenset)):
-        return True
-    # A loop compares the same unknown again and again.
-    if id(key) not in _looked_through:
-        if len(_looked_through) >= _MOST_LOOKED_THROUGH:
-            _looked_through.clear()
-        _looked_through[id(key)] = key, _has_few_parts(key)
-    return _looked_through[id(key)][1]
-
-
-_looked_through: Final[dict[int, tuple[object, bool]]] = {}
-"""Keys that were gone through, which stay as long as their numbers stand for them."""
-_MOST_LOOKED_THROUGH: Final = 200
-
-
-def _has_few_parts(key: object) -> bool:
     parts = [key]
     for _ in range(_LARGEST_KEY):
         if not parts:

@@ -350,10 +350,6 @@ class Cached(Modelled):
         self.function = function
         self.results: dict[str, object] = {}
 
-    def made_of(self) -> tuple[object, ...]:
-        """Return the function."""
-        return (self.function,)
-
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return an attribute of the function."""
         return machine.get_attribute(self.function, name)

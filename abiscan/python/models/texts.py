@@ -69,8 +69,8 @@ class PlainMatch(Modelled):
         return Native(name, lambda _machine, args, _kwargs: attempt_operation(name, getattr(self.match, name), *args))
 
 
-_MOST_MATCHING = 20_000_000
-_AT_ONCE = 300
+_MOST_MATCHING = 10**9
+_AT_ONCE = 10_000
 """What a regular expression does in the time of one step."""
 
 
@@ -82,21 +82,19 @@ class Pattern(Modelled):
     def __init__(self, text: str, flags: int) -> None:
         self.text, self.flags = text, flags
 
-    def made_of(self) -> tuple[object, ...]:
-        """Return what it was compiled from."""
-        return (self.text, self.flags)
-
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its methods."""
         return Native(name, lambda m, args, kwargs: _make_regular(name)(m, [self, *args], kwargs))
 
 
-def _is_harmless(machine: PythonMachine, pattern: str, flags: int, text: str) -> bool:
-    """Whether matching takes few steps, which are counted."""
-    from abiscan.python.matching import most_steps  # few packages match anything as they are imported
-
-    most = most_steps(pattern, flags, text)
-    if most > _MOST_MATCHING:
+def _is_harmless(machine: PythonMachine, pattern: str, text: str) -> bool:
+    """Whether matching takes few steps, which are counted: little text, few repetitions, none of them around others."""
+    # A backtracking search takes, at worst, as many steps as the text is long to the power of the repetitions; a
+    # repetition around another one, exponentially many.
+    repeats = len(re.findall(r"[*+?{]", pattern))
+    nested = re.search(r"\)[*+{]", pattern) is not None
+    most = (len(text) + 1) ** min(repeats, 20)
+    if len(pattern) > 200 or len(text) > (16 if nested else 2000) or most > _MOST_MATCHING:
         return False
     machine.count_steps(most // _AT_ONCE)
     return True
@@ -113,7 +111,7 @@ def _make_regular(name: str) -> Model:
         if name == "compile" and texts:
             given = take_argument(args, kwargs, 1, "flags", flags)
             return Pattern(texts[0], given) if isinstance(given, int) else NotKnown("re.compile()")
-        if len(texts) < 2 or not is_concrete(args) or kwargs or not _is_harmless(machine, texts[0], flags, texts[-1]):
+        if len(texts) < 2 or not is_concrete(args) or kwargs or not _is_harmless(machine, texts[0], texts[-1]):
             return NotKnown(f"re.{name}()")
         if name == "sub" and (len(texts[-1]) + 1) * len(texts[1]) > LONGEST:
             return NotKnown("re.sub()")
@@ -168,7 +166,7 @@ def _substitute(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if isinstance(pattern, Pattern):
         pattern = NotKnown("re.compile()") if pattern.flags else pattern.text
     if (
-        not (isinstance(pattern, str) and isinstance(text, str) and _is_harmless(machine, pattern, 0, text))
+        not (isinstance(pattern, str) and isinstance(text, str) and _is_harmless(machine, pattern, text))
         or len(args) > 3
         or kwargs
     ):
