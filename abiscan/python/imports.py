@@ -374,8 +374,7 @@ class PythonInterpreter(Calls):
             except Thrown as error:
                 # The importing code has continued since, so the exception comes too late to end the import. It may be
                 # none at all: modules that import each other have other names at another time.
-                is_import_error = ImportError in error.failure.ancestry()
-                if is_import_error and module.file is not None and self.library.run_in_place(module.file):
+                if module.file is not None and self.library.run_in_place(module.file):
                     raise RaisedTooLate(module.file) from error
                 self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
                 module.stage, module.open_ = Stage.DONE, True
