@@ -16,7 +16,7 @@ from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
 from abiscan.python.library import Import, LocatedModule, PythonCode
-from abiscan.python.machine import STEPS_WITH_LARGE_BODIES, Frame, Limits, RaisedTooLate, Spot, Unreadable
+from abiscan.python.machine import STEPS_WITH_LARGE_BODIES, Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, companions, torch_module
@@ -372,10 +372,7 @@ class PythonInterpreter(Calls):
             try:
                 self.run_body(module)
             except Thrown as error:
-                # The importing code has continued since, so the exception comes too late to end the import. It may be
-                # none at all: modules that import each other have other names at another time.
-                if module.file is not None and self.library.run_in_place(module.file):
-                    raise RaisedTooLate(module.file) from error
+                # The importing code has continued since, so the exception comes too late to end the import.
                 self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
                 module.stage, module.open_ = Stage.DONE, True
 

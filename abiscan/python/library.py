@@ -34,8 +34,6 @@ from abiscan.regex import regex
 LARGEST_SOURCE = 2_000_000
 LARGEST_ALWAYS_RUN = 4_000
 """The bytes of a source whose body is always run."""
-_MOST_IN_PLACE = 20
-"""For how many sources a run is made again, since their bodies turn out to have to run where they are imported."""
 _LARGEST_CHECKED = 16_000
 """The bytes of a source that is run whose functions are all parsed, since one that is no Python ends the import."""
 _ACTING = frozenset(name.rpartition(".")[2].encode() for name in ACTING) | {b"exit", b"quit"}
@@ -120,8 +118,6 @@ class PythonCode(Struct, dict=True):
     texts: dict[ast.AST, str] = field(default_factory=dict)
     """The expressions that were named somewhere, as they are written."""
     _eager: dict[str, bool] = field(default_factory=dict)
-    _in_place: set[str] = field(default_factory=set)
-    """The sources whose bodies were passed over before that turned out to be a mistake."""
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
     _found: dict[tuple[str, tuple[str, ...]], LocatedModule | None] = field(default_factory=dict)
     _located: dict[str, LocatedModule | None] = field(default_factory=dict)
@@ -349,15 +345,6 @@ class PythonCode(Struct, dict=True):
         if path not in self._eager:
             self._eager[path] = self._is_eager(path)
         return self._eager[path]
-
-    def run_in_place(self, path: str) -> bool:
-        """From now on, run the body of a module where it is imported; False if there are too many of them."""
-        self._in_place.add(path)
-        if len(self._in_place) > _MOST_IN_PLACE:
-            return False
-        self._eager[path] = True
-        self._reaching.clear()
-        return True
 
     def _is_eager(self, path: str) -> bool:
         # The cheapest checks first. The bodies of top-level modules and packages are always run: what the package does

@@ -45,10 +45,6 @@ class Unreadable(Exhausted):
     """A source file that cannot be followed: a run that comes to it ends."""
 
 
-class RaisedTooLate(Exception):  # noqa: N818 - what ran is no mistake, but its order is
-    """A body that was passed over raises where it is needed: it has to run where it is imported, in another run."""
-
-
 class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is read, not of this one
     """Raised where a load ends the process."""
 

@@ -11,7 +11,7 @@ from abiscan.python.cost import counted_by
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Exhausted, Limits, ProcessEnded, RaisedTooLate
+from abiscan.python.machine import Exhausted, Limits, ProcessEnded
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World
 from abiscan.python.questions import AskedWorld
 from abiscan.python.runs import as_raised, deep_calls
@@ -126,7 +126,7 @@ class OtherCode:
             return machine.world.spelled_out(as_raised(machine, error.failure))
         except ProcessEnded as end:
             return end.raised
-        except (Exhausted, RaisedTooLate, RecursionError) as end:
+        except (Exhausted, RecursionError) as end:
             # A module in the middle of its body is in no state from which other imports could continue.
             _log.debug("%s: is not followed any further: %s", module, end)
             self._machine = None

@@ -20,7 +20,6 @@ from abiscan.python.machine import (
     Limits,
     ProcessEnded,
     PythonMachine,
-    RaisedTooLate,
     Spot,
     Trace,
     Unreadable,
@@ -145,37 +144,20 @@ class Runs:
         kept = answered.find(world, self._told.setdefault(self._kind.torch, {}))
         _log.debug("%s %s", "runs" if kept is None else "has run, for another target that answers alike:", task)
         if kept is None:
-            machine = self._ended.pop(after, None) or self._new_machine(choices)
-            before = machine.steps
-            made, machine, wasted = self._finish(work, machine, choices)
-            world = machine.world
+            machine = self._ended.pop(after, None)
+            if machine is None:
+                machine = PythonInterpreter(self.library, self.world(), choices or {}, self._limits)
+                if self._kind.large_bodies:
+                    machine.most_steps_with_large_bodies = STEPS_WITH_LARGE_BODIES
+            world, before = machine.world, machine.steps
+            with counted_by(machine.count_steps), deep_calls():
+                made = work(machine)
             # What would have taken more steps than are left was not done.
-            kept = made, wasted + min(machine.steps, machine.most_steps) - before
+            kept = made, min(machine.steps, machine.most_steps) - before
             answered.keep(world.asked, kept)
         result, steps = kept
         self._steps[0] += steps
         return spell_out(result, world) if spell_out else result
-
-    def _finish(
-        self,
-        work: Callable[[PythonInterpreter], _Result],
-        machine: PythonInterpreter,
-        choices: Mapping[Spot, bool] | None,
-    ) -> tuple[_Result, PythonInterpreter, int]:
-        """Return what work results in, the interpreter that did it, and how many steps were in vain before."""
-        try:
-            with counted_by(machine.count_steps), deep_calls():
-                return work(machine), machine, 0
-        except RaisedTooLate as error:
-            _log.debug("begins again, with the body of %s where it is imported", error)
-        made, last, wasted = self._finish(work, self._new_machine(choices), choices)
-        return made, last, wasted + machine.steps
-
-    def _new_machine(self, choices: Mapping[Spot, bool] | None) -> PythonInterpreter:
-        machine = PythonInterpreter(self.library, self.world(), choices or {}, self._limits)
-        if self._kind.large_bodies:
-            machine.most_steps_with_large_bodies = STEPS_WITH_LARGE_BODIES
-        return machine
 
     def run(
         self,
