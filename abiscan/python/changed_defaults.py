@@ -128,7 +128,9 @@ def _loads_of_either(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterat
             loaded.update((write_expression(target), node.value) for target in node.targets)
     for node in walk(function):
         test = node.test if isinstance(node, ast.If) and node.orelse else None
-        if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance":
+        if not isinstance(test, ast.Call) or len(test.args) != 2:
+            continue
+        if isinstance(test.func, ast.Name) and test.func.id == "isinstance":
             asked, cls = (write_expression(argument) for argument in test.args)
             if cls == "dict" and asked in loaded:
                 yield loaded[asked]

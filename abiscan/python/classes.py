@@ -260,9 +260,13 @@ class ClassMaking(Statements):
             raise thrown(TypeError, f"Can't instantiate abstract class {cls.name} {text}")
         return Instance(cls)
 
+    def is_abstract(self, cls: Class) -> bool:
+        """Whether it derives from ``ABC``, or is made by ``ABCMeta``."""
+        return any(map(_is_abstract_base, cls.ancestry()))
+
     def _abstract_methods(self, cls: Class) -> set[str]:
         """Return the abstract methods that no derived class has overridden."""
-        if not any(map(_is_abstract_base, cls.ancestry())):
+        if not self.is_abstract(cls):
             return set()
         names = {name for ancestor in cls.ancestry() if isinstance(ancestor, Class) for name in ancestor.names}
         member = ((name, cls.find(name)) for name in names)

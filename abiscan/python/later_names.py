@@ -14,6 +14,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct, field
@@ -418,9 +419,11 @@ class _Mentions:
         self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
 
     def all(self) -> Iterator[_Mention]:
-        """Yield them all; none of a source that cannot be parsed."""
-        if self._tree is not None:
-            loads = frozenset(id(call) for call in whole_loads(self._tree)) if self._loads_weights else frozenset[int]()
+        """Yield them all; none of a source that cannot be parsed, nor what follows an expression nested too deeply."""
+        if self._tree is None:
+            return
+        loads = frozenset(id(call) for call in whole_loads(self._tree)) if self._loads_weights else frozenset[int]()
+        with suppress(RecursionError):
             yield from self._body(self._tree.body, _Scope(origins=(_make_origins(self._tree),), loads=loads))
 
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:

@@ -8,6 +8,7 @@ the state of a module, which every torch takes.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -25,6 +26,11 @@ _OF_OBJECTS: Final = regex(
 )
 """The keys under which checkpoints keep objects of classes beside their tensors."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_MOST_LOADS: Final = 20
+_MOST_PARTS: Final = 20_000
+"""How many calls of a function are looked at, and how many parts it may have."""
+_MOST_NAMES_BETWEEN: Final = 8
+"""How many names what is loaded may go through before it is asked for something."""
 
 
 def open_loads(code: PythonCode, names: TorchNames) -> Iterator[PythonLine]:
@@ -42,9 +48,10 @@ def open_loads(code: PythonCode, names: TorchNames) -> Iterator[PythonLine]:
 def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
     names = _names_of(tree)
     for body in (tree, *(node for node in walk(tree) if isinstance(node, _FUNCTIONS))):
-        parts = list(_own_parts(body))
+        parts = list(itertools.islice(_own_parts(body), _MOST_PARTS))
         calls = (part for part in parts if isinstance(part, ast.Call) and leaves_out(part, LOAD))
-        yield from (call for call in calls if _name_of(call.func) in names and _keeps_objects(call, parts))
+        loads = itertools.islice((call for call in calls if _name_of(call.func) in names), _MOST_LOADS)
+        yield from (load for load in loads if _keeps_objects(load, parts))
 
 
 def _name_of(function: ast.expr) -> str | None:
@@ -76,9 +83,8 @@ def _own_parts(body: ast.AST) -> Iterator[ast.AST]:
 def _keeps_objects(load: ast.Call, parts: Collection[ast.AST]) -> bool:
     """Whether what a file is asked for is an object of some class, going by its key."""
     # What it is bound to, and what is made of that in turn.
-    names, count = set[str](), -1
-    while count < len(names):
-        count = len(names)
+    names = set[str]()
+    for _ in range(_MOST_NAMES_BETWEEN):
         for part in parts:
             if isinstance(part, ast.Assign) and _mentions(part.value, load, names):
                 names.update(node.id for target in part.targets for node in walk(target) if isinstance(node, ast.Name))

@@ -430,6 +430,10 @@ class PythonMachine:
         """
         raise NotImplementedError
 
+    def is_abstract(self, cls: Class) -> bool:
+        """Whether a class derives from ``ABC``, or is made by ``ABCMeta``."""
+        raise NotImplementedError
+
     def members(self, cls: Class) -> list[object] | None:
         """Return the members of an enumeration, None if the class is none."""
         raise NotImplementedError

@@ -106,7 +106,10 @@ def guards_what_follows(statement: ast.stmt, values: Collection[str]) -> bool:
 
 def is_guard(test: ast.expr, values: Collection[str]) -> bool:
     """Whether a condition may depend on the version of torch, as all may but those about values."""
-    return are_guarding([test], values) or not _is_about_values(test, values)
+    try:
+        return are_guarding([test], values) or not _is_about_values(test, values)
+    except RecursionError:  # what is nested this deeply may be anything
+        return True
 
 
 def _asks_for_torch(test: ast.expr) -> bool:

@@ -127,11 +127,17 @@ def _model_isinstance(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
 def _is_virtual_subclass(machine: PythonMachine, kind: object, classes: list[object]) -> object:
     """Return whether an abstract class of the package counts a class as its own that does not derive from it.
 
-    As ``__subclasscheck__`` (Lib/_py_abc.py): its ``__subclasshook__``, or what was registered.
+    As ``__subclasscheck__`` (Lib/_py_abc.py): its ``__subclasshook__``, or what was registered for it or for a class
+    that derives from it.
     """
-    for cls in classes if isinstance(kind, (Class, type)) else ():
-        if not isinstance(cls, Class):
+    waiting = list(classes) if isinstance(kind, (Class, type)) else []
+    seen = set[int]()
+    while waiting:
+        cls = waiting.pop(0)
+        if not isinstance(cls, Class) or id(cls) in seen or not machine.is_abstract(cls):
             continue
+        seen.add(id(cls))
+        machine.count_steps()
         hook = cls.find("__subclasshook__", ABSENT)
         if hook is not ABSENT:
             function = hook.function if isinstance(hook, Wrapped) else hook
@@ -144,9 +150,10 @@ def _is_virtual_subclass(machine: PythonMachine, kind: object, classes: list[obj
         if not isinstance(registered, tuple):
             return NotKnown("isinstance()")
         for base in registered:
-            answer = _model_issubclass(machine, [kind, base], {})
+            answer = _is_subclass(machine, [kind, base], [base])
             if answer is not False:
                 return answer
+        waiting += (*registered, *cls.subclasses)
     return False
 
 

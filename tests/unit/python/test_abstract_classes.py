@@ -41,10 +41,24 @@ class Parked(Moving):
 
 class Stopping(Protocol):
     def stop(self): ...
+
+class Plain:
+    @classmethod
+    def __subclasshook__(cls, kind):
+        return True
+
+class Base:
+    pass
+
+class Derived(Base, ABC):
+    pass
+
+Derived.register(int)
 """
 HOLDS = [
     "isinstance(3, Whole) and issubclass(int, Whole) and not isinstance(True, Whole)",
     "Stopping.register(Car) is Car",
+    "not isinstance(1, Plain) and isinstance(1, Derived) and not isinstance(1, Base)",
     "not isinstance(2.5, Whole) and not isinstance(None, Whole)",
     "isinstance(Car(), Moving) and issubclass(Car, Moving) and isinstance(Parked(), Moving)",
     "isinstance([], Array) and isinstance([], Sequence) and issubclass(list, (Car, Sequence))",

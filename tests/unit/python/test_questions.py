@@ -98,7 +98,9 @@ def test_a_package_is_read_again_only_for_a_target_that_answers_otherwise(
 
 
 def test_a_text_of_which_a_part_is_known_is_the_same_for_each_target(plain_imports: list[str]) -> None:
-    code = "import sys\nfrom importlib import metadata\nsys.setrecursionlimit(f'beside {metadata.version(\"numpy\")}')\n"
+    code = (
+        "import sys\nfrom importlib import metadata\nsys.setrecursionlimit(f'beside {metadata.version(\"numpy\")}')\n"
+    )
     metadata = "Name: p\nRequires-Dist: numpy>=1.4\n\n"
     reader = PackageReader(TextSources({"p/__init__.py": code, "p-1.dist-info/METADATA": metadata}))
     for number in ("2.6.0", "2.7.0"):

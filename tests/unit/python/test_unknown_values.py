@@ -397,21 +397,3 @@ assert isinstance(run, Kernel)
 """
     (outcome,) = reading_of({"p/__init__.py": code}).imports
     assert outcome.raised is None
-
-
-def test_a_body_that_raises_too_late_runs_where_it_is_imported() -> None:
-    # Large enough to be passed over until one of its names is used, which is when ``early`` is gone.
-    large = "from p.small import early\n\nclass Large:\n    value = early\n" + "# …\n" * 2_000
-    code = """\
-import numpy
-from p.large import Large
-import p.small
-
-if numpy.is_there():
-    raise ImportError("no")
-del p.small.early
-assert Large.value == 3
-"""
-    files = {"p/__init__.py": code, "p/large.py": large, "p/small.py": "early = 3\n"}
-    (outcome,) = reading_of(files).imports
-    assert (outcome.raised, outcome.gaps) == (None, ())
