@@ -332,7 +332,7 @@ class _Comparison:
         files = self._session.files()
         users = list_users(environment, files)
         required = list_required(environment, users, files)
-        # What was broken for another numpy is nothing that others need require.
+        # What fails for another numpy may be in neither list: nothing that uses torch need require it.
         required += [item for item in asked if item not in {*users, *required}]
         return examine(environment, asked, self._session, users=users, required=required)
 

@@ -38,7 +38,11 @@ def list_wanted(problems: Sequence[Problem], torch: str, *, replacing: bool) -> 
             known.specifier &= requirement.specifier
     builds = {problem.key: version for problem in problems if (version := version_of_same_kind(problem, torch))}
     lacking = {canonicalize_name(item.name) for problem in problems for item in problem.unmet if item.there is None}
-    builds |= {name: version for name in sorted(lacking) if (version := _version_for(name, torch))}
+    builds |= {
+        name: version
+        for name in sorted(lacking)
+        if (version := _version_for(name, torch)) and _allows(wanted.get(name), version)
+    }
     return {name: str(requirement) for name, requirement in wanted.items()} | {
         name: f"{name}=={version}" for name, version in builds.items()
     }
@@ -48,19 +52,20 @@ def words_of(wanted: Mapping[str, str]) -> list[str]:
     """Return the arguments of pip that install what ``list_wanted`` has returned."""
     words = list(wanted.values())
     kinds = [word.partition("+")[2] for word in words if is_on_own_index(word)]
-    if not kinds:
-        return words
-    address = f"{_ADDRESS}/{kinds[0]}"
-    return (
-        ["--no-deps", *words, "--index-url", address]
-        if len(kinds) == len(words)
-        else [*words, "--extra-index-url", address]
-    )
+    addresses = [f"{_ADDRESS}/{kind}" for kind in dict.fromkeys(kinds)]
+    if len(kinds) == len(words) and len(addresses) == 1:
+        return ["--no-deps", *words, "--index-url", *addresses]
+    return [*words, *(part for address in addresses for part in ("--extra-index-url", address))]
 
 
 def is_on_own_index(word: str) -> bool:
     """Whether a requirement is for a build of one kind, which only PyTorch's own index has."""
-    return "+" in word
+    name, is_pinned, version = word.partition("==")
+    return bool(is_pinned) and name in _WITH_BUILDS and "+" in version
+
+
+def _allows(requirement: Requirement | None, version: str) -> bool:
+    return requirement is None or requirement.specifier.contains(version, prereleases=True)
 
 
 def name_builds(broken: Sequence[Problem], torch: str, pip: Pip) -> tuple[Remedy, ...]:

@@ -123,6 +123,8 @@ def find_remedies(
 
 def _run_for(seconds: float, search: Callable[[], None]) -> bool:
     """Run a part of a search; return whether it has come to its end."""
+    if seconds <= 0:
+        return False
     try:
         with _interrupted_after(seconds):
             search()
@@ -162,7 +164,7 @@ class _Search:
         self._small: list[Remedy] = []
         self._large: list[Remedy] = []
         self._unexamined: list[Remedy] = []
-        self._trials: dict[tuple[str, ...], _Trial | None] = {}
+        self._trials: dict[tuple[tuple[str, ...], frozenset[str]], _Trial | None] = {}
         own = (problem for problem in broken if problem.cause is None)
         self.replaceable = [problem for problem in own if f"{problem.name}=={problem.version}" not in stays]
 
@@ -249,8 +251,12 @@ class _Search:
             words = words_of(wanted)
             unread = {name for name, word in wanted.items() if is_on_own_index(word) and not self._is_read(name, words)}
             if unread:
-                needing = [item for item in group if unread & list_wanted([item], self._torch, replacing=False).keys()]
-                self._keep(name_unread(needing, list_wanted(needing, self._torch, replacing=False), self._pip))
+                needing = [
+                    item for item in group if unread & list_wanted([item], self._torch, replacing=replacing).keys()
+                ]
+                if not needing:
+                    return
+                self._keep(name_unread(needing, list_wanted(needing, self._torch, replacing=replacing), self._pip))
                 continue
             trial = self._examine([*words, *self._session.index.words], group)
             if trial is None:
@@ -276,12 +282,13 @@ class _Search:
 
     def _examine(self, words: Sequence[str], group: Sequence[Problem]) -> _Trial | None:
         """Return what an installation leads to; None if it cannot be carried out, or changes torch."""
-        key = tuple(words)
-        if key not in self._trials:  # of a part, the same words lead to the same
+        # What is examined depends on what is asked about, too: what is known to be broken is not examined again.
+        key = tuple(words), frozenset(problem.key for problem in group)
+        if key not in self._trials:
             self._trials[key] = None  # if the time is too short, it is so again
             self._session.progress(f"trying {self._pip.format_command(['install', *words])}")
             # Another torch is the last resort, and not what somebody expects who installs what is missing.
-            self._trials[key] = self._try(key, group) or self._try((*key, self._same_torch), group)
+            self._trials[key] = self._try(words, group) or self._try((*words, self._same_torch), group)
         return self._trials[key]
 
     def _try(self, words: Sequence[str], group: Sequence[Problem]) -> _Trial | None:

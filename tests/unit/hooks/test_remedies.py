@@ -13,7 +13,7 @@ import pytest
 
 from abiscan.environments.model import Unmet
 from abiscan.environments.package_check import CheckedPackage, Problem
-from abiscan.hooks import remedies
+from abiscan.hooks import pytorch_index, remedies
 from abiscan.hooks.install import Inspection, Inspector
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
@@ -85,7 +85,7 @@ def commands_of(result: remedies.Remedies) -> dict[tuple[str, ...], list[str]]:
 def test_a_search_ends_in_time_with_what_it_has(
     search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remedies, "SECONDS", 0.05)
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
 
     def take_long_for_slow(name: str, _: set[str]) -> None:
         while name == "slow":
@@ -157,3 +157,21 @@ def test_a_build_of_pytorch_is_named_without_an_index(
     words = f" install --no-deps {name}=={version} --index-url https://download.pytorch.org/whl/cpu"
     assert all(remedy.command.endswith(words) for remedy in result)
     assert all(remedy.advice == f"{name}=={version} is on PyTorch's own index, which was not read" for remedy in result)
+
+
+def test_only_builds_of_packages_next_to_torch_are_on_its_index() -> None:
+    """As PyPI's metadata of torchvision and of torch-scatter's wheels for torch 2.5 have versions."""
+    on_its_index = pytorch_index.is_on_own_index
+    assert on_its_index("torchvision==0.20.0+cpu")
+    assert not on_its_index("torch-scatter==2.1.2+pt25cu121")
+    assert pytorch_index.words_of({"a": "torch-scatter==2.1.2+pt25cu121"}) == ["torch-scatter==2.1.2+pt25cu121"]
+
+
+def test_a_trial_says_nothing_of_what_was_not_asked_about(search: Callable[..., remedies.Remedies]) -> None:
+    def lacks(name: str, *required: str) -> Problem:
+        unmet = (Unmet(subject=f"{name} 1.0", requirement=item, name=item, there=None) for item in required)
+        return msgspec.structs.replace(lacking(name), unmet=tuple(unmet))
+
+    # All three fail, whatever is installed: the trial for the first says nothing of the second.
+    result = search(lambda name, _: name, [lacks("a", "x"), lacks("b", "x"), lacks("c", "x", "z")])
+    assert result.remedies == ()
