@@ -261,7 +261,7 @@ class CallGraph:
             # An import is defined by the first object that has it, as ld.so searches.
             others = map(self.find_definition, sorted(imports))
             places = list(dict.fromkeys((*places, *(place for place in others if place is not None))))
-        return array("Q", places)
+        return array("Q", (place for place in places if place <= _HIGHEST))  # what a symbol says may be anything
 
     def find_definition(self, name: str) -> int | None:
         """Return the place of the function that an import leads to; None if no object defines it."""

@@ -25,6 +25,7 @@ _WINDOW: Final = 1 << 20  # bytes of code that are copied at once
 _PIECE: Final = 1 << 25  # after so many, their memory is given back
 _OVERLAP: Final = 7  # of what begins in a window: the jump of a stub has up to eight bytes
 _LONGEST_IMMEDIATE: Final = 8
+_HIGHEST: Final = (1 << 64) - 1
 _DISPLACEMENT_SIZE: Final = 4
 _SHORT_JUMP: Final = regex(rb"\xeb(?=(.))", re.DOTALL)
 _BACK: Final = 256  # bytes before a call that are looked at
@@ -71,7 +72,7 @@ def windows_of_code(image: Image) -> Iterator[tuple[bytes, int]]:
     """Yield the code of an object in pieces, and where each lies.
 
     The code of a library may have hundreds of megabytes: the memory of what was read is given back. Pieces overlap, so
-    that no instruction is in none of them.
+    that each call, jump and displacement is whole in one of them.
     """
     for segment in image.file.segments:
         if segment.flags & _PF_X:
@@ -128,7 +129,7 @@ def functions_naming(image: Image, functions: Functions, ranges: Iterable[tuple[
     Nothing is decoded: what looks like a displacement may be something else.
     """
     bounds = array("Q")
-    for low, high in sorted(ranges):
+    for low, high in sorted((low, min(high, _HIGHEST)) for low, high in ranges if high > 0 and low < _HIGHEST):
         # A displacement counts from the end of its instruction, in front of which there may be an immediate.
         first = max(low - _LONGEST_IMMEDIATE, 0)
         if bounds and first <= bounds[-1]:

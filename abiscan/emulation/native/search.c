@@ -83,8 +83,9 @@ static bool is_between(const uint64_t *bounds, size_t count, uint64_t address) {
     return low & 1;
 }
 
-/* The next place from `from` on where a displacement of four bytes may be, or a short jump (EB), that leads to an address between two bounds: between the
-   first and the second of them, between the third and the fourth, …, which are in order; `size` if there is none. */
+/* The next place from `from` on where a displacement of four bytes may be, or a short jump (EB), that leads to an
+   address between two bounds: the first and the second of them, the third and the fourth, and so on, which are in
+   order; `size` if there is none. */
 size_t find_displacement(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *bounds,
                          size_t count) {
     if (count == 0)
