@@ -889,7 +889,7 @@ def _make_mention(use: LaterUse, scope: _Scope, *, guarded: bool) -> _Mention:
 class _Callers:
     """The functions, classes and modules that a package uses where a condition decides.
 
-    Those that too much would have to be parsed for may be.
+    One whose users are too large to be parsed counts as such.
 
     :param mentions: the uses that are looked at
     """

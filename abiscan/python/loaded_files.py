@@ -33,10 +33,13 @@ _MOST_NAMES_BETWEEN: Final = 8
 """How many names what is loaded may go through before it is asked for something."""
 
 
-def open_loads(code: PythonCode, names: TorchNames) -> Iterator[PythonLine]:
-    """Yield where code loads files by the default of a torch that refuses objects, and takes such from them."""
-    if names.has(*LOAD.sign) is not True:
-        return
+def refuses_objects(names: TorchNames) -> bool:
+    """Whether the default of a torch refuses objects in files."""
+    return names.has(*LOAD.sign) is True
+
+
+def open_loads(code: PythonCode) -> Iterator[PythonLine]:
+    """Yield where code loads files by the default, and takes objects from them."""
     files = [file for file in code.files_using(LOAD.function) if is_for_users(file)]
     if not files or any(word in code.source(file) for file in code.sources for word in LOAD.handled):
         return

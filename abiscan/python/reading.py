@@ -69,6 +69,7 @@ class PackageReader:
         self._other_modules = other_modules
         self._built_for = built_for
         self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, RunCache]] = {}
+        self._open_loads: tuple[PythonLine, ...] | None = None
 
     def read(
         self, fresh: Callable[[], World], surroundings: Surroundings | None = None, *, limits: Limits = _LIMITS
@@ -115,9 +116,14 @@ class PackageReader:
         code = self._code_for(world, surroundings)[0]
         if not names or "torch.load" not in code.all_torch_uses:
             return ()
-        from abiscan.python.loaded_files import open_loads
+        from abiscan.python.loaded_files import open_loads, refuses_objects
 
-        return tuple(open_loads(code, names))
+        if not refuses_objects(names):
+            return ()
+        # The same for each torch that does, and a matrix has a dozen of them.
+        if self._open_loads is None:
+            self._open_loads = tuple(open_loads(code))
+        return self._open_loads
 
     def failing_submodules(
         self,

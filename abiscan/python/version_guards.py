@@ -1,5 +1,4 @@
-"""What may guard a use of torch: which conditions, decorators and contexts may depend on its version, and which are
-about values alone.
+"""What may guard a use of torch, since it may depend on its version: conditions, decorators and contexts.
 
 A condition on values says nothing of torch: they are the arguments of functions, and what is computed of them.
 """
