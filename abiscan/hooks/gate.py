@@ -16,6 +16,7 @@ from abiscan.hooks.changes import list_changes
 from abiscan.hooks.install import Inspection, Inspector, Installer
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan
+from abiscan.hooks.pytorch_index import find_builds, is_read, words_with_builds
 from abiscan.hooks.solution import Task, explain_stays, solve
 from abiscan.hooks.torch_change import TorchChange, torch_change
 from abiscan.inputs.session import Session
@@ -120,6 +121,9 @@ def _explain_refusal(
             torch=inspection.torch,
             stays=frozenset(stays),
         )
+        if unread := list(name_builds(installer, task, session)):
+            yield from unread
+            return
         solution = solve(task, installer, inspector, session)
     except UnreachableError as error:
         yield f"did not look for versions that work, since an index cannot be read: {error.subject}: {error.problem}"
@@ -140,6 +144,20 @@ def _explain_refusal(
     yield from change_lines(solution.changes)
     if solution.torch is not None and arguments_of.ignores_dependencies(solution.words):
         yield f"torch {solution.torch} has dependencies of its own, which --no-deps leaves out"
+
+
+def name_builds(installer: Installer, task: Task, session: Session) -> Iterator[str]:
+    """Yield the builds for the kind of torch that is there, where they are all that is wrong, and nobody could look at
+    the index that has them.
+    """
+    builds = {} if task.stays else find_builds(task.broken, task.torch)
+    words = words_with_builds(task.words, builds, task.urls)
+    session.progress("looking for builds on PyTorch's own index")
+    if not builds or any(is_read(name, task.torch, installer, words) for name in builds):
+        return
+    pins = [f"{name}=={version}" for name, version in builds.items()]
+    yield f"{listed(pins)} {'is' if len(pins) == 1 else 'are'} on PyTorch's own index, which was not read"
+    yield f"to install {'it' if len(pins) == 1 else 'them'}: {installer.format_command(['install', *words])}"
 
 
 def _format_line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:

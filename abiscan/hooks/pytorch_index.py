@@ -10,6 +10,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.environments.package_check import Problem
+from abiscan.hooks import arguments
+from abiscan.hooks.install import Installer
 from abiscan.hooks.pip import Pip
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.version import number_of
@@ -111,6 +113,29 @@ def _kind_of(torch: str) -> str:
 def options_for(kind: str) -> list[str]:
     """Return what names PyTorch's own index of builds of a kind to pip."""
     return ["--index-url", f"{_ADDRESS}/{kind}"]
+
+
+def is_read(name: str, torch: str, installer: Installer, words: Sequence[str]) -> bool:
+    """Whether PyTorch's own index can be read: files of folders are listed as well, so only a build of its kind shows
+    it.
+
+    :param words: arguments that name it
+    """
+    kind = _kind_of(torch)
+    return any(version.endswith(f"+{kind}") for version in installer.list_versions(name, words))
+
+
+def find_builds(problems: Sequence[Problem], torch: str) -> dict[str, str]:
+    """Return the versions of the builds for the kind of torch that is there, by name, if they are all that is wrong."""
+    builds = {problem.key: version for problem in problems if (version := version_of_same_kind(problem, torch))}
+    return builds if all(not builds.keys().isdisjoint({item.key, item.cause}) for item in problems) else {}
+
+
+def words_with_builds(words: Sequence[str], builds: Mapping[str, str], urls: Mapping[str, str]) -> list[str]:
+    """Return arguments of ``install`` with the builds of ``find_builds``, and the index that has them."""
+    kinds = dict.fromkeys(version.partition("+")[2] for version in builds.values())
+    addresses = (part for kind in kinds for part in ("--extra-index-url", f"{_ADDRESS}/{kind}"))
+    return [*arguments.pin_versions(words, builds, urls), *addresses]
 
 
 def name_unread(problems: Sequence[Problem], wanted: Mapping[str, str], pip: Pip) -> Remedy:

@@ -26,7 +26,7 @@ from abiscan.hooks.changes import list_changes
 from abiscan.hooks.install import Inspection, Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
-from abiscan.hooks.pytorch_index import is_on_own_index, list_wanted, name_unread, words_of
+from abiscan.hooks.pytorch_index import is_on_own_index, is_read, list_wanted, name_unread, words_of
 from abiscan.hooks.solution import Solution, Task, solve
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
@@ -273,12 +273,8 @@ class _Search:
             group = working
 
     def _is_read(self, name: str, words: Sequence[str]) -> bool:
-        """Whether PyTorch's own index can be read: files of folders are listed as well, so only a build of its kind
-        shows it.
-        """
-        kind = self._torch.partition("+")[2]
         self._session.progress(f"looking for builds of {name}")
-        return any(version.endswith(f"+{kind}") for version in self._pip.list_versions(name, words))
+        return is_read(name, self._torch, self._pip, words)
 
     def _examine(self, words: Sequence[str], group: Sequence[Problem]) -> _Trial | None:
         """Return what an installation leads to; None if it cannot be carried out, or changes torch."""

@@ -26,7 +26,7 @@ from abiscan.hooks.changes import list_changes
 from abiscan.hooks.fitting import newest_fitting
 from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError
 from abiscan.hooks.plan import Plan, Planned
-from abiscan.hooks.pytorch_index import options_for
+from abiscan.hooks.pytorch_index import is_read, options_for
 from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.isolation import turn_of
@@ -168,10 +168,10 @@ class _Search:
             if (
                 not task.stays and task.same_torch is not False
             ):  # what does not work with this torch, and is not to be replaced, takes another torch
-                yield from self._fitted(words)
-                yield from self._searched(words, same_torch)
                 if task.other_kind and (index := self._index_of_kind(words)):
                     yield from self._searched([*words, *index], same_torch)
+                yield from self._fitted(words)
+                yield from self._searched(words, same_torch)
             if task.same_torch is True or not self._torches:
                 continue  # there is no other torch to be had
             if not asked and any(arguments.names_package(task.words, name) for name in task.names):
@@ -279,8 +279,8 @@ class _Search:
         kind = self.task.torch.partition("+")[2]
         option = options_for(kind)
         names = self.task.names if kind else ()
-        has = (self._installer.list_versions(name, [*words, *option]) for name in names)
-        return option if any(version.endswith(f"+{kind}") for versions in has for version in versions) else []
+        has = any(is_read(name, self.task.torch, self._installer, [*words, *option]) for name in names)
+        return option if has else []
 
     def stays(self, problem: Problem) -> bool:
         """Whether no index is to replace a package, of which one breaks only with what was proposed."""

@@ -13,12 +13,13 @@ import pytest
 
 from abiscan.environments.model import Unmet
 from abiscan.environments.package_check import CheckedPackage, Problem
-from abiscan.hooks import pytorch_index, remedies
+from abiscan.hooks import gate, pytorch_index, remedies
 from abiscan.hooks.install import Inspection, Inspector
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.pytorch_index import name_builds
 from abiscan.hooks.remedies import find_remedies, limit_time
+from abiscan.hooks.solution import Task
 from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
@@ -157,6 +158,39 @@ def test_a_build_of_pytorch_is_named_without_an_index(
     words = f" install --no-deps {name}=={version} --index-url https://download.pytorch.org/whl/cpu"
     assert all(remedy.command.endswith(words) for remedy in result)
     assert all(remedy.advice == f"{name}=={version} is on PyTorch's own index, which was not read" for remedy in result)
+
+
+@pytest.mark.parametrize(
+    ("versions", "torch", "pinned"),
+    [
+        (("0.28.0",), "2.13.0+cpu", "torchvision==0.28.0+cpu"),
+        (("0.28.0", "0.28.0+cpu"), "2.13.0+cpu", None),  # it was read: a search of it is examined
+        (("0.28.0",), "2.13.0+cu130", None),  # PyPI's builds are of this kind
+    ],
+)
+def test_an_installation_names_a_build_before_another_torch(
+    versions: tuple[str, ...], torch: str, pinned: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(CheckedPackage, "torch_kind", "CUDA")
+    monkeypatch.setattr(Pip, "list_versions", lambda *_: versions)
+    result = CheckedPackage(results=())
+    vision = Problem(name="torchvision", version="0.28.0", source=Path("torchvision"), checked_package=result)
+    timm = msgspec.structs.replace(lacking("timm"), unmet=(), cause="torchvision")
+    words = ["torchvision<1", "timm", "--no-cache-dir"]
+    task = Task(words=words, plan=Plan(python="python", packages=()), broken=[timm, vision], torch=torch)
+    lines = list(gate.name_builds(Pip("python"), task, Session(folder=tmp_path)))
+    expected = [
+        f"{pinned} is on PyTorch's own index, which was not read",
+        (
+            f"to install it: {Pip('python').format_command(['install', str(pinned), 'timm', '--no-cache-dir'])}"
+            " --extra-index-url https://download.pytorch.org/whl/cpu"
+        ),
+    ]
+    assert lines == (expected if pinned else [])
+    # Where something fails for another reason, a build is not enough.
+    other = msgspec.structs.replace(task, broken=[vision, lacking("other")])
+    monkeypatch.setattr(CheckedPackage, "torch_kind", property(lambda self: "CUDA" if self is result else None))
+    assert list(gate.name_builds(Pip("python"), other, Session(folder=tmp_path))) == []
 
 
 def test_only_builds_of_packages_next_to_torch_are_on_its_index() -> None:
