@@ -405,17 +405,25 @@ def _check_install(
     :param own: the options for abiscan itself
     :param cpus: as for ``install_checked``
     """
+    from abiscan.hooks.arguments import has_option
     from abiscan.hooks.gate import check_install
     from abiscan.hooks.install import InstallerError
     from abiscan.inputs.environment import refuse_tool_environment
     from abiscan.inputs.session import Session
 
+    may_change = not {FORCE, ALLOW_TORCH_CHANGE}.isdisjoint(own)
     with errors_reported():
         print_notice(f"abiscan: environment {environment}")
         refuse_tool_environment(environment)
         with show_progress("") as progress:
             try:
-                outcome = check_install(installer, words, arguments, Session.of_user(progress, cpus=cpus))
+                outcome = check_install(
+                    installer,
+                    words,
+                    arguments,
+                    Session.of_user(progress, cpus=cpus),
+                    torch_may_change=may_change or has_option(arguments, "--dry-run"),
+                )
             except InstallerError as error:
                 print_notice(str(error), nl=False)
                 sys.exit(error.code)
@@ -430,7 +438,9 @@ def _check_install(
         if outcome.problems and FORCE not in own:
             print_notice(f"abiscan: nothing was installed; use {FORCE} to install anyway")
             sys.exit(1)
-        if outcome.change is not None and not outcome.change.requested and not {FORCE, ALLOW_TORCH_CHANGE} & set(own):
+        if outcome.change is not None and not outcome.change.requested and not may_change:
+            if outcome.without_change is not None:
+                print_notice(f"abiscan: {outcome.without_change}")
             _confirm_torch_change(arguments)
         return outcome.words
 

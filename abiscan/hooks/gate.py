@@ -10,15 +10,16 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.environments.package_check import MainCause, Problem, find_main_cause, list_fitting
-from abiscan.errors import UnreachableError
+from abiscan.errors import InputError, UnreachableError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.changes import list_changes
-from abiscan.hooks.install import Inspection, Inspector, Installer
+from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.pytorch_index import find_builds, is_read, words_with_builds
 from abiscan.hooks.solution import Task, explain_stays, solve
-from abiscan.hooks.torch_change import TorchChange, torch_change
+from abiscan.hooks.torch_change import TorchChange, requiring_another, torch_change
+from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange, change_lines
@@ -28,24 +29,32 @@ from abiscan.words import listed
 class InstallCheck(Struct, frozen=True, kw_only=True):
     """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not.
 
-    ``change`` is what becomes of the installed torch; None if it stays as it is. ``plan`` says what would change.
+    ``change`` is what becomes of the installed torch; None if it stays as it is, and ``without_change`` how to install
+    the same without that, if there is a way. ``plan`` says what would change.
     ``words`` are the command line with which the installer installs what was checked.
     """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     change: TorchChange | None = None
+    without_change: str | None = None
     plan: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
 
 
 def check_install(
-    installer: Installer, words: Sequence[str], arguments: Sequence[str], session: Session
+    installer: Installer,
+    words: Sequence[str],
+    arguments: Sequence[str],
+    session: Session,
+    *,
+    torch_may_change: bool = False,
 ) -> InstallCheck:
     """Check what would be installed, before it is installed.
 
     :param words: the command line of the installer, as the user typed it
     :param arguments: the arguments of ``install``, in the form of ``CommandLine.arguments``
+    :param torch_may_change: whether the user has allowed it, so that no way around it is looked for
     :raises InstallerError: the installer itself fails
     :raises UnclearPlanError: the installer does not say clearly what it would install
     :raises InputError: the interpreter or its torch cannot be read
@@ -64,9 +73,11 @@ def check_install(
         if not lines and not arguments_of.has_option(arguments, "-q", "--quiet"):
             shown = list_changes(plan, inspection.torch, installer.index_options(arguments), session)
         notes = list(inspection.notes)
+        unwanted = change if change is not None and not change.requested and not (lines or torch_may_change) else None
         return InstallCheck(
             problems=tuple(lines),
             change=change,
+            without_change=_keep_torch(unwanted, installer, arguments, plan, inspector, session) if unwanted else None,
             plan=tuple(change_lines(shown)),
             words=tuple(words if lines else _pin_files(installer, words, arguments, plan, inspection, session, notes)),
             notes=tuple(notes),
@@ -158,6 +169,51 @@ def name_builds(installer: Installer, task: Task, session: Session) -> Iterator[
     pins = [f"{name}=={version}" for name, version in builds.items()]
     yield f"{listed(pins)} {'is' if len(pins) == 1 else 'are'} on PyTorch's own index, which was not read"
     yield f"to install {'it' if len(pins) == 1 else 'them'}: {installer.format_command(['install', *words])}"
+
+
+def _keep_torch(
+    change: TorchChange,
+    installer: Installer,
+    arguments: Sequence[str],
+    plan: Plan,
+    inspector: Inspector,
+    session: Session,
+) -> str | None:
+    """Return how to install what was asked for beside the torch that is there: it is planned and checked."""
+    session.progress(f"looking for versions that work with torch {change.before}")
+    there = packages.find_installed("torch", interpreter.search_path(plan.python))
+    version = there.version if there else change.before
+    asked = {planned for planned in plan.packages if planned.requested} | set(requiring_another(plan, change.before))
+    names: set[str] = {canonicalize_name(planned.name) for planned in asked}
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        file = Path(folder, "constraints.txt")
+        file.write_text(f"torch=={version}\n", encoding="utf-8")
+        try:
+            kept = installer.plan_install([*arguments, "--constraint", str(file)], silent=True)
+            named = {str(canonicalize_name(planned.name)): planned.version for planned in kept.packages}
+            words = arguments_of.pin_versions(
+                arguments, {name: named[name] for name in sorted(names & named.keys())}, {}
+            )
+            inspection = _inspect_beside_torch(words, installer, inspector)
+            builds = find_builds(inspection.problems, change.before) if inspection else {}
+            if builds:
+                words = words_with_builds(words, builds, {})
+                if any(is_read(name, change.before, installer, words) for name in builds):
+                    inspection = _inspect_beside_torch(words, installer, inspector)
+                    builds = {}
+        except (InstallerError, InputError):
+            return None
+    if inspection is None or (inspection.problems and not builds):
+        return None
+    source = ", with what PyTorch's own index has, which was not read" if builds else ""
+    return f"to keep torch {change.before}{source}: {installer.format_command(['install', *words])}"
+
+
+def _inspect_beside_torch(words: Sequence[str], installer: Installer, inspector: Inspector) -> Inspection | None:
+    """Return what an installation leads to; None if it changes torch."""
+    plan = installer.plan_install(words, silent=True)
+    changes_torch = plan.find_planned("torch") is not None or "torch" in plan.removed
+    return None if changes_torch else inspector.inspect_plan(plan)
 
 
 def _format_line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:

@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion
 from abiscan.errors import InputError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import Inspection, Inspector
-from abiscan.hooks.plan import Plan
+from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
@@ -69,7 +69,7 @@ def torch_change(
         before=before,
         after=after,
         requested=planned.requested,
-        because=() if planned.requested else tuple(_requiring_another(plan, before)),
+        because=() if planned.requested else tuple(map(str, requiring_another(plan, before))),
     )
 
 
@@ -81,7 +81,7 @@ def _build_now(plan: Plan, inspector: Inspector, session: Session) -> str | None
         return None
 
 
-def _requiring_another(plan: Plan, before: str) -> Iterator[str]:
+def requiring_another(plan: Plan, before: str) -> Iterator[Planned]:
     """Yield the packages of a plan that do not admit the torch that is there."""
     for planned in plan.packages:
         requirements = filter(None, map(parse_applying, planned.requires))
@@ -91,6 +91,6 @@ def _requiring_another(plan: Plan, before: str) -> Iterator[str]:
                 and not requirement.specifier.contains(before, prereleases=True)
                 for requirement in requirements
             ):
-                yield str(planned)
+                yield planned
         except InvalidVersion:  # of a torch that was built by hand
             return

@@ -41,6 +41,7 @@ _FULL: Final = "[Errno 28]"
 _NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
+_TIMED_OUT: Final = regex(r"timed out|didn't respond within")  # pip says the second since 26.3
 _USER: Final = regex(r"(?<=:)//[^/@]*@")
 _ADDRESS: Final = regex(r"https?://[^#?]+\.whl([#?]|$)")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
@@ -309,7 +310,9 @@ def fetch_wheels(
     observed_fs.look_once()
     subject = ", ".join(requirements)
     log = folder / "pip.log"
-    words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "--log", str(log)]
+    # pip would ask the index for itself, too, and the log would name that page.
+    words = ["download", "-qq", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    words += ["--dest", str(folder), "--log", str(log)]
     before = set(folder.iterdir())
     try:
         # ``-qq`` leaves errors only, for ``pip_error``; what a page of the index failed of is in the log alone.
@@ -346,7 +349,7 @@ def explain_unfetched(log: Path, stderr: str = "") -> str | None:
     if match := _UNFETCHED.search(text):
         if status := _STATUS.search(match["why"]):
             reason = f"the server answers {status[1] or status[2]}"
-        elif "timed out" in match["why"]:
+        elif _TIMED_OUT.search(match["why"]):
             reason = "the server did not answer in time"
         else:
             reason = cause[1].lower() if (cause := _ERRNO.search(match["why"])) else match["why"]

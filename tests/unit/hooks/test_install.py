@@ -176,6 +176,17 @@ def test_what_is_installed_must_fit_a_new_torch(python: str, index: Path, enviro
     assert run(python, "install", "torch==9.9.1", "there==2.0") == "abiscan: torch 9.9.0+cpu -> 9.9.1\n"
 
 
+def test_versions_that_keep_torch_are_named_where_it_would_change(python: str, index: Path) -> None:
+    torch_wheel(index)
+    for number, torch in (("1.0", "9.9.0"), ("2.0", "9.9.1")):
+        package_wheel(index, "vision", {}, metadata={"Requires-Dist": f"torch=={torch}"}, version=number)
+    package_wheel(index, "models", {}, metadata={"Requires-Dist": "vision"}, tag="py3-none-any")
+    keeping = f"abiscan: to keep torch 9.9.0+cpu: abiscan pip --python {python} install models==1.0 vision==1.0\n"
+    assert keeping in run(python, "install", "models", code=1)
+    assert "to keep" not in run(python, "install", "models", "--allow-torch-change")
+    assert "to keep" not in run(python, "install", "vision==2.0", code=1)
+
+
 def test_python_code_that_cannot_be_imported_is_refused(python: str, index: Path) -> None:
     for name, code in {"fails": "import torch\ntorch.nope\n", "works": "import torch\n"}.items():
         files = {f"{name}/__init__.py": code}

@@ -17,6 +17,7 @@ from abiscan.inputs.packages import (
     FIX,
     Distribution,
     FetchedWheel,
+    explain_unfetched,
     fetch_wheel,
     files_of,
     find_installed,
@@ -266,3 +267,20 @@ def test_requirements_of_a_file_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("-r a\0b\n", encoding="utf-8")
     with pytest.raises(InputError, match="cannot be read"):
         read_requirements(tmp_path / "requirements.txt")
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [
+        # pip 26.2 and 26.3, of a server that accepts a connection and says nothing
+        ("HTTPConnectionPool(host='127.0.0.1', port=1): Read timed out. (read timeout=1.0)", "did not answer in time"),
+        ("127.0.0.1 didn't respond within 1.0 seconds", "did not answer in time"),
+        ("HTTPConnectionPool(host='127.0.0.1', port=1): too many 503 error responses", "answers 503"),
+        ("404 Client Error: Not Found for url: http://127.0.0.1:1/simple/x/", "answers 404"),
+    ],
+)
+def test_why_a_page_of_an_index_was_not_read(why: str, reason: str, tmp_path: Path) -> None:
+    log = tmp_path / "pip.log"
+    line = f"Could not fetch URL http://user:secret@127.0.0.1:1/simple/x/: {why} - skipping\n"
+    log.write_text(f"2026-11-29T12:00:00,000 1 location(s) to search\n2026-11-29T12:00:00,100 {line}", encoding="utf-8")
+    assert explain_unfetched(log) == f"127.0.0.1:1/simple/x/: the server {reason}"
