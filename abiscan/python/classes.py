@@ -34,6 +34,8 @@ from abiscan.python.values import (
     thrown,
 )
 
+_STEPS_OF_A_CLASS: Final = 150
+"""How many steps take as long as making a class; without them, a loop around one takes minutes to its limit."""
 _PLAIN = (list, dict, set, frozenset, str, bytes, int, float, tuple)
 """The built-in types whose value an object of a class that derives from them has inside."""
 
@@ -53,6 +55,7 @@ class ClassMaking(Statements):
 
     def define_class(self, node: ast.ClassDef, scope: Scope) -> object:
         """Return what a ``class`` statement makes, before its decorators."""
+        self.count_steps(_STEPS_OF_A_CLASS)
         scope = with_parameters(node, scope)
         bases = tuple(self._evaluate_bases(node, scope))
         passed = {

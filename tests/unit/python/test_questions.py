@@ -184,6 +184,13 @@ def test_targets_share_what_is_imported_beside_another_torch() -> None:
     assert {reading.uses["p/a.so"].skipped for reading in shared} == {Skipped.GUARD}
 
 
+def test_a_class_counts_as_many_steps_as_it_takes_time() -> None:
+    for definition, is_read in (("    def C(): pass\n", True), ("    class C: pass\n", False)):
+        code = f"for number in range(20):\n{definition}{LOADS}"
+        reading = read_package(package(code), (), lambda: torch("2.13.0"), limits=Limits(steps=1_000))
+        assert (reading.imports[0].raised is None) is is_read
+
+
 def test_the_limits_count_steps_and_a_target_gets_as_many_as_alone() -> None:
     each = "parts = torch.__version__.split('.')\nparts.pop()\n"  # so that no two targets answer alike
     code = each + "if torch.__version__ >= '2.9':\n    for x in range(10_000):\n        os.getpid()\n" + LOADS
