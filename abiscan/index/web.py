@@ -177,7 +177,7 @@ class Web:
                 except httpx2.HTTPError as error:
                     self._raise_if_given_up(url, error)
                     if not left:
-                        problem = f"cannot be reached: {error or type(error).__name__}"
+                        problem = f"cannot be reached: {str(error) or type(error).__name__}"
                         raise UnreachableError(
                             _without_credentials(url), problem, "check the network and the index settings"
                         ) from error
@@ -212,7 +212,7 @@ class Web:
                 yield part
         except httpx2.HTTPError as error:
             self._raise_if_given_up(url, error)
-            problem = f"the transfer broke off: {error or type(error).__name__}"
+            problem = f"the transfer broke off: {str(error) or type(error).__name__}"
             raise UnreachableError(_without_credentials(url), problem, _AGAIN) from error
         self._raise_if_given_up(url)
 
