@@ -434,7 +434,7 @@ def _read_module(name: str, path: Path) -> _Module:
     # In a text that looks like an import, such as a template, words are not all names.
     lines = (line for line in outline.imports if all(map(str.isidentifier, filter("*".__ne__, line.names))))
     imports = [line for line in lines if not any(line.line in block for block in blocks)]
-    if b"\nwith " in outline.data:
+    if any(line.nested for line in imports):
         starts = [match.end() for match in _LINE_START.finditer(outline.data)]
         imports = [_nest(line, outline, starts) for line in imports]
     return _Module(name, path, package, outline, tuple(imports))

@@ -97,7 +97,7 @@ def knows_ptx(driver: Driver, version: tuple[int, int]) -> bool | None:
     # by a driver that came out since then.
     if version < min(_PTX):
         return True
-    return False if driver < _NEWEST_KNOWN else None
+    return False if driver <= _NEWEST_KNOWN else None
 
 
 def driver_for_runtime(major: int) -> Driver | None:

@@ -1,8 +1,8 @@
 """Small changes of the package: in one function, a comparison, operator, number, condition or jump is another one.
 
 What no test can see is not changed: assertions, annotations, ``__repr__``, decorators, and arguments that only decide
-how much is read at once, how long something is waited for, or how a document is indented. Nor is it changed whether a
-limit, such as ``_LARGEST``, is part of what it allows.
+how much is read at once, how long something is waited for, how a document is indented, or how hard it is compressed.
+Nor is it changed whether a limit, such as ``_LARGEST`` or ``_SMALL``, is part of what it allows.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ _OTHER: Final[dict[type[ast.AST], type[ast.AST]]] = {
 }  # fmt: skip
 _UNSEEN_OPTIONS: Final = ("indent", "maxsize", "stacklevel", "strict", "timeout")
 _READING: Final = ("copyfileobj", "read", "read_head", "text")
+_COMPRESSING: Final = ("compress", "compressobj")
 _LEAST_SIZE: Final = 64
-_LIMIT: Final = re.compile(r"_?(?:DEEPEST|HIGHEST|LARGEST|LONGEST|MAX|MOST|WIDEST)(?:_|$)")
+_LIMIT: Final = re.compile(
+    r"_?(?:ABANDONED|DEEPEST|HIGHEST|LARGE|LARGEST|LIMIT|LONGEST|MAX|MOST|SMALL|WIDEST)(?:_|$)|limit$"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,7 @@ def _unseen(node: ast.AST) -> Iterator[ast.AST]:
         yield from (option for option in node.keywords if option.arg in _UNSEEN_OPTIONS)
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         yield from (size for size in node.args if name in _READING and _is_size(size))
+        yield from node.args[1:] if name in _COMPRESSING else ()
 
 
 def _is_size(node: ast.expr) -> bool:

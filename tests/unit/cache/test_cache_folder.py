@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +34,25 @@ def test_usage_and_clear(tmp_path: Path) -> None:
     cache_folder.delete_all(tmp_path)
     assert names(tmp_path) == {"something else", "wheels"}
     assert cache_folder.measure_usage(tmp_path) == (0, 0)
+
+
+def test_a_sparse_file_takes_what_is_written_of_it(tmp_path: Path) -> None:
+    """As the parts of a wheel do, which is kept where it would be whole."""
+    with (tmp_path / "sparse.data").open("wb") as stream:
+        stream.seek(1 << 20)
+        stream.write(b"end")
+    status = (tmp_path / "sparse.data").stat()
+    assert cache_folder.allocated_size(status) <= 64 << 10 < status.st_size
+    # POSIX: st_blocks counts units of 512 bytes; Windows has none.
+    assert cache_folder.allocated_size(SimpleNamespace(st_size=1000, st_blocks=1)) == 512  # type: ignore[arg-type]
+    assert cache_folder.allocated_size(SimpleNamespace(st_size=1000, st_blocks=8)) == 1000  # type: ignore[arg-type]
+    assert cache_folder.allocated_size(SimpleNamespace(st_size=1000)) == 1000  # type: ignore[arg-type]
+
+
+def test_a_file_that_another_run_deletes_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = put(tmp_path, "1.headers", 5)
+    monkeypatch.setattr(cache_folder, "_files_of_kinds", lambda *_: [there, tmp_path / "gone.headers"])
+    assert cache_folder.measure_usage(tmp_path) == (2, 5)
 
 
 def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

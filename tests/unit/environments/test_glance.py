@@ -19,54 +19,106 @@ from tests.fakes import install
 # Each is a package ``user``, beside a package ``other`` with ``name``, and a ``lazy`` one.
 OTHERS = {
     "other/__init__.py": "from .deep import *\nname = 1\n",
-    "other/deep.py": "starred = 1\n",
-    "lazy/__init__.py": "def __getattr__(name):\n    from . import models\n    return getattr(models, name)\n",
-    "lazy/models.py": "class Model: ...\n",
+    "other/deep.py": "from .deepest import *\nstarred = 1\n",
+    "other/deepest.py": "deepest = 1\n",
+    "lazy/__init__.py": "def __getattr__(name):\n    import lazy.models as models\n    return getattr(models, name)\n",
+    "lazy/models.py": "import os\nclass Model: ...\nSize: int = 3\n",
+    "space/thing.py": "",
 }
 WORKS = {
     "names": "from other import name, starred, deep\nimport json, os.path\nfrom lazy import Model\n",
+    "several lines": "from other import (\n    name,\n    starred as s,\n)\n",
+    "names of any module": "from other import __file__, __name__\n",
+    "what is assigned in a lazy one": "from lazy import Size\n",
+    "stars behind stars": "from other import deepest\n",
     "modules": "from . import part\nfrom .part import Thing\n",
+    "of itself": "from user import part\nimport user.part\n",
+    "a folder without a body": "from space import thing\nimport space.thing\n",
     "guarded": "try:\n    import absent\nexcept ImportError:\n    absent = None\n",
+    "guarded with others": "try:\n    from absent.deep import a, b\nexcept (ImportError, OSError):\n    a = b = None\n",
     "condition": "import importlib.util\nif importlib.util.find_spec('absent'):\n    import absent\n",
     "for checkers": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from absent import X\n\nimport other\n",
+    "long for checkers": "import typing as t\nif t.TYPE_CHECKING:\n    import absent\n\n    import absent.a\nx = 1\n",
     "in functions": "def f():\n    import absent\n    raise RuntimeError\n",
+    "in methods": "class A:\n    def f(self):\n        import absent\n        raise RuntimeError\n",
+    "in a class": "class A:\n    import other\n",
     "handled": "try:\n    raise ImportError\nexcept ImportError:\n    pass\n",
+    "a mistake of its authors": "import sys\nif len(sys.argv) > 100:\n    raise ValueError('too many')\n",
+    "asserts of its own": "name = 1\nassert name == 1\n",
     "text": '"""\nfrom nowhere import {name}\n"""\n',
     "text without braces": '"""\nimport absent\n"""\n',
     "vendored": "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), '_vendor'))\nimport brought\n",
     "main": "if __name__ == '__main__':\n    raise SystemExit(1)\n",
+    "loads when somebody calls": "import ctypes\ndef load():\n    ctypes.CDLL('/not/there.so')\n",
+    "by a name in a function": "import importlib\ndef f(name):\n    return importlib.import_module(name)\n",
+    "by a name in a lambda": "import importlib\nf = lambda name: importlib.import_module(name)\n",
 }
 FAILS = {
     "absent": "import absent\n",
+    "absent of several": "import json, other, absent\n",
     "absent name": "from other import gone\n",
+    "absent name in a word": "from other import tarred\n",
     "absent name of a lazy one": "from lazy import Gone\n",
     "absent module": "from .gone import Thing\n",
+    "absent module of a package": "import other.gone\n",
+    "absent in a folder without a body": "from space import gone\nimport space.gone\n",
+    "beyond the package": "from .. import part\n",
     "deeper": "from .bad import Thing\n",
+    "behind what is for checkers": "import typing\nif typing.TYPE_CHECKING:\n    import other\nimport absent\n",
     "raises": "import sys\nif sys.version_info > (3,):\n    raise RuntimeError('too new')\n",
+    "raises in a class": "class A:\n    raise RuntimeError('no')\n",
+    "raises otherwise": "if __name__ == '__main__':\n    pass\nelse:\n    raise RuntimeError('no')\n",
     "ends": "import sys\nsys.exit('no GPU')\n",
+    "ends in a decorator": "import sys\n@sys.exit\ndef f(): ...\n",
     "loads": "import ctypes\nctypes.CDLL('/not/there.so')\n",
+    "loads for a default": "import ctypes\ndef f(x=ctypes.CDLL('/not/there.so')): ...\n",
     "loads when called": "import ctypes\ndef load():\n    ctypes.CDLL('/not/there.so')\nload()\n",
     "in a block that runs": "import warnings\nwith warnings.catch_warnings():\n    import absent\n",
+    "in a class": "class A:\n    import absent\n",
+    "in a block in a class": "import contextlib\nclass A:\n    with contextlib.nullcontext():\n        import absent\n",
     "by a computed name": "import importlib\nimportlib.import_module('abs' + 'ent')\n",
     "no syntax": "print 'of Python 2'\n",
     "a word by now": "def f(x, async=True): ...\n",
     "asserts": "import sys\nassert sys.platform == 'plan9'\n",
 }
+CODE = {f"{name} {kind}": code for kind, codes in (("works", WORKS), ("fails", FAILS)) for name, code in codes.items()}
+PARTS = {
+    "user/part.py": "import other\nclass Thing: ...\n",
+    "user/bad.py": "import absent\nclass Thing: ...\n",
+    "user/_vendor/brought.py": "",
+}
+# One process for each of them, which begins as Python does: a new one of Python would take a hundred times as long.
+IMPORTS = """
+import os, sys
+for folder in sys.argv[2:]:
+    if not os.fork():
+        sys.path[:0] = [folder, sys.argv[1]]
+        import user
+        os._exit(0)
+    print(os.wait()[1] == 0, flush=True)  # or else the next one prints it again
+"""
 
 
-@pytest.mark.parametrize("code", [*WORKS.values(), *FAILS.values()], ids=[*WORKS, *FAILS])
-def test_what_is_settled_works(tmp_path: Path, code: str) -> None:
-    parts = {"part.py": "import other\nclass Thing: ...\n", "bad.py": "import absent\nclass Thing: ...\n"}
-    parts["_vendor/brought.py"] = ""
-    for name, files in (
-        ("other", {path: text for path, text in OTHERS.items() if path.startswith("other/")}),
-        ("lazy", {path: text for path, text in OTHERS.items() if path.startswith("lazy/")}),
-        ("user", {"user/__init__.py": code, **{f"user/{path}": text for path, text in parts.items()}}),
-    ):
-        install(tmp_path, name, {}, requires="", files=files)
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import user"
-    done = subprocess.run([sys.executable, "-Ic", program], capture_output=True, check=False)
-    assert glance(tmp_path).settles(["user"], (), uses_torch=True) is (done.returncode == 0)
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, bool]]:
+    """The folders with these packages, and whether Python imports ``user`` there."""
+    root = tmp_path_factory.mktemp("sites")
+    folders = {name: root / str(number) for number, name in enumerate(CODE)}
+    for package in ("other", "lazy", "space"):
+        files = {path: text for path, text in OTHERS.items() if path.startswith(f"{package}/")}
+        install(root / "others", package, {}, requires="", files=files)
+    for name, folder in folders.items():
+        install(folder, "user", {}, requires="", files={"user/__init__.py": CODE[name], **PARTS})
+    done = subprocess.run([sys.executable, "-Ic", IMPORTS, *map(str, (root / "others", *folders.values()))],
+                          capture_output=True, check=True, text=True)  # fmt: skip
+    return {name: (folders[name], said == "True") for name, said in zip(CODE, done.stdout.split(), strict=True)}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_what_is_settled_works(sites: dict[str, tuple[Path, bool]], name: str) -> None:
+    folder, works = sites[name]
+    assert works is name.endswith("works"), "what Python itself does"
+    assert glance(folder, folder.parent / "others").settles(["user"], (), uses_torch=True) is works
 
 
 @pytest.mark.parametrize(
@@ -100,9 +152,9 @@ def test_a_module_is_sound_if_all_is_that_it_imports(tmp_path: Path) -> None:
         assert [name for name in modules if looked.is_sound(name, frozenset({"other"}))] == []
 
 
-def glance(site: Path) -> ImportGlance:
-    folders, python = (site,), sys.version_info[:2]
+def glance(*folders: Path) -> ImportGlance:
+    python = sys.version_info[:2]
     surroundings = Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
-    users = {item.name: item for item in packages.list_installed([str(site)])}
+    users = {item.name: item for item in packages.list_installed([*map(str, folders)])}
     environment = WholeEnvironment(python=None, distributions=tuple(users.values()))
     return ImportGlance(surroundings, None, users, LibraryGlance(environment, surroundings, Files()))
