@@ -7,7 +7,7 @@ import itertools
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def test_what_passes_is_tried_three_times(
     assert asked.get(URL).content == b"page"
     assert (len(client.asked), waits) == (3, [1.0, 1.0])
     asked, client = asking(monkeypatch, tmp_path, response(status))
-    reason = "too many requests" if status == 429 else httpx2.codes(status).phrase
+    reason = "too many requests" if status == 429 else httpx2.codes.get_reason_phrase(status)
     with pytest.raises(UnreachableError, match=f"the server answers {status}: {reason}"):
         asked.get(URL)
     assert (len(client.asked), waits[2:]) == (3, [1.0, 1.0])
@@ -324,7 +324,7 @@ def test_a_server_that_is_given_up_is_the_cause(monkeypatch: pytest.MonkeyPatch,
     """Whatever error its closed connection leads to: it is not tried again."""
     asked, client = asking(monkeypatch, tmp_path, httpx2.ReadError("closed"))
 
-    def stream(*arguments: Any, **options: Mapping[str, object]) -> Any:
+    def stream(*arguments: Any, **options: Any) -> Any:
         assert asked._watch is not None
         asked._watch.given_up = "the server sent nothing"
         return Answers.stream(client, *arguments, **options)
