@@ -443,6 +443,9 @@ _DEEPEST: Final = 8
 _RICH: Final = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__")
 
 
+_SIGNS: Final[dict[type[ast.unaryop], str]] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
+
+
 def apply_unary(machine: PythonMachine, op: ast.unaryop, value: object) -> object:
     """Return ``-value`` and the like."""
     if class_of(value) is None:
@@ -452,7 +455,7 @@ def apply_unary(machine: PythonMachine, op: ast.unaryop, value: object) -> objec
         return machine.call(method, [], {})
     if plain_value(value) is not value:
         return operations.apply_unary(op, plain_value(value))
-    raise thrown(TypeError, f"bad operand type for unary {type(op).__name__}: '{type_name(value)}'")
+    raise thrown(TypeError, f"bad operand type for unary {_SIGNS[type(op)]}: '{type_name(value)}'")
 
 
 # ---- comparisons
@@ -568,6 +571,8 @@ def contains_item(machine: PythonMachine, container: object, item: object) -> ob
             )
         if plain_value(container) is not container:
             return contains_item(machine, plain_value(container), item)
+        if not any(special_method(machine, container, name) is not None for name in ("__iter__", "__getitem__")):
+            raise thrown(TypeError, f"argument of type '{type_name(container)}' is not iterable")
         return _is_among(machine, iterate_over(machine, container), item)
     if isinstance(container, Lazy):
         return _is_among(machine, iterate_over(machine, container), item)

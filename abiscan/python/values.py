@@ -482,9 +482,12 @@ class PythonError(Opaque, Struct, eq=False):
             return self.args[0]
         if not is_concrete(self.args):
             return None
-        if len(self.args) > 1:
-            return str(self.args)
-        return repr(self.args[0]) if KeyError in self.ancestry() else str(self.args[0])
+        # Some classes of Python have texts of their own: OSError(2, "gone") is "[Errno 2] gone".
+        kind = next((base for base in self.ancestry() if isinstance(base, type)), Exception)
+        try:
+            return str(kind(*self.args))
+        except (TypeError, ValueError):
+            return str(self.args[0] if len(self.args) == 1 else self.args)
 
 
 class Thrown(Exception):  # noqa: N818 - it carries the exception of the code that is read
