@@ -555,6 +555,13 @@ def equal(machine: PythonMachine, left: object, right: object) -> bool | None:
     return truth_of(machine, compare_values(machine, ast.Eq(), left, right))
 
 
+def _is_among_own(machine: PythonMachine, container: object, item: object) -> object:
+    """Return ``item in container`` for an object whose class does not say it: its items do."""
+    if not any(special_method(machine, container, name) is not None for name in ("__iter__", "__getitem__")):
+        raise thrown(TypeError, f"argument of type '{type_name(container)}' is not iterable")
+    return _is_among(machine, iterate_over(machine, container), item)
+
+
 def contains_item(machine: PythonMachine, container: object, item: object) -> object:
     """Return ``item in container``: a bool, None if it is not known, or what is not known that decides."""
     # Language reference, 6.10.2: ``__contains__``, else iteration.
@@ -571,9 +578,7 @@ def contains_item(machine: PythonMachine, container: object, item: object) -> ob
             )
         if plain_value(container) is not container:
             return contains_item(machine, plain_value(container), item)
-        if not any(special_method(machine, container, name) is not None for name in ("__iter__", "__getitem__")):
-            raise thrown(TypeError, f"argument of type '{type_name(container)}' is not iterable")
-        return _is_among(machine, iterate_over(machine, container), item)
+        return _is_among_own(machine, container, item)
     if isinstance(container, Lazy):
         return _is_among(machine, iterate_over(machine, container), item)
     if isinstance(container, (list, tuple)) and not (is_concrete(container) and is_concrete(item)):

@@ -166,7 +166,7 @@ def test_classes_that_are_their_own_bases_end() -> None:
     words = Words()
     first = words.type_info("1A", "_ZTI1B")
     base = first + 16
-    words.rela = [(at, 0, RELATIVE, first) if at == base else (at, *rest) for at, *rest in words.rela]
+    words.rela = [(base, 0, RELATIVE, first) if row[0] == base else row for row in words.rela]
     (found,) = classes(words.file())
     assert (found.bases, len(found.tables)) == (("1A",), 16)
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from abiscan.binary.elf import CRASH, ElfFile, SharedObject
+from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.binary.loadable import CRASH
 from abiscan.errors import NotElfError
 
 PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS, PT_STACK, PT_RELRO = 1, 2, 4, 7, 0x6474E551, 0x6474E552
@@ -61,9 +62,9 @@ def crafted(
         strings += name.encode() + b"\0"
     dynamic = {STRTAB: place(strings), STRSZ: len(strings), SYMTAB: place(rows)}
     dynamic[HASH] = place(struct.pack("<IIII", 1, len(symbols) + 1, 0, 0) + bytes(4 * len(symbols)))
-    for tag, size_tag, table in ((RELA, RELASZ, rela), (JMPREL, PLTRELSZ, plt)):
-        if table:
-            packed = b"".join(struct.pack("<QQq", at, symbol << 32 | kind, 0) for at, symbol, kind in table)
+    for tag, size_tag, rows_of in ((RELA, RELASZ, rela), (JMPREL, PLTRELSZ, plt)):
+        if rows_of:
+            packed = b"".join(struct.pack("<QQq", at, symbol << 32 | kind, 0) for at, symbol, kind in rows_of)
             dynamic |= {tag: place(packed), size_tag: len(packed)}
     dynamic |= {PLTREL: RELA} if plt else {}
     if relr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from packaging.requirements import Requirement
 
 from abiscan.binary.machines import Machine
 from abiscan.errors import InputError, NoWheelError
-from abiscan.inputs import cuda_wheels, gpu_tools, packages, programs, target_list, wheel_tag
+from abiscan.inputs import cuda_wheels, gpu_tools, packages, programs, wheel_tag
 from abiscan.inputs.cuda_wheels import brought_libraries
 from abiscan.inputs.gpu_tools import NativeGpu, native_driver, native_gpus
 from abiscan.inputs.image_files import is_torch_image
@@ -145,7 +146,8 @@ def test_the_libraries_that_a_requirement_brings(tmp_path: Path, monkeypatch: py
     cuda_wheels._read_table.cache_clear()
     old, new = {"libcudart.so.11"}, {"libcudart.so.12"}
     expected = {
-        "Some_Wheel==11.8": old, "some-wheel==11.0": old, "some-wheel<12": old, "some-wheel": new, "some-wheel==12.5": new,
+        "Some_Wheel==11.8": old, "some-wheel==11.0": old, "some-wheel<12": old, "some-wheel": new,
+        "some-wheel==12.5": new,
         "some-wheel==12.5.*": new, "some-wheel!=12.9": new, "some-wheel[none]": new,
         "some-wheel[extra]==12.9": {*new, "libcublas.so.12"}, "some-wheel==13.0": set(), "other": {"libother.so.1"},
         "absent": set(),
@@ -237,7 +239,7 @@ def test_targets_of_a_survey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert list(target_names([str(wheels)])) == found
     assert list(target_names([str(listed), "other"])) == ["vision==1.0", *found, "other"]
     assert list(target_names([str(tmp_path / "empty"), "absent.txt"])) == [str(tmp_path / "empty"), "absent.txt"]
-    monkeypatch.setattr(target_list.sys, "stdin", io.StringIO("a\n#b\nc\n"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a\n#b\nc\n"))
     assert list(target_names(["-", "a"])) == ["a", "c"]
     listed.write_bytes(b"\xff")
     with pytest.raises(InputError, match="the list of targets cannot be read: it is not text in UTF-8"):
@@ -262,7 +264,8 @@ def test_systems_by_the_name_of_a_tag(name: str, glibc: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("manylinux_2_16", "is neither a system"), ("manylinux_2_40", "is neither a system"), ("", "is neither a system"),
+        ("manylinux_2_16", "is neither a system"), ("manylinux_2_40", "is neither a system"),
+        ("", "is neither a system"),
         ("ubuntu99", "is neither a system"), ("musllinux_1_2", "has musl instead of glibc"),
     ],
 )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from abiscan.errors import InputError
+from abiscan.inputs.version import TorchVersion
 from abiscan.models import reading
 from abiscan.models.compatibility import find_refusals, load_call, missing_functions, refused_globals, refused_pickle
 from abiscan.models.exported import schema_version
@@ -21,9 +22,11 @@ from abiscan.models.opcodes import Called, GlobalName, Pairs, Persistent, read_p
 from abiscan.models.reading import read_globals, read_model
 from abiscan.models.torchscript import calls_in, classes_in
 from tests.unit.models.archives import TENSOR, exported, flat, graph, script, write
-from tests.unit.models.test_compatibility import WEIGHTS, TorchVersion, loaders, refused
+from tests.unit.models.test_compatibility import WEIGHTS, loaders, refused
 
 AOTI = "data/aotinductor"
+LEGACY: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
+"""How a file of torch before 1.6 begins: a magic number, a version, the system."""
 
 
 def package(path: Path, members: Mapping[str, bytes | str]) -> SavedModel:
@@ -119,9 +122,7 @@ def test_globals_of_a_file_of_torch_save() -> None:
             read_globals(archive(members), "m.pt")
     with pytest.raises(InputError, match=r"m\.pt: is a damaged archive"):
         read_globals(b"no archive", "m.pt")
-    legacy = (
-        b"".join(pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {})) + data + pickle.dumps([], 2)
-    )
+    legacy = b"".join(pickle.dumps(value, 2) for value in LEGACY) + data + pickle.dumps([], 2)
     assert read_globals(legacy, "m.pt") == ("torch._utils._rebuild_tensor_v2",)
 
 
@@ -170,9 +171,8 @@ def test_objects_whose_classes_have_code(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"code/__torch__/b\.py: is missing"):
         read_model(script(tmp_path / "m.pt", **{**more, "data.pkl": named.replace(b"__.a", b"__.b")}))
     custom = named.replace(b"__torch__.a\nNet", b"__torch__.torch.classes.vision\nVideo")
-    assert read_model(script(tmp_path / "m.pt", **{"data.pkl": custom})).globals == (
-        "__torch__.torch.classes.vision.Video",
-    )
+    more = {"data.pkl": custom}
+    assert read_model(script(tmp_path / "m.pt", **more)).globals == ("__torch__.torch.classes.vision.Video",)
 
 
 def test_a_mobile_model(tmp_path: Path) -> None:
