@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from abiscan.environments.model import Unmet
 from abiscan.environments.package_check import CheckedPackage, Problem
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.hooks import arguments, changes, guard, pins, pytorch_index, strangers, torch_change, true_properties
+from abiscan.hooks import arguments, changes, guard, pytorch_index, strangers, torch_change, true_properties
 from abiscan.hooks.candidates import Candidates
 from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.plan import Plan, Planned
@@ -27,6 +28,7 @@ from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.hooks.torch_change import TorchChange
 from abiscan.hooks.wheel_file import refuse_signed, rewrite_wheel
 from abiscan.index.client import Settings
+from abiscan.inputs import interpreter, programs
 from abiscan.inputs.session import Session
 from tests.fakes import install, wheel
 from tests.unit.report.reports import failure
@@ -106,12 +108,12 @@ def test_files_that_are_read_more_than_once(monkeypatch: pytest.MonkeyPatch) -> 
             raise FileNotFoundError(2, "No such file or directory")
         return f"kept-{name}"
 
-    monkeypatch.setattr(arguments.programs, "keep_content", keep)
+    monkeypatch.setattr(programs, "keep_content", keep)
     monkeypatch.setenv("PIP_CONSTRAINT", "c1 c2")
     assert arguments.keep_contents(["-r", "a", "b", "--target", "t", "-c", "-"], stdin=True) == [
         "-r", "kept-a", "b", "--target", "t", "-c", "kept--",
     ]  # fmt: skip
-    assert arguments.os.environ["PIP_CONSTRAINT"] == "kept-c1 kept-c2"
+    assert os.environ["PIP_CONSTRAINT"] == "kept-c1 kept-c2"
     assert {stdin for _, stdin in kept} == {True}
     with pytest.raises(InputError, match="absent: cannot be read: No such file or directory"):
         arguments.keep_contents(["-r", "absent"], stdin=False)
@@ -126,7 +128,7 @@ def made_pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pins:
     site = tmp_path / "site"
     for name in ("Stays", "a", "goes"):
         install(site, name, {}, requires="")
-    monkeypatch.setattr(pins.interpreter, "search_path", lambda _: [str(site)])
+    monkeypatch.setattr(interpreter, "search_path", lambda _: [str(site)])
     first = planned("a", url="https://i/a-1.0%2Bcpu.whl?x=1&y=2#sha256=00")
     plan = Plan(
         python=None,
@@ -187,7 +189,7 @@ def test_what_a_plan_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     site = tmp_path / "site"
     for name in ("torch", "Old"):
         install(site, name, {}, version="1.0", requires="")
-    monkeypatch.setattr(changes.interpreter, "search_path", lambda _: [str(site)])
+    monkeypatch.setattr(interpreter, "search_path", lambda _: [str(site)])
     plan = Plan(
         python=None,
         packages=(
@@ -234,7 +236,7 @@ def test_another_torch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(torch_change, "_build_now", lambda *_: now)
-    monkeypatch.setattr(torch_change.interpreter, "search_path", lambda _: [str(tmp_path)])
+    monkeypatch.setattr(interpreter, "search_path", lambda _: [str(tmp_path)])
     packages = [planned("user", requires=("Torch>=2.9", "numpy"))] + [
         planned(*one) for one in plan.items() if one[0] == "torch"
     ]
@@ -251,7 +253,7 @@ def test_a_torch_that_an_installer_calls_otherwise(monkeypatch: pytest.MonkeyPat
     """The version in the metadata is 2.9.1, and the torch calls itself 2.9.1+cu128: no change."""
     install(tmp_path, "torch", {}, version="2.9.1", requires="")
     monkeypatch.setattr(torch_change, "_build_now", lambda *_: "2.9.1+cu128")
-    monkeypatch.setattr(torch_change.interpreter, "search_path", lambda _: [str(tmp_path)])
+    monkeypatch.setattr(interpreter, "search_path", lambda _: [str(tmp_path)])
     plan = Plan(python=None, packages=(planned("torch", "2.9.1", requested=True),))
     session, unknown = Session(folder=tmp_path), SimpleNamespace(torch=None)
     assert torch_change.torch_change(plan, unknown, None, [], session) is None  # type: ignore[arg-type]
@@ -417,8 +419,8 @@ def test_what_the_guard_finds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     stamp = tmp_path / "stamp.json"
-    stamp.write_text(json.dumps({**STAMP, "extensions": [{**STAMP["extensions"][0], **changes}]}))  # type: ignore[index,dict-item]
-    monkeypatch.setitem(sys.modules, "torch", FakeTorch(*torch))  # type: ignore[arg-type]
+    stamp.write_text(json.dumps({**STAMP, "extensions": [{**STAMP["extensions"][0], **changes}]}))  # type: ignore[index]
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(*torch))
     monkeypatch.setenv(guard.SWITCH, "details")
     if problem is None:
         guard.check(stamp=str(stamp))
@@ -444,7 +446,7 @@ def test_what_the_guard_finds(
 def test_how_the_guard_says_it(version: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stamp = tmp_path / "stamp.json"
     stamp.write_text(json.dumps(STAMP))
-    monkeypatch.setitem(sys.modules, "torch", FakeTorch(version, {}, GOOD))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(version, {}, GOOD))
     monkeypatch.delenv(guard.SWITCH, raising=False)
     with pytest.raises(ImportError) as raised:
         guard.check(stamp=str(stamp))
@@ -460,7 +462,7 @@ def test_how_the_guard_says_it(version: str, said: str, monkeypatch: pytest.Monk
 def test_what_the_guard_cannot_check_it_lets_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch", FakeTorch("2.9.1", {}, {}))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch("2.9.1", {}, {}))
     guard.check(stamp=str(tmp_path / "absent.json"))
     (tmp_path / "bad.json").write_text("{")
     monkeypatch.setenv(guard.SWITCH, "")
