@@ -482,8 +482,9 @@ class PythonError(Opaque, Struct, eq=False):
             return self.args[0]
         if not is_concrete(self.args):
             return None
-        # Some classes of Python have texts of their own: OSError(2, "gone") is "[Errno 2] gone".
-        kind = next((base for base in self.ancestry() if isinstance(base, type)), Exception)
+        # Some built-in classes have texts of their own: OSError(2, "gone") is "[Errno 2] gone".
+        builtin = (base for base in self.ancestry() if isinstance(base, type) and base.__module__ == "builtins")
+        kind = next(builtin, Exception)
         try:
             return str(kind(*self.args))
         except (TypeError, ValueError):
