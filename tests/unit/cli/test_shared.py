@@ -29,12 +29,10 @@ from abiscan.results.unchecked import Unchecked
 def run(option: Any, *words: str) -> Result:
     """What a command prints that has an option: its parameters."""
 
-    @click.command()
-    @option
     def command(**parameters: Any) -> None:
         click.echo(repr(dict(sorted(parameters.items()))))
 
-    return CliRunner().invoke(command, words)
+    return CliRunner().invoke(click.command()(option(command)), words)
 
 
 def test_the_file_of_a_report(tmp_path: Path) -> None:
