@@ -17,9 +17,10 @@ import abiscan
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.index.client import Candidate
 from abiscan.inputs.session import Session
-from abiscan.pipelines import api_history, cluster, versions
+from abiscan.pipelines import api_history, versions
 from abiscan.pipelines.api_history import compare_releases
 from abiscan.pipelines.cluster import cluster_workers
+from abiscan.pipelines.survey import check_task
 from abiscan.pipelines.use import Use
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.api_version import ApiVersion
@@ -134,7 +135,8 @@ def test_workers_that_are_able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     with cluster_workers(str(tmp_path / "scheduler.json"), TORCHES, HERE[1]) as workers:
         assert (workers.slots, workers.reads_here, workers.lost) == (4, False, (KeyboardInterrupt,))
         task: Any = "task"
-        assert workers.submit_task(task, 0) == (cluster.check_task, "task")
+        submitted: Any = workers.submit_task(task, 0)
+        assert submitted == (check_task, "task")
         assert not client.closed
     assert (asked, client.closed) == (["tcp://host:1"], True)
 
