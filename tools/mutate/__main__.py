@@ -192,7 +192,7 @@ class _Killers:
         if one is not None:
             _replace(one, self._functions[str(ROOT / one.path)])
             self._started.change(one)
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for item, following in itertools.zip_longest(items, items[1:]):
             most = int(_seconds() + _SLOWER * seconds.get(item.nodeid, 0) + _LEAST_SECONDS)
             resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
