@@ -10,8 +10,15 @@ SECTION: Final = struct.Struct("<II8x8xQQ24x")  # Elf64_Shdr: name, type, offset
 STRINGS: Final = 3  # SHT_STRTAB
 _PROGRAM_BITS: Final = 1  # SHT_PROGBITS
 _LONGEST_NAMES: Final = 1 << 16
-_GPU_CODE: Final = {b".nv_fatbin": b"\x50\xed\x55\xba", b".hip_fatbin": b"__CLANG_OFFLOAD_BUNDLE__"}
-"""The sections for it, and how their contents begin."""
+_GPU_CODE: Final = (b".nv_fatbin", b".hip_fatbin")
+_FAT_BINARY: Final = b"\x50\xed\x55\xba"
+_FAT_HEADER: Final = struct.Struct("<4x2xHQ")  # size of the header, size of what follows it
+_BUNDLE: Final = b"__CLANG_OFFLOAD_BUNDLE__"
+_BUNDLE_COUNT: Final = struct.Struct("<24xQ")
+_BUNDLE_ENTRY: Final = struct.Struct("<QQQ")  # offset and size of the code, length of the name behind it
+_MOST_CONTAINERS: Final = 1 << 16
+_MOST_ENTRIES: Final = 1 << 10
+_WINDOW: Final = 1 << 12
 
 
 class SectionHeader(NamedTuple):
@@ -53,7 +60,53 @@ def find_gpu_code(data: memoryview) -> range:
     except (struct.error, OverflowError):
         return range(0)
     for section in sections:
-        begins = data[section.offset : section.offset + 32]
-        if section.holds_gpu_code(names) and bytes(begins).startswith(tuple(_GPU_CODE.values())):
-            return range(section.offset, min(section.stop, len(data)))
+        if section.holds_gpu_code(names):
+            end = _end_of_containers(data, section.offset, min(section.stop, len(data)))
+            if end > section.offset:
+                return range(section.offset, end)
     return range(0)
+
+
+def _end_of_containers(data: memoryview, start: int, stop: int) -> int:
+    """Return where the containers of code for GPUs end that follow each other: not all that a header says need be one.
+
+    What is behind them, such as texts of the host's code, is not hidden by a section of that name.
+    """
+    at = end = start
+    for _ in range(_MOST_CONTAINERS):
+        at = _skip_zeroes(data, at, stop)
+        try:
+            size = _size_of_container(data, at) if at < stop else 0
+        except struct.error:
+            size = 0
+        if not 0 < size <= stop - at:
+            # Nothing but padding may be left.
+            return stop if at >= stop and end > start else end
+        at = end = at + size
+    return end
+
+
+def _size_of_container(data: memoryview, at: int) -> int:
+    """Return the size of the container at an offset; 0 if there is none."""
+    begins = bytes(data[at : at + len(_BUNDLE)])
+    if begins.startswith(_FAT_BINARY):
+        return sum(_FAT_HEADER.unpack_from(data, at))
+    if begins != _BUNDLE:
+        return 0
+    (count,) = _BUNDLE_COUNT.unpack_from(data, at)
+    reach, entry = 0, at + _BUNDLE_COUNT.size
+    for _ in range(min(count, _MOST_ENTRIES)):
+        offset, size, length = _BUNDLE_ENTRY.unpack_from(data, entry)
+        reach, entry = max(reach, offset + size), entry + _BUNDLE_ENTRY.size + length
+    return reach
+
+
+def _skip_zeroes(data: memoryview, at: int, stop: int) -> int:
+    """Return where the padding before a container ends."""
+    while at < stop:
+        window = bytes(data[at : min(at + _WINDOW, stop)])
+        left = len(window.lstrip(b"\0"))
+        at += len(window) - left
+        if left:
+            break
+    return at
