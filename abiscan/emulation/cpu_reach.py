@@ -37,6 +37,7 @@ _STRUCTURE: Final = 64  # bytes of the structure with the result of a check, who
 _MOST_FUNCTIONS: Final = 1 << 16
 _MOST_CODE: Final = 1 << 26
 _MOST_STEPS: Final = 1 << 19  # functions that are passed, for all operators of a file
+_MOST_ASKING: Final = 1 << 17  # functions that may ask, each of which is decoded: libtorch_cpu.so has 59,000
 _DEPTH: Final = 3  # of functions that pass an answer on
 _GUARD: Final = "__cxa_guard_acquire"
 # cpuinfo, compilers' own, torch's, oneDNN's, OpenBLAS's: imports whose names say that they tell what the processor has.
@@ -45,6 +46,10 @@ _TELLS: Final = regex(
     r"|get_cpu_capability|DispatchStubImpl(12get_call_ptr|15choose_cpu_impl)|(?i:(has|is|supports?)_?(avx|amx|sse|vnni))"
     r"|(?i:(avx|amx|vnni)\w*_?support)|^get(aux|cpu)|mayiuse|effective_cpu_isa"
 )
+
+
+class _TooMany(Exception):  # noqa: N818 - it says what was found
+    """More functions may ask what the processor has than are decoded."""
 
 
 class _Code(NamedTuple):
@@ -162,6 +167,8 @@ class _Object:
             for content, address in windows_of_code(self.image)
             for match in _CPUID.finditer(content)
         }
+        if len(candidates) > _MOST_ASKING:
+            raise _TooMany
         return frozenset(start for start in candidates if start is not None and self.references(start).questions)
 
     def callers(self, targets: AbstractSet[int], names: AbstractSet[str] = frozenset()) -> set[int]:
@@ -241,6 +248,8 @@ class Reach:
 
     def of(self, roots: Iterable[int]) -> CpuReach:
         """Return what some functions of the first object reach."""
+        if self._asking is None:  # what is behind a question is not known
+            return CpuReach(uses=(), behind=(), is_whole=False)
         # Two passes: first the code that is reached without a check, then the code behind one. A function that is
         # reached both ways counts as reached without, so the order matters.
         unasked: dict[str, CpuUse] = {}
@@ -326,8 +335,16 @@ class Reach:
         return dict.fromkeys(callee for callee in callees if callee is not None)
 
     @functools.cached_property
-    def _asking(self) -> frozenset[int]:
-        """The functions that may ask what the processor has; with them, those that only tell it are known."""
+    def _asking(self) -> frozenset[int] | None:
+        """The functions that may ask what the processor has, None if they are too many; with them, those that only tell
+        it are known.
+        """
+        try:
+            return self._find_asking()
+        except _TooMany:
+            return None
+
+    def _find_asking(self) -> frozenset[int]:
         # Few functions do, so they are searched for: from what is asked to those who ask it.
         asking = set[int]()
         for number, object_ in enumerate(self._objects):
@@ -335,6 +352,8 @@ class Reach:
             definitions = map(self._graph.find_definition, object_.imported)
             asking.update(place for place in definitions if place is not None and not self._is_listed(place))
         for _ in range(_DEPTH):
+            if len(asking) > _MOST_ASKING:
+                raise _TooMany
             telling = frozenset(filter(self._only_tells, asking))
             if telling == self._telling:
                 break

@@ -10,6 +10,7 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.cpu.instructions import features_of
+from abiscan.cpu.needs import CpuReach
 from abiscan.emulation import cpu_reach, native
 from abiscan.emulation.arch import ARCHITECTURES, code_x86_64
 from abiscan.emulation.call_sites import Functions
@@ -89,3 +90,15 @@ def test_a_function_that_is_none_reaches_nothing(library: Path) -> None:
     (reach,) = cpu_reach.reached_features([ElfFile.open(library)], Machine.X86_64, [[3]])
     assert reach is not None
     assert (reach.uses, reach.behind) == ((), ())
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_where_more_functions_may_ask_than_are_read_no_need_is_certain(
+    library: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    file = ElfFile.open(library)
+    image = Image(file, ARCHITECTURES[Machine.X86_64], lambda _: 0, lambda _: 0, lambda at: at)
+    roots = [[start] for start in Functions(image).starts]
+    monkeypatch.setattr(cpu_reach, "_MOST_ASKING", most)
+    reached = cpu_reach.reached_features([file], Machine.X86_64, roots)
+    assert reached == [CpuReach(uses=(), behind=(), is_whole=False)] * len(roots)
