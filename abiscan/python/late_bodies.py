@@ -10,10 +10,11 @@ import ast
 import functools
 import re
 import warnings
+from collections.abc import Collection, Iterator
 from typing import Any, Final, TypeAlias
 
 from abiscan.python.grammar import FAILURES, parse
-from abiscan.python.nodes import TryStar
+from abiscan.python.nodes import TryStar, child_nodes, walk
 from abiscan.regex import regex
 
 _SHORTEST: Final = 60
@@ -83,6 +84,28 @@ class LateAsyncFunction(ast.AsyncFunctionDef):
 def has_late_parameters(node: ast.AST) -> bool:
     """Whether the parameters of a function are not parsed yet: no default and no annotation of theirs does anything."""
     return "late" in node.__dict__ and "args" not in node.__dict__
+
+
+def walk_with(tree: ast.AST, words: Collection[bytes]) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree, but for functions that are not parsed yet and have none of some words."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if "late" in node.__dict__ and not _may_have(node, words):
+            waiting += node.decorator_list  # type: ignore[attr-defined]
+        else:
+            yield node
+            waiting += child_nodes(node)
+
+
+def _may_have(node: Any, words: Collection[bytes]) -> bool:
+    """Whether a function that is not parsed yet has one of some words, or may call something in its parameters."""
+    source, _line, start, end, _body = node.__dict__["late"]
+    if any(source.find(word, start, end) >= 0 for word in words):
+        return True
+    # Parameters that are parsed already are not in that part of the source.
+    header = () if has_late_parameters(node) else (node.args, *filter(None, [node.returns]))
+    return any(isinstance(inner, ast.Call) for part in header for inner in walk(part))
 
 
 def docstring_of(node: ast.AST) -> str | None:

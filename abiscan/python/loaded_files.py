@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from abiscan.python.changed_defaults import LOAD, leaves_out
+from abiscan.python.late_bodies import walk_with
 from abiscan.python.library import PythonCode
 from abiscan.python.model import PythonLine
 from abiscan.python.nodes import child_nodes, walk
@@ -50,7 +51,8 @@ def open_loads(code: PythonCode) -> Iterator[PythonLine]:
 
 def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
     names = _names_of(tree)
-    for body in (tree, *(node for node in walk(tree) if isinstance(node, _FUNCTIONS))):
+    words = {name.rpartition(".")[2].encode() for name in names}
+    for body in (tree, *(node for node in walk_with(tree, words) if isinstance(node, _FUNCTIONS))):
         parts = list(itertools.islice(_own_parts(body), _MOST_PARTS))
         calls = (part for part in parts if isinstance(part, ast.Call) and leaves_out(part, LOAD))
         loads = itertools.islice((call for call in calls if _name_of(call.func) in names), _MOST_LOADS)
@@ -66,7 +68,7 @@ def _name_of(function: ast.expr) -> str | None:
 def _names_of(tree: ast.Module) -> frozenset[str]:
     """Return what a source calls ``torch.load``."""
     names = set[str]()
-    for node in walk(tree):
+    for node in walk_with(tree, [b"import"]):
         if isinstance(node, ast.Import):
             names.update(f"{alias.asname or alias.name}.load" for alias in node.names if alias.name == "torch")
         elif isinstance(node, ast.ImportFrom) and node.module == "torch":

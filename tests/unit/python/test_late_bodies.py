@@ -8,7 +8,14 @@ import inspect
 import pytest
 
 from abiscan.python import calls
-from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, docstring_of, has_late_parameters, parse_late
+from abiscan.python.late_bodies import (
+    LateAsyncFunction,
+    LateFunction,
+    docstring_of,
+    has_late_parameters,
+    parse_late,
+    walk_with,
+)
 from abiscan.python.nodes import walk
 
 _LONG = "    # a body that is long enough to be worth being cut out of a source\n    return 1\n"
@@ -120,6 +127,23 @@ def test_what_is_not_certain_is_parsed_at_once(source: str) -> None:
 def test_what_is_no_python_outside_of_functions_is_seen(source: str) -> None:
     with pytest.raises(SyntaxError):
         parse_late(source.encode())
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_functions_without_a_word_are_left_out(*, asked_before: bool) -> None:
+    long = "    x = 1\n" * 9
+    source = (
+        f"def here(a=1):\n{long}    load(x)\ndef other():\n{long}def in_default(a=load(1)):\n{long}"
+        f"class C:\n    @made\n    def method(self):\n    {long.replace(chr(10), chr(10) + '    ')}    pass\n"
+    )
+    tree = parse_late(source.encode())
+    if asked_before:  # the parameters are parsed then
+        assert [function.args.defaults for function in tree.body if isinstance(function, ast.FunctionDef)]
+    nodes = list(walk_with(tree, [b"load"]))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    assert names == {"here", "in_default"}
+    assert {node.id for node in nodes if isinstance(node, ast.Name)} >= {"load", "made"}
+    assert "other" in _late(tree)
 
 
 def test_a_docstring_is_told_without_parsing() -> None:
