@@ -85,20 +85,22 @@ class _MarkFile:
     def __iter__(self) -> Iterator[str]:
         """Yield the keys."""
         for number in range(len(self._blocks)):
-            yield from self._block(number)
+            yield from (part.partition("\n")[0] for part in self._block(number)[2:-2].split("\n\n"))
 
     def lines(self, key: str) -> Lines:
         number = self._blocks.find(key)
-        text = self._block(number).get(key) if number >= 0 else None
-        if text is None:
+        block = self._block(number) if number >= 0 and "\n" not in key else ""
+        place = block.find(f"\n\n{key}\n")
+        if place < 0:
             return []
-        parts = (line.partition(SEPARATOR) for line in text.split("\n"))
+        start = place + len(key) + 3
+        # Few keys of a block are ever asked for.
+        parts = (line.partition(SEPARATOR) for line in block[start : block.find("\n\n", start)].split("\n"))
         return [(self._file.set(int(number, 36)) << self._start, marks) for number, _, marks in parts]
 
-    def _read_block(self, number: int) -> Mapping[str, str]:
-        """Return the text of each key in a block; few of them are ever asked for."""
-        parts = (part.partition("\n") for part in self._blocks.read(number).decode().split("\n\n"))
-        return {key: lines for key, _, lines in parts}
+    def _read_block(self, number: int) -> str:
+        """Return a block, with an empty line before and after each key and its lines."""
+        return f"\n\n{self._blocks.read(number).decode()}\n\n"
 
 
 def _changed_lines(lines: Lines, change: Lines) -> Lines:

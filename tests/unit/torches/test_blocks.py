@@ -155,6 +155,15 @@ def test_columns_are_in_the_order_of_their_versions(tmp_path: Path) -> None:
     assert MarkTable(read_files(tmp_path)).columns == ["2.9.1 aarch64", "2.9.1 x86_64", "2.10.0 x86_64"]
 
 
+def test_keys_are_looked_up_whole() -> None:
+    data = file_of(["2.0.0"], layout_of_marks({("torch", "a"): 1, ("torch.nn", "b"): 1, ("torch.nn.x", "c"): 1}))
+    table = MarkTable([BlockFile(data)])
+    assert [table.marks_of(key) for key in ("torch", "torch.nn", "torch.nn.x")] == [{"a": 1}, {"b": 1}, {"c": 1}]
+    for absent in ("", "tor", "torch.n", "nn", "orch", "torch.nn.xy", "\n", "torch.nn\n", "torch\n0\ta", "a"):
+        assert not table.marks_of(absent)
+        assert not table.columns_with(absent, "a")
+
+
 def test_marks_may_have_spaces() -> None:
     data = file_of(["2.0.0"], layout_of_marks({("c10::A", '[8, "unsigned long"]'): 1, ("c10::A", "x y"): 1}))
     assert MarkTable([BlockFile(data)]).marks_of("c10::A") == {'[8, "unsigned long"]': 1, "x y": 1}
