@@ -254,9 +254,9 @@ class ImportGlance:
             return True
         return any(
             names.refuses(use, keywords)
-            for written, keywords in outline.keyword_calls
+            for name, keywords in outline.keyword_calls(frozenset(use.rpartition(".")[2] for use in uses))
             for use in uses
-            if use.rpartition(".")[2] == written.rpartition(b".")[2].decode()
+            if use.rpartition(".")[2] == name
         )
 
     def breaks(self, module: str) -> bool:

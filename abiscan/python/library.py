@@ -553,12 +553,13 @@ class PythonCode(Struct, dict=True):
     def torch_calls(self, path: str) -> tuple[tuple[str, frozenset[str]], ...]:
         """Return what may be calls of functions of torch with keywords that run as a source is imported."""
         if path not in self._torch_calls:
-            uses = self.torch_uses(path)
+            uses: dict[str, list[str]] = {}
+            for use in self.torch_uses(path):
+                uses.setdefault(use.rpartition(".")[2], []).append(use)
             self._torch_calls[path] = tuple(
                 (use, keywords)
-                for written, keywords in (self.outline(path).keyword_calls if uses else ())
-                for use in uses
-                if use.rpartition(".")[2] == written.rpartition(b".")[2].decode()
+                for name, keywords in (self.outline(path).keyword_calls(frozenset(uses)) if uses else ())
+                for use in uses[name]
             )
         return self._torch_calls[path]
 

@@ -22,7 +22,8 @@ LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyD
 REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
                b"Library(", b".register_autograd", b"import library", b".define(", b".impl(")  # fmt: skip
 _LOADING = frozenset(LOADING)
-_INFERRING = (b"custom_op", b"triton_op", b"infer_schema")
+_INFERRING = (b"custom_op", b"triton_op")
+_INFER_SCHEMA = b"infer_schema"
 _PARTS = {
     b"ibrar": (b"load_library", b"LibraryLoader", b"torch.library", b"Library(", b"import library"),
     b"DLL": (b"CDLL", b"PyDLL"),
@@ -121,7 +122,9 @@ class Outline:
     @cached_property
     def infers_schemas(self) -> bool:
         """Whether code outside of functions may define an operator by the annotations of a function."""
-        return any(self.mentions([word]) for word in self._present({word: (word,) for word in _INFERRING}))
+        return any(self.mentions([word]) for word in _INFERRING if word in self._words) or (
+            _INFER_SCHEMA in self.data and self.mentions([_INFER_SCHEMA])
+        )
 
     @cached_property
     def eager(self) -> bool:
@@ -286,15 +289,15 @@ class Outline:
             for position in self._whole_words(name)
         )
 
-    @cached_property
-    def keyword_calls(self) -> tuple[tuple[bytes, frozenset[str]], ...]:
-        """The calls with keywords in decorators and at the left margin: how the function is written, the keywords."""
-        calls = []
+    def keyword_calls(self, names: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield the calls of some functions with keywords, in decorators and at the left margin: name and keywords."""
         for match in _STATEMENT_CALL.finditer(self.data):
+            name = match[1].rpartition(b".")[2].decode()
+            if name not in names:
+                continue
             keywords = frozenset(word.decode() for word in _KEYWORDS.findall(self._arguments(match.end())))
             if keywords and (self.data[match.start() + 1] not in b" \t" or self.outside_functions(match.start(1))):
-                calls.append((match[1], keywords))
-        return tuple(calls)
+                yield name, keywords
 
     def _arguments(self, start: int) -> bytes:
         """Return what stands between a parenthesis and its counterpart, without what is in further brackets."""
