@@ -31,7 +31,10 @@ _STACK: Final = 128
 
 # In these three, Q is a quote. A field is odd that is not over where the text seems to be, or has what only newer
 # Pythons accept. What most quotes lack is asked first.
-_TEMPLATE: Final = rb"Q(?<=[tTrR]Q)(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))"
+_TEMPLATE: Final = (
+    rb"Q(?<=[tTrR]Q)(?:(?<=[^\w\"'\\.][tT]Q)|(?<=[^\w\"'\\.][tT][rR]Q)|(?<=[^\w\"'\\.][rR][tT]Q))"
+    rb"(?=QQ|[^Q\\\n{]*(?:\\(?s:.)[^Q\\\n{]*)*[Q{])"  # it ends in its line, or has a field
+)
 _ODD_FIELD: Final = (
     rb"Q(?<=[fFrR]Q)(?:(?<=[fF]Q)|(?<=[fF][rR]Q))[^Q\n]*(?:\n(?<=\\\n)[^Q\n]*)*"
     rb"(?:\{(?:(?<!\{\{)|(?<=\{\{\{))(?!\{)[^{}Q\n]*(?:[Q\n#\\]|\{[^{}Q\n]*\{)|![rsa]\s)"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from abiscan.python import grammar
 from abiscan.python.grammar import find_newer, parse
 from abiscan.python.model import Answer, Raised
 from abiscan.python.newer_syntax import newer_parts, parse_newer
@@ -187,3 +188,18 @@ def test_built_in_names_are_those_of_the_target(python: tuple[int, int], raised:
 def test_the_words_of_built_in_operations_do_not_depend_on_the_python_that_runs(code: str, message: str | None) -> None:
     outcome = _import(f"{code}\n", (3, 11))
     assert outcome is Answer.UNKNOWN or (isinstance(outcome, Raised) and outcome.message == message)
+
+
+@pytest.mark.parametrize(
+    ("source", "may_be"),
+    [
+        ('x = t"{a}"', True),
+        ('x = t"a"', True),
+        ('x = (rt"""a\n""", 1)', True),
+        ('x = t"a\\\nb"', True),
+        ('x = t"{\n  a}"', True),
+        ('x = ["Model T",\n     "modem"]', False),
+    ],
+)
+def test_a_template_ends_in_its_line_or_has_a_field(source: str, *, may_be: bool) -> None:
+    assert grammar._may_have_newer(source.encode(), (3, 13)) is may_be
