@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from abiscan.regex import regex
@@ -74,7 +73,11 @@ class WheelVariant(Struct, frozen=True, kw_only=True):
 
     def admits_torch(self, version: Version) -> bool:
         """Tell whether it is for a release of torch: each value stands for ``=={value}.*`` (PEP 817)."""
-        return not self.torch or any(
+        if not self.torch:
+            return True
+        from packaging.specifiers import SpecifierSet  # few wheels are variants, and it takes long to import
+
+        return any(
             SpecifierSet(f"=={stated.value}.*").contains(version.public, prereleases=True)
             for stated in self.torch
             if _RELEASE.fullmatch(stated.value)

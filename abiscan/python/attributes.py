@@ -90,7 +90,7 @@ def hides_binding(machine: PythonMachine, module: PythonModule, name: str) -> bo
     # ``from .f import f`` makes the submodule a name of its package, and then the function. Of a body that was passed
     # over, only the former has been done.
     return (
-        module.stage in {Stage.DEFERRED, Stage.SKIMMED}
+        (module.stage is Stage.DEFERRED or module.stage is Stage.SKIMMED)
         and isinstance(module.names.get(name), PythonModule)
         and module.file is not None
         and machine.library.may_rebind(module.file, module.name, name)

@@ -152,6 +152,9 @@ def _is_long(node: ast.stmt) -> bool:
     """Whether what a statement evaluates itself goes over several lines."""
     if node.end_lineno == node.lineno:
         return False
+    value = getattr(node, "value", None)  # of most statements on several lines, which spares a look at all their parts
+    if value is not None and value.end_lineno != node.lineno:
+        return True
     # The body of a function may not be parsed yet: see ``late_bodies``.
     is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     return any(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -93,6 +94,7 @@ def package_of(file: str) -> str:
     return name if file.endswith("/__init__.py") else name.rpartition(".")[0]
 
 
+@functools.lru_cache(maxsize=4096)
 def absolute_name(package: str, name: str) -> str:
     """Return the full name of a module that is imported inside a package, relatively (with leading dots) or not."""
     level = len(name) - len(name.lstrip("."))
