@@ -80,6 +80,10 @@ class NameSource(Protocol):
         """Whether compiled code may give something that name: it is a text there, or declared in a stub."""
         ...
 
+    def is_removed(self, name: str) -> bool:
+        """Whether an earlier release has a compiled function of that name, and this one does not list it any more."""
+        ...
+
 
 class Companions(Protocol):
     """What is known of the packages that torch and its users come with: Triton, torchvision, torchaudio and numpy."""
@@ -297,7 +301,8 @@ class TorchNames(Struct):
         if owner.startswith(CLASS) and _MANGLED.match(name):
             return None
         if is_core(owner):
-            return None if self.source.is_compiled(name) or self.source.is_patched(name) else False
+            is_gone = owner in {CORE, FUNCTIONS} and self.source.is_removed(name)
+            return None if self.source.is_patched(name) or (self.source.is_compiled(name) and not is_gone) else False
         if (
             owner_names is None
             or owner_names.is_open

@@ -66,6 +66,10 @@ class ReleaseNames:
         """Whether a text in the library, or a stub, ends in it."""
         return bool(self._sets.with_compiled(name) & self._bit)
 
+    def is_removed(self, name: str) -> bool:
+        """Whether an earlier release lists a function of that name, and neither this one nor a later one does."""
+        return bool(self._sets.without_function(name) & self._bit)
+
 
 @functools.lru_cache(maxsize=4096)
 def _find_module(lines: tuple[str, ...]) -> ModuleNames | None:

@@ -15,7 +15,7 @@ from typing import Final
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.compiled_names import DTYPES_SINCE, WRITTEN
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, FUNCTIONS, OPEN, TYPING_NAMES, is_core, list_prefixes, may_bring
+from abiscan.python.torch_names import CLASS, CORE, FUNCTIONS, OPEN, TYPING_NAMES, is_core, list_prefixes, may_bring
 from abiscan.torches.marks import MarkTable
 
 PATCHED: Final = "=patched"
@@ -45,6 +45,8 @@ class ReleaseSets:
         """Returns the releases that have a module."""
         self.with_compiled = functools.lru_cache(maxsize=4096)(self._find_compiled)
         """Returns the releases in which a text of the library, or a name in a stub, ends in a name."""
+        self.without_function = functools.lru_cache(maxsize=4096)(self._find_removed)
+        """Returns the releases after the last one that lists a compiled function; none if no release lists it."""
         self._reached = functools.lru_cache(maxsize=4096)(self._find_reached)
         """Returns the releases in which each part of a dotted name may be there, or follows one that is no module."""
         self._since = functools.lru_cache(maxsize=16)(self._releases_since)
@@ -75,7 +77,8 @@ class ReleaseSets:
 
     def _find_mentioning(self, owner: str, name: str, depth: int = _MOST_STARS) -> int:
         if is_core(owner):
-            return self.with_compiled(name) | self.patching(name)
+            removed = self.without_function(name) if owner in {CORE, FUNCTIONS} else 0
+            return (self.with_compiled(name) & ~removed) | self.patching(name)
         entry = f"{CLASS}{owner}" if owner in CLASSES else owner
         bits = self.with_module(f"{owner}.{name}")
         if owner == "torch" and name in DTYPES_SINCE:
@@ -115,6 +118,13 @@ class ReleaseSets:
         top = entry.removeprefix(CLASS).partition(".")[0]
         marks = self._table.marks_of(entry).items()
         return [(mark[1:], bits) for mark, bits in marks if mark.partition(".")[0] == f"*{top}"]
+
+    def _find_removed(self, name: str) -> int:
+        # The list names functions late (``spmm``), but not one leaves it that torch keeps: what else the library has of
+        # the name (``torch._C._fft.fft_rfft`` ends in ``rfft``) is in other modules.
+        listing = self._table.columns_with(FUNCTIONS, name)
+        releases = [release for column, release in enumerate(self._table.columns) if listing >> column & 1]
+        return self._since(max(releases, key=TorchVersion)) & ~listing if releases else 0
 
     def _find_compiled(self, name: str) -> int:
         # An entry for each two last characters keeps small what is decompressed for one name.

@@ -172,6 +172,10 @@ class _Folder:
         """Whether a text in the library ends in it, or a stub has it; also if there is no library to be read."""
         return _has_word(self._stubs, name) or self.is_in_library(name)
 
+    def is_removed(self, name: str) -> bool:  # noqa: ARG002 - which releases came before is not known
+        """Return False."""
+        return False
+
     def is_in_library(self, name: str) -> bool:
         """Whether a text in the library ends in it, or there is no library to be read."""
         return self._library is None or next(self._library.find_in_data(name.encode() + b"\0"), None) is not None
@@ -258,6 +262,10 @@ class _ReleaseFiles:
             return True
         # To search a library takes milliseconds, and hundreds of names are asked for.
         return not self._is_embedded and self._own.is_in_library(name)
+
+    def is_removed(self, name: str) -> bool:
+        """Whether the release has lost a compiled function of that name."""
+        return self._release.is_removed(name)
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether a module has a name itself."""

@@ -61,6 +61,16 @@ def test_a_library_has_the_name_of_a_function_in_python_before_there_is_one(name
     assert names.lacks("torch", name)
 
 
+@pytest.mark.parametrize("name", ["rfft", "irfft", "ifft"])
+def test_a_compiled_function_went_although_others_end_in_its_name(name: str) -> None:
+    # The notes on 1.8.0: "The old torch.fft functions were removed"; torch._C._fft.fft_rfft and the like stay.
+    for release in RELEASES:
+        names = embedded_names.names(release)
+        assert names
+        assert names.lacks("torch", name) is (RELEASES.index(release) >= RELEASES.index("1.8.0")), release
+        assert not names.lacks("torch._C._fft", name)
+
+
 @pytest.mark.parametrize(
     ("module", "last"),
     [
