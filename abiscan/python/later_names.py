@@ -45,6 +45,8 @@ from abiscan.python.version_guards import (
     EXITS,
     are_guarding,
     asks_for_version,
+    chosen,
+    flags_in,
     guards_what_follows,
     is_guard,
     values_in,
@@ -62,7 +64,10 @@ _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"fina
 _BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
-_COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save"})
+_COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
+_SET: Final = regex(rb"(?<![\w.])(?:self\.)?(\w+)[ \t]*(?::[^=\n]{1,80})?=(?!=)[ \t]*([^,)\n#\]}]*)")
+"""What is set, or passed by keyword, and to what."""
+_PLAIN_VALUE: Final = regex(rb"True|False|None|-?\d[\w.]*|[\"'][^\"']*[\"']")
 _CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
 _CATCHING_ALL: Final = _CATCHING_ANY | {"AttributeError"}
 _TENSOR: Final = "torch.Tensor"
@@ -81,8 +86,10 @@ _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _CATCHING_CALLS: Final = frozenset({"TypeError"})
 _RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
 """The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
-_LOOKS_AT_PARAMETERS: Final = regex(rb"\bsignature\(|\b(?:getfullargspec|getargspec|co_varnames|__kwdefaults__)\b")
-"""What a source has that asks functions for their parameters."""
+_LOOKS_AT_PARAMETERS: Final = regex(
+    rb"\b(?:signature|getfullargspec|getargspec)\(\s*([\w.]*)|\b(?:co_varnames|__kwdefaults__)\b"
+)
+"""What a source has that asks functions for their parameters, and which."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TESTS = (ast.If, ast.IfExp, ast.While)
@@ -215,8 +222,9 @@ def _unguarded_mentions(
     """
     requested, called = _within_limit(code, requested), _within_limit(code, called)
     files = sorted({file for files in (*requested.values(), *called.values()) for file in files})
+    flags = _Flags(code)
     mentions = [
-        mention for file in files for mention in _Mentions(code, file, names, requested, called, operators).all()
+        mention for file in files for mention in _Mentions(code, file, names, requested, called, operators, flags).all()
     ]
     # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
     asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
@@ -320,8 +328,14 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
     else:
         quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
         words = [name.encode(), *quoted]
-        sources = [source for source in sources if _LOOKS_AT_PARAMETERS.search(source)]
+        sources = [source for source in sources if _looks_at_parameters(source, name.encode())]
     return code.may_set(name) or any(word in source for source in sources for word in words)
+
+
+def _looks_at_parameters(source: bytes, name: bytes) -> bool:
+    """Whether a source asks a function of a name for its parameters, or one that may be it."""
+    asked = (match[1] or b"" for match in _LOOKS_AT_PARAMETERS.finditer(source))
+    return any(b"." not in function or name in function.split(b".") for function in asked)
 
 
 def _is_known(code: PythonCode, name: str) -> bool:
@@ -339,6 +353,35 @@ def _is_defined(code: PythonCode, operator: str) -> bool:
     name = operator.removesuffix(DEFAULT_OVERLOAD).partition("::")[2]
     texts = [f"{before}{name}(".encode() for before in ('"', "'", "::")]
     return any(text in code.source(file) for file in code.sources for text in texts)
+
+
+class _Flags:
+    """The flags of a package that only its users set.
+
+    It sets and passes them by keyword, but to constants, or to what it got under that name itself.
+    """
+
+    def __init__(self, code: PythonCode) -> None:
+        self._code = code
+
+    def marks(self, tree: ast.AST | None) -> frozenset[str]:
+        """Return what stands for those by which a source decides among its values."""
+        return frozenset(chosen(flag) for flag in flags_in(tree) if flag in self._only_chosen) if tree else frozenset()
+
+    @functools.cached_property
+    def _only_chosen(self) -> frozenset[str]:
+        files = [file for file in self._code.sources if is_for_users(file)]
+        if _size_of(self._code, files) > _MOST_PARSED:
+            return frozenset()
+        with_default, computed = set[bytes](), set[bytes]()
+        for file in files:
+            for match in _SET.finditer(self._code.source(file)):
+                name, value = match[1], match[2].strip()
+                if _PLAIN_VALUE.fullmatch(value):
+                    with_default.add(name)
+                elif value.rpartition(b".")[2] != name:
+                    computed.add(name)
+        return frozenset(name.decode("ascii", "replace") for name in with_default - computed)
 
 
 def _is_plain(name: str) -> bool:
@@ -405,7 +448,9 @@ class _Mentions:
         requested: Collection[str],
         called: Collection[str],
         operators: KnownOperators,
+        flags: _Flags,
     ) -> None:
+        self._flags = flags
         self._tree = code.tree(file)
         self._file = file
         self._names = names
@@ -424,7 +469,9 @@ class _Mentions:
             return
         loads = frozenset(id(call) for call in whole_loads(self._tree)) if self._loads_weights else frozenset[int]()
         with suppress(RecursionError):
-            yield from self._body(self._tree.body, _Scope(origins=(_make_origins(self._tree),), loads=loads))
+            values = self._flags.marks(self._tree)
+            scope = _Scope(origins=(_make_origins(self._tree),), loads=loads, values=values)
+            yield from self._body(self._tree.body, scope)
 
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:
         names = Counter(getattr(statement, "name", None) for statement in statements)
@@ -896,6 +943,7 @@ class _Callers:
 
     def __init__(self, code: PythonCode, mentions: Sequence[_Mention]) -> None:
         self._code = code
+        self._flags = _Flags(code)
         self._guarded: set[str] = set()
         self._asked: set[str] = set()
         """Those that are used where the words of a condition ask for a version."""
@@ -928,13 +976,16 @@ class _Callers:
 
     def _parse(self, file: str) -> None:
         self._parsed.add(file)
+        values = self._flags.marks(self._code.tree(file))
+        # What tests do under any condition says nothing; what they ask torch for does.
+        counts = is_for_users(file)
         for statement in getattr(self._code.tree(file), "body", ()):
             user = getattr(statement, "name", None)
             for part, inside in _functions_of(statement, user):
-                for word, guarded, asked in _guarded_words(part):
+                for word, guarded, asked in _guarded_words(part, values):
                     self._users.setdefault(word, set()).update(inside)
-                    self._guarded.update([word] if guarded else ())
-                    self._asked.update([word] if asked and is_for_users(file) else ())
+                    self._guarded.update([word] if asked or (guarded and counts) else ())
+                    self._asked.update([word] if asked and counts else ())
 
     @functools.cached_property
     def _callable(self) -> frozenset[str]:
@@ -966,7 +1017,10 @@ class _Callers:
             names = {user for name in names for user in self._users.get(name, ())}
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
-        return any(word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node))
+        values = self._flags.marks(tree) if own else frozenset[str]()
+        return any(
+            word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node, values)
+        )
 
 
 def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
@@ -1050,13 +1104,16 @@ def _sought(mention: _Mention) -> list[str]:
     return [name for name in mention.public if not name.startswith("__") and name not in _COMMON]
 
 
-def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool, bool]]:
+def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str, bool, bool]]:
     """Yield the names in a part of a source, each with whether it stands where a condition decides, and where one asks
     for a version.
+
+    :param values: what stands for values in all of it
     """
     # Each entry carries its own state, so the order in which they are taken does not matter.
-    nothing = frozenset[str]()
-    waiting: list[tuple[ast.AST, bool, bool, frozenset[str], frozenset[str]]] = [(body, False, False, nothing, nothing)]
+    waiting: list[tuple[ast.AST, bool, bool, frozenset[str], frozenset[str]]] = [
+        (body, False, False, values, frozenset())
+    ]
     while waiting:
         node, guarded, asked, values, local = waiting.pop()
         word = _word(node)

@@ -26,6 +26,12 @@ _GUARDING: Final = regex(
     re.IGNORECASE,
 )
 """What is in the words of conditions, of functions and of decorators that may do so."""
+_CHECKING: Final = regex(r"check(?!point)|ensure|verify|assert", re.IGNORECASE)
+"""Words for what is done to values, too."""
+_OF_TORCH: Final = regex(r"torch|version|cuda|gpu|triton", re.IGNORECASE)
+"""What is in the words of what may say something of torch."""
+_SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|triton", re.IGNORECASE)
+"""What a message has that is not about another package alone, such as segmentation-models-pytorch."""
 _IS_TORCH_THERE: Final = regex(
     r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
 )
@@ -92,7 +98,7 @@ def guards_what_follows(statement: ast.stmt, values: Collection[str]) -> bool:
     """Whether the code after a statement may be left out because of it."""
     if isinstance(statement, ast.If):
         ends = any(isinstance(part[-1], EXITS) for part in (statement.body, statement.orelse) if part)
-        return ends and is_guard(statement.test, values)
+        return ends and is_guard(statement.test, values) and not _asks_for_other_package(statement)
     if isinstance(statement, ast.Assert):
         return is_guard(statement.test, values)
     if isinstance(statement, ast.Try):
@@ -100,7 +106,52 @@ def guards_what_follows(statement: ast.stmt, values: Collection[str]) -> bool:
         exits = _GOING_ON if all(isinstance(part, _IMPORTS) for part in statement.body) else EXITS
         return any(isinstance(node, exits) for handler in statement.handlers for node in walk(handler))
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and are_guarding([call.func])
+    return isinstance(call, ast.Call) and are_guarding([call.func]) and not _checks_value(call, values)
+
+
+def _asks_for_other_package(statement: ast.If) -> bool:
+    """Whether a condition only refuses to go on where a package other than torch is not there: whoever gets there has
+    what torch does not bring.
+    """
+    test, refusal = statement.test, statement.body[-1]
+    if not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and isinstance(test.operand, ast.Name)):
+        return False
+    error = refusal.exc if isinstance(refusal, ast.Raise) else None
+    raised = error.func if isinstance(error, ast.Call) else error
+    is_import_error = isinstance(raised, ast.Name) and raised.id in {"ImportError", "ModuleNotFoundError"}
+    if not is_import_error or statement.orelse:
+        return False
+    texts = [node.value for node in walk(statement) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return not (_OF_TORCH.search(test.operand.id) or any(map(_SAYING_TORCH.search, texts)))
+
+
+def _checks_value(call: ast.Call, values: Collection[str]) -> bool:
+    """Whether a call checks, or ensures, something of a value that it gets: ``ensure_dir(folder)``."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if any(_GUARDING.search(_CHECKING.sub("", word)) or _OF_TORCH.search(word) for word in words_in(call.func)):
+        return False
+    is_given_some = not all(isinstance(argument, ast.Constant) for argument in arguments)
+    return is_given_some and all(_is_value(argument, values) for argument in arguments)
+
+
+def chosen(flag: str) -> str:
+    """Return what stands among the values for a flag that only users of the package set."""
+    return f"{flag}?"
+
+
+def flags_in(tree: ast.AST) -> Iterator[str]:
+    """Yield the plain names, and the attributes of objects of the package, by which a source decides."""
+    for node in walk(tree):
+        waiting = [node.test] if isinstance(node, (ast.If, ast.IfExp, ast.While)) else []
+        waiting += node.values if isinstance(node, ast.BoolOp) else []
+        while waiting:
+            test = waiting.pop()
+            if isinstance(test, ast.Name):
+                yield test.id
+            elif isinstance(test, ast.Attribute) and getattr(test.value, "id", None) in _OBJECT:
+                yield test.attr
+            elif isinstance(test, ast.UnaryOp):
+                waiting.append(test.operand)
 
 
 def is_guard(test: ast.expr, values: Collection[str]) -> bool:
@@ -188,7 +239,9 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
         return True
     # A plain name may be a flag that somebody else has set by the version, and any function may ask for it.
     if isinstance(test, ast.Name):
-        return False
+        return chosen(test.id) in values
+    if isinstance(test, ast.Attribute) and getattr(test.value, "id", None) in _OBJECT and chosen(test.attr) in values:
+        return True
     if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and not _asks_value(test, values):
         return test.func.id in _OF_VALUES | {"callable", "isinstance"} and _is_value(test, values)
     if isinstance(test, ast.Compare):

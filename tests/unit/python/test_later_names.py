@@ -110,6 +110,26 @@ CALL = f"    return {GONE}(x)"
         # What is raised again is not handled (datachain-ai/datachain#1406).
         (f"import torch\ndef f(x):\n  try: {GONE}\n  except Exception as e: raise A(x) from e", GONE, "attribute"),
         (f"try: import torch\nexcept ImportError as e: raise A from e\ndef f(): {GONE}", GONE, "attribute"),
+        # Nor does what is checked of a value, or that another package has to be there (stanfordnlp/stanza#1484,
+        # opengeos/geoai#182).
+        (f"import torch\ndef f(x, y):\n  z = y[0]\n  utils.ensure_dir(z)\n  {GONE}", GONE, "attribute"),
+        (
+            f"import torch\ndef f():\n  if not HAS_SMP: raise ImportError('get smp-torch')\n  {GONE}",
+            GONE,
+            "attribute",
+        ),
+        # Nor does what users alone choose (greentfrapp/lucent#23, scverse/scvi-tools#3297).
+        (
+            f"import torch\ndef f(x, old=True):\n  if old: return {GONE}(x)\ndef g(x): f(x, old=False)",
+            GONE,
+            "attribute",
+        ),
+        (
+            f"import torch\nclass A:\n  def __init__(self, y: int = 0): self.y = y\n  def f(self): self.y and {GONE}",
+            GONE,
+            "attribute",
+        ),
+        (f"import torch\ndef f(x): {GONE}\ndef g(x, h=True):\n  i = f if h else abs\n  i(x)", GONE, "attribute"),
         # A plain word may be a text for any reason.
         (f"import torch\nkind = 'traceable'\ndef f(x): return {WORD}(x)\n", WORD, "attribute"),
     ],
@@ -146,7 +166,13 @@ def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> No
         f"import torch\ndef f(x):\n    if NEW:\n        return x\n{CALL}",
         f"import torch\ndef f(x):\n    check_torch('2.0')\n{CALL}",
         f"import torch\ndef f(x):\n    assert torch.__version__ < '2'\n{CALL}",
+        f"import torch\ndef f(x):\n    check_torch(x)\n{CALL}",
+        f"import torch\ndef f(x):\n    ensure_supported(x)\n{CALL}",
+        f"import torch\ndef f(x):\n    if not OLD: raise ImportError('needs torch < 2')\n{CALL}",
+        f"import torch\ndef f(x):\n    if not OLD: raise RuntimeError('old')\n{CALL}",
         f"import torch\ndef f(x, fused):\n    if fused:\n    {CALL}",
+        f"import torch\ndef f(x, fused=True):\n    if fused:\n    {CALL}\ndef g(x):\n    f(x, fused=is_old())",
+        f"import torch\ndef f(x, fused=True):\n    fused = fused and OLD\n    if fused:\n    {CALL}",
         f"import torch\ndef f(x):\n    return NEW or {GONE}(x)",
         f"import torch\ndef f(x): return {GONE}(x)\ndef g(x):\n  y = is_old_version()\n  if y: {GONE}",
         f"import torch\nif NEW:\n  def f(x):\n{CALL}",
@@ -269,6 +295,10 @@ UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'v
             "2.13.0",
             "export() got an unexpected keyword argument 'example_outputs'",
         ),
+        # Who asks a method of its own for its parameters knows nothing of those of torch.
+        (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature(o.m.loss))", "2.7.0", UNEXPECTED),
+        (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature(o))", "2.7.0", None),
+        (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature({VERBOSE}.__init__))", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbos=True)", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(o, **o)", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(*o)", "2.7.0", None),
