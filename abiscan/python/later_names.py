@@ -33,11 +33,20 @@ from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer
 from abiscan.python.nodes import TryStar, child_nodes, walk
-from abiscan.python.operator_calls import FAKES, OPERATORS, KnownOperators, Overload, as_passed, operator_named
+from abiscan.python.operator_calls import (
+    FAKES,
+    OPERATORS,
+    KnownOperators,
+    Overload,
+    as_passed,
+    compiled_function,
+    keyword_refusal,
+    operator_named,
+)
 from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters, refusal
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, TorchNames, is_core
+from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, FUNCTIONS, TorchNames, is_core
 from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words, options_in
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_uses import CallText, list_calls
@@ -90,7 +99,7 @@ _LOOKS_AT_PARAMETERS: Final = regex(
     rb"\b(?:signature|getfullargspec|getargspec)\(\s*([\w.]*)|\b(?:co_varnames|__kwdefaults__)\b"
 )
 """What a source has that asks functions for their parameters, and which."""
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TESTS = (ast.If, ast.IfExp, ast.While)
 
@@ -278,6 +287,10 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, set[str]]:
     for use in sorted(code.all_torch_uses):
         callee = names.callee(use)
         if callee is None:
+            for file in filter(is_for_users, code.files_using(use) if _is_compiled(names, use) else ()):
+                calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
+                if any(_gone_keyword(names, use, call.keywords) for call in calls if call.keywords):
+                    doubtful.setdefault(use, set()).add(file)
             continue
         own = callee.signature
         others = [parse_parameters(text) for text in names.signatures_of(callee.module, callee.name)]
@@ -289,6 +302,20 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, set[str]]:
             if any(_may_need(call, own, others) or (is_loading and may_need_default(call, LOAD)) for call in calls):
                 doubtful.setdefault(use, set()).add(file)
     return doubtful
+
+
+def _is_compiled(names: TorchNames, use: str) -> bool:
+    """Whether a dotted name is certainly that of a function that is compiled, and its operators are known."""
+    owner, _, name = use.rpartition(".")
+    is_there = names.has(FUNCTIONS if owner == "torch" else owner, name) is True
+    return names.operators is not None and compiled_function(use) is not None and is_there
+
+
+def _gone_keyword(names: TorchNames, use: str, keywords: Collection[str]) -> str | None:
+    """Return the first keyword that a compiled function takes in another release, and not in this one."""
+    operator = compiled_function(use)
+    gone = names.operators().gone_keywords(operator, keywords) if operator and names.operators else ()
+    return next(iter(gone), None)
 
 
 def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList]) -> bool:
@@ -502,7 +529,7 @@ class _Mentions:
         return all(name.partition(".")[0] == "torch" and _lacking_part(self._names, name) is None for name in imported)
 
     def _node(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
-        if isinstance(node, _FUNCTIONS):
+        if isinstance(node, _DEFINED):
             yield from self._function(node, scope)
         elif isinstance(node, ast.ClassDef):
             for expression in (*node.bases, *node.keywords, *node.decorator_list):
@@ -733,15 +760,26 @@ class _Mentions:
         if full is not None and full in self._called and full.startswith(OPERATORS):
             error = self._operators.refusal(full, _arguments_of(node))
             yield from () if error is None else (self._call_mention(full, error, node, scope, how="call"),)
-        callee = self._names.callee(full) if full is not None and full in self._called else None
-        if callee is None or full is None:
+        if full is None or full not in self._called:
             return
-        call = _arguments_of(node)
+        callee, call = self._names.callee(full), _arguments_of(node)
+        if callee is None:
+            yield from self._compiled_call(full, node, scope)
+            return
         error = refusal(callee.name, callee.signature, call)
         others = map(parse_parameters, self._names.signatures_of(callee.module, callee.name))
         if error is None or all(refusal(callee.name, other, call) for other in others):
             return
         yield self._call_mention(full, error, node, scope, how="call")
+
+    def _compiled_call(self, full: str, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
+        """Yield a mention of a compiled function that does not take a keyword here."""
+        operator, operators = compiled_function(full), self._names.operators
+        keyword = _gone_keyword(self._names, full, _arguments_of(node).keywords) if operator else None
+        if keyword is not None and operator is not None and operators is not None:
+            is_overloaded = operators().is_overloaded(operator)
+            error = keyword_refusal(full.rpartition(".")[2], keyword, is_overloaded=is_overloaded)
+            yield self._call_mention(full, error, node, scope, how="call")
 
     def _called_name(self, node: ast.expr, scope: _Scope) -> str | None:
         """Return the full name of what is called, if that is of torch: of ``super().__init__`` that of the base, of a

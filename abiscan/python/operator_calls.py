@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -57,6 +57,14 @@ class OperatorsOfTorch(Protocol):
         """Whether some release takes a call."""
         ...
 
+    def gone_keywords(self, name: str, keywords: Collection[str]) -> Sequence[str]:
+        """Return those of some keywords that the function of an operator takes in another release, and not in this."""
+        ...
+
+    def is_overloaded(self, name: str) -> bool:
+        """Whether the function of an operator has several lists of parameters."""
+        ...
+
 
 class KnownOperators(Struct, frozen=True):
     """The operators that are known once a package is imported.
@@ -101,6 +109,20 @@ class KnownOperators(Struct, frozen=True):
             return None
         error = refusal_of(self.torch.overloads(name), call)
         return error if error and self.torch.others_take(name, call) else None
+
+
+def compiled_function(use: str) -> str | None:
+    """Return the operator of a function that is compiled: ``torch.std``, ``torch.nn.functional.gelu``."""
+    owner, _, name = use.rpartition(".")
+    return f"{ATEN}{name}" if owner in {"torch", "torch.nn.functional"} and not name.startswith("__") else None
+
+
+def keyword_refusal(name: str, keyword: str, *, is_overloaded: bool) -> str:
+    """Return what torch says of a keyword that a compiled function does not take."""
+    # FunctionSignature::parse and PythonArgParser::raw_parse (torch/csrc/utils/python_arg_parser.cpp).
+    if is_overloaded:
+        return f"{name}() received an invalid combination of arguments"
+    return f"{name}() got an unexpected keyword argument '{keyword}'"
 
 
 def operator_named(use: str) -> str | None:

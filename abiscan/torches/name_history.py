@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from abiscan.errors import InputError
-from abiscan.python.operator_calls import operator_named
+from abiscan.python.operator_calls import compiled_function, operator_named
 from abiscan.python.refusals import PassedArguments, refusal
 from abiscan.python.torch_names import COMPANIONS, TorchNames
 from abiscan.torches import embedded_names
@@ -91,6 +91,12 @@ def call_history(name: str, call: PassedArguments) -> NameHistory:
     if operator_named(name):
         return _history_of_operator(name, call)
     releases = embedded_names.releases()
+    compiled = compiled_function(name)
+    if compiled and all((known := embedded_names.names(release)) and not known.callee(name) for release in releases):
+        from abiscan.torches.operator_overloads import ReleaseOperators  # few packages call any so
+
+        takes = {release: frozenset(call.keywords) <= ReleaseOperators(release).keywords(compiled) for release in releases}
+        return _history_by(name, takes)
     return _history_by(
         name, {release: _takes(known, name, call) for release in releases if (known := embedded_names.names(release))}
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,6 +20,11 @@ from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.embedded_operators import EmbeddedOperators
 
 _MACHINE = Machine.X86_64
+_OF_PYTHON: Final = frozenset(
+    {"input", "other", "out", "axis", "axes", "keepdims", "x", "x1", "x2", "names", "as_tuple"}
+    | {"dtype", "layout", "device", "pin_memory", "requires_grad", "generator", "memory_format"}
+)
+"""The keywords of functions that schemas do not have, or name otherwise (torch/csrc/utils/python_arg_parser.cpp)."""
 
 
 class ReleaseOperators(Struct, frozen=True):
@@ -64,6 +71,34 @@ class ReleaseOperators(Struct, frozen=True):
         """Whether it takes a call; None if that is not known."""
         overloads = self.overloads(name) if self.has(name) else ()
         return refusal_of(overloads, call) is None if overloads else (False if self.lacks(name) else None)
+
+
+    def gone_keywords(self, name: str, keywords: Collection[str]) -> Sequence[str]:
+        """Return those of some keywords that the function of an operator takes in another release, and not in this."""
+        own = self.keywords(name)
+        unknown = [keyword for keyword in keywords if own and keyword not in own | _OF_PYTHON]
+        if not unknown:
+            return ()
+        releases = (ReleaseOperators(str(release)) for release in reversed(embedded.versions(_MACHINE)))
+        elsewhere = frozenset[str]().union(*(release.keywords(name) for release in releases))
+        return [keyword for keyword in unknown if keyword in elsewhere]
+
+    def is_overloaded(self, name: str) -> bool:
+        """Whether the function of an operator has several lists of parameters; those with outputs are no others."""
+        return sum(not any(argument.is_out for argument in schema.arguments) for schema in self._schemas(name)) > 1
+
+    def keywords(self, name: str) -> frozenset[str]:
+        """Return the keywords of all overloads of an operator."""
+        return frozenset(argument.name for schema in self._schemas(name) for argument in schema.arguments)
+
+    def _schemas(self, name: str) -> Sequence[FunctionSchema]:
+        names = {name, *(other for other in _all_names() if other.startswith(f"{name}."))}
+        operators = embedded_operators.operators(self.release, _MACHINE, names).operators.values()
+        schemas: list[FunctionSchema] = []
+        for operator in operators:
+            with suppress(SchemaError):
+                schemas.append(FunctionSchema.parse(operator.schema or ""))
+        return schemas
 
 
 def parse_overloads(schemas: Iterable[str | None]) -> tuple[Overload, ...]:

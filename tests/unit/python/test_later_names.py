@@ -272,6 +272,10 @@ VERBOSE = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'verbose'"
 
 
+SDPA = "from torch.nn.functional import scaled_dot_product_attention"
+GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable_gqa'"
+
+
 @pytest.mark.parametrize(
     ("body", "release", "error"),
     [
@@ -299,6 +303,22 @@ UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'v
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature(o.m.loss))", "2.7.0", UNEXPECTED),
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature(o))", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature({VERBOSE}.__init__))", "2.7.0", None),
+        # Compiled functions, by their schemas (QwenLM/Qwen-Image#65): the keywords came with 2.5, 1.12 and 1.8.
+        (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gqa=True)", "2.4.1", GQA),
+        (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gqa=True)", "2.5.0", None),
+        (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gaq=True)", "2.4.1", None),
+        (
+            "from torch.nn import functional as F\ndef f(x): return F.gelu(x, approximate='tanh')",
+            "1.11.0",
+            "gelu() got an unexpected keyword argument 'approximate'",
+        ),
+        (
+            "import torch\ndef f(x): return torch.div(x, 2, rounding_mode='floor')",
+            "1.7.1",
+            "div() received an invalid combination of arguments",
+        ),
+        ("import torch\ndef f(x): return torch.div(x, 2, rounding_mode='floor')", "1.8.0", None),
+        ("import torch\ndef f(x): return torch.zeros(2, requires_grad=True, device=x)", "2.13.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbos=True)", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(o, **o)", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(*o)", "2.7.0", None),
