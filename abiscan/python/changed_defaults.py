@@ -26,6 +26,7 @@ class ChangedDefault(Struct, frozen=True, kw_only=True):
     :ivar sign: a module of torch and a name in it that exactly the releases with the new default have
     :ivar error: what torch says, up to the first thing that depends on the file
     :ivar handled: words of sources that make such calls work
+    :ivar advice: what to do
     """
 
     function: str
@@ -35,6 +36,7 @@ class ChangedDefault(Struct, frozen=True, kw_only=True):
     sign: tuple[str, str]
     error: str
     handled: tuple[bytes, ...]
+    advice: str
 
 
 # https://github.com/pytorch/pytorch/pull/137602, in 2.6.0: torch/serialization.py, load and _default_to_weights_only.
@@ -46,7 +48,26 @@ LOAD: Final = ChangedDefault(
     sign=("torch.serialization", "_default_to_weights_only"),
     error="Weights only load failed.",
     handled=(b"safe_globals", b"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"),
+    advice="pass weights_only=False if you trust the file",
 )
+# https://github.com/pytorch/pytorch/pull/86724, in 2.0.0, as torch.compile: of complex numbers, few take a spectrum.
+STFT: Final = ChangedDefault(
+    function="torch.stft",
+    parameter="return_complex",
+    others=(),
+    position=9,
+    sign=("torch", "compile"),
+    error="stft requires the return_complex parameter be given for real inputs",
+    handled=(),
+    advice="pass return_complex",
+)
+BY_FUNCTION: Final = {changed.function: changed for changed in (LOAD, STFT)}
+REMOVED_IN: Final = "torch._linalg_utils"
+"""The module of which ``torch`` has only functions that raise, in place of those that were compiled: ``torch.symeig``
+since 2.0, ``eig``, ``lstsq`` and ``matrix_rank`` since 1.13, ``solve`` since 1.12.
+"""
+REMOVED: Final = "This function was deprecated since version 1.9 and is now removed"
+"""What these say first."""
 _MODULE_METHODS: Final = frozenset(
     {"children", "eval", "forward", "load_state_dict", "modules", "named_modules", "named_parameters", "parameters"}
     | {"state_dict", "train", "zero_grad"}

@@ -21,7 +21,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.python.changed_defaults import (
+    BY_FUNCTION,
     LOAD,
+    REMOVED,
+    REMOVED_IN,
+    STFT,
     kept_as_modules,
     leaves_out,
     may_need_default,
@@ -46,7 +50,7 @@ from abiscan.python.operator_calls import (
 from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters, refusal
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, FUNCTIONS, TorchNames, is_core
+from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, FUNCTIONS, Callee, TorchNames, is_core
 from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words, options_in
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_uses import CallText, list_calls
@@ -111,7 +115,8 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
     :ivar error: what Python says of the call; empty for a name
     :ivar function: the function or method, ``Layer.forward``
     :ivar how: whether the name is taken of a module, imported from one, imported as a module, or called; "default" if
-        the call leaves out what it needs; "fake" if a fake kernel is registered for the operator; "option" if it is
+        the call leaves out what it needs, "omission" if it does so for most values; "removed" if the function only
+        raises; "fake" if a fake kernel is registered for the operator; "option" if it is
         one, which to set raises, too; "compile" if ``torch.compile`` gets it; "object" if it is taken of an object of a
         class
     :ivar arguments: those of the call
@@ -285,23 +290,33 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, set[str]]:
     """Return what sources may call that takes less in this torch than in another, by its dotted name: the sources."""
     doubtful: dict[str, set[str]] = {}
     for use in sorted(code.all_torch_uses):
-        callee = names.callee(use)
+        changed, callee = BY_FUNCTION.get(use), names.callee(use)
+        default = changed if changed is not None and names.has(*changed.sign) is True else None
         if callee is None:
-            for file in filter(is_for_users, code.files_using(use) if _is_compiled(names, use) else ()):
+            for file in filter(is_for_users, code.files_using(use) if default or _is_compiled(names, use) else ()):
                 calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
-                if any(_gone_keyword(names, use, call.keywords) for call in calls if call.keywords):
+                if default or any(_gone_keyword(names, use, call.keywords) for call in calls if call.keywords):
                     doubtful.setdefault(use, set()).add(file)
             continue
         own = callee.signature
         others = [parse_parameters(text) for text in names.signatures_of(callee.module, callee.name)]
         others = [other for other in others if not own.takes_all_of(other)]
-        is_loading = use == LOAD.function and names.has(*LOAD.sign) is True
-        files = [file for file in code.files_using(use) if is_for_users(file)] if others or is_loading else []
+        is_removed = _is_removed(use, callee)
+        looked_at = bool(others) or is_removed or default is not None
+        files = [file for file in code.files_using(use) if is_for_users(file)] if looked_at else []
         for file in files:
             calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
-            if any(_may_need(call, own, others) or (is_loading and may_need_default(call, LOAD)) for call in calls):
+            if any(
+                is_removed or _may_need(call, own, others) or (default and may_need_default(call, default))
+                for call in calls
+            ):
                 doubtful.setdefault(use, set()).add(file)
     return doubtful
+
+
+def _is_removed(use: str, callee: Callee) -> bool:
+    """Whether what is called only says that it is gone."""
+    return callee.module == REMOVED_IN and use.count(".") == 1
 
 
 def _is_compiled(names: TorchNames, use: str) -> bool:
@@ -347,11 +362,11 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
         asking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
         return any(text in source for source in asking for text in texts)
-    if use.how not in {"call", "default"}:
+    if use.how not in {"call", "default", "omission", "removed"}:
         return _is_known(code, name)
     sources = [code.source(file) for file in code.sources]
-    if use.how == "default":
-        words: Sequence[bytes] = LOAD.handled
+    if use.how != "call":
+        words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
     else:
         quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
         words = [name.encode(), *quoted]
@@ -762,9 +777,14 @@ class _Mentions:
             yield from () if error is None else (self._call_mention(full, error, node, scope, how="call"),)
         if full is None or full not in self._called:
             return
+        if full == STFT.function and self._names.has(*STFT.sign) is True and leaves_out(node, STFT):
+            yield self._call_mention(full, STFT.error, node, scope, how="omission")
         callee, call = self._names.callee(full), _arguments_of(node)
         if callee is None:
             yield from self._compiled_call(full, node, scope)
+            return
+        if _is_removed(full, callee):
+            yield self._call_mention(full, REMOVED, node, scope, how="removed")
             return
         error = refusal(callee.name, callee.signature, call)
         others = map(parse_parameters, self._names.signatures_of(callee.module, callee.name))
@@ -807,7 +827,8 @@ class _Mentions:
             how=how,
             arguments=_arguments_of(node),
         )
-        raised = "RuntimeError" if full.startswith(OPERATORS) else "TypeError"
+        is_of_torch = full.startswith(OPERATORS) or how in {"omission", "removed"}
+        raised = "RuntimeError" if is_of_torch else "TypeError"
         guarded = raised in scope.caught
         return _make_mention(use, scope, guarded=guarded)
 

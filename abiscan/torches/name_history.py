@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from abiscan.errors import InputError
+from abiscan.python.changed_defaults import REMOVED_IN
 from abiscan.python.operator_calls import compiled_function, operator_named
 from abiscan.python.refusals import PassedArguments, refusal
-from abiscan.python.torch_names import COMPANIONS, TorchNames
+from abiscan.python.torch_names import COMPANIONS, FUNCTIONS, TorchNames
 from abiscan.torches import embedded_names
 from abiscan.words import ranges
 
@@ -95,7 +96,9 @@ def call_history(name: str, call: PassedArguments) -> NameHistory:
     if compiled and all((known := embedded_names.names(release)) and not known.callee(name) for release in releases):
         from abiscan.torches.operator_overloads import ReleaseOperators  # few packages call any so
 
-        takes = {release: frozenset(call.keywords) <= ReleaseOperators(release).keywords(compiled) for release in releases}
+        takes = {
+            release: frozenset(call.keywords) <= ReleaseOperators(release).keywords(compiled) for release in releases
+        }
         return _history_by(name, takes)
     return _history_by(
         name, {release: _takes(known, name, call) for release in releases if (known := embedded_names.names(release))}
@@ -128,6 +131,10 @@ def default_history(changed: ChangedDefault) -> NameHistory:
 
 def _takes(names: TorchNames, name: str, call: PassedArguments) -> bool | None:
     callee = names.callee(name)
+    if callee is None and name.startswith("torch.") and name.count(".") == 1:
+        return True if names.has(FUNCTIONS, name.partition(".")[2]) else None
+    if callee is not None and callee.module == REMOVED_IN:
+        return False
     return None if callee is None else refusal(callee.name, callee.signature, call) is None
 
 

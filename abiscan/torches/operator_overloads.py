@@ -72,7 +72,6 @@ class ReleaseOperators(Struct, frozen=True):
         overloads = self.overloads(name) if self.has(name) else ()
         return refusal_of(overloads, call) is None if overloads else (False if self.lacks(name) else None)
 
-
     def gone_keywords(self, name: str, keywords: Collection[str]) -> Sequence[str]:
         """Return those of some keywords that the function of an operator takes in another release, and not in this."""
         own = self.keywords(name)

@@ -70,10 +70,10 @@ def later_findings(
             yield from missing_torch_name.list_findings(uses, history(name), result.name, torch, result.torch)
         elif error and rejected_torch_call.RULE in rules:
             taking, advice = call_history(name, uses[0].arguments), None
-            if uses[0].how == "default":
-                from abiscan.python.changed_defaults import LOAD  # few packages make such a call
+            if uses[0].how in {"default", "omission"}:
+                from abiscan.python.changed_defaults import BY_FUNCTION  # few packages make such a call
 
-                taking, advice = default_history(LOAD), f"pass {LOAD.parameter}=False if you trust the file"
+                taking, advice = default_history(BY_FUNCTION[name]), BY_FUNCTION[name].advice
             yield from rejected_torch_call.list_findings(uses, taking, result.name, torch, advice)
 
 

@@ -272,6 +272,8 @@ VERBOSE = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'verbose'"
 
 
+REMOVED = "This function was deprecated since version 1.9 and is now removed"
+STFT = "stft requires the return_complex parameter be given for real inputs"
 SDPA = "from torch.nn.functional import scaled_dot_product_attention"
 GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable_gqa'"
 
@@ -303,6 +305,16 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature(o.m.loss))", "2.7.0", UNEXPECTED),
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature(o))", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbose=signature({VERBOSE}.__init__))", "2.7.0", None),
+        # The functions that torch keeps only to say that they are gone (aiqm/torchani#627), and a default that went
+        # (coqui-ai/TTS#2449): in the words of a running torch 2.13.0.
+        ("import torch\ndef f(x): return torch.symeig(x, eigenvectors=True)", "2.0.0", REMOVED),
+        ("import torch\ndef f(x): return torch.symeig(x, eigenvectors=True)", "1.13.1", None),
+        ("import torch\ndef f(x): return torch.solve(x, x)", "1.12.0", REMOVED),
+        ("import torch\ndef f(x):\n  try: torch.solve(x, x)\n  except RuntimeError: pass", "1.12.0", None),
+        ("import torch\ndef f(x): return torch.stft(x, 4, window=x)", "2.0.0", STFT),
+        ("import torch\ndef f(x): return torch.stft(x, 4, window=x)", "1.13.1", None),
+        ("import torch\ndef f(x): return torch.stft(x, 4, return_complex=False)", "2.0.0", None),
+        ("import torch\ndef f(x, **k): return torch.stft(x, 4, **k)", "2.0.0", None),
         # Compiled functions, by their schemas (QwenLM/Qwen-Image#65): the keywords came with 2.5, 1.12 and 1.8.
         (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gqa=True)", "2.4.1", GQA),
         (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gqa=True)", "2.5.0", None),
