@@ -38,14 +38,19 @@ from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer
 from abiscan.python.nodes import TryStar, child_nodes, walk
 from abiscan.python.operator_calls import (
+    ATEN,
     FAKES,
+    LISTED,
+    METHODS,
     OPERATORS,
     KnownOperators,
     Overload,
     as_passed,
     compiled_function,
     keyword_refusal,
+    methods_with_lists,
     operator_named,
+    passes_list,
 )
 from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters, refusal
 from abiscan.python.sources import is_for_users
@@ -180,6 +185,8 @@ def _open_mentions(
                 missing.setdefault(name, set()).add(file)
     requested = {name: files for name, files in missing.items() if names.was_there(name)}
     called = _doubtful_calls(code, names)
+    for method, file in _calls_with_lists(code, names):
+        called.setdefault(method, set()).add(file)
     operators = _operators_in(code, names, own)
     for file, name, call in _doubtful_operators(code, operators):
         (called if call else requested).setdefault(name, set()).add(file)
@@ -312,6 +319,19 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, set[str]]:
             ):
                 doubtful.setdefault(use, set()).add(file)
     return doubtful
+
+
+def _calls_with_lists(code: PythonCode, names: TorchNames) -> Iterator[tuple[str, str]]:
+    """Yield the methods that sources give several dimensions, and that take one here, each with the source."""
+    if names.operators is None:
+        return
+    operators, lost = names.operators(), dict[str, bool]()
+    for file in filter(is_for_users, code.sources):
+        for method in methods_with_lists(code.source(file)) if code.torch_uses(file) else ():
+            if method not in lost:
+                lost[method] = operators.lost_list(f"{ATEN}{method}", LISTED)
+            if lost[method]:
+                yield f"{METHODS}{method}", file
 
 
 def _is_removed(use: str, callee: Callee) -> bool:
@@ -775,6 +795,10 @@ class _Mentions:
         if full is not None and full in self._called and full.startswith(OPERATORS):
             error = self._operators.refusal(full, _arguments_of(node))
             yield from () if error is None else (self._call_mention(full, error, node, scope, how="call"),)
+        method = f"{METHODS}{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
+        if method in self._called and passes_list(node):
+            error = f"{method.removeprefix(METHODS)}() received an invalid combination of arguments"
+            yield self._call_mention(method, error, node, scope, how="call")
         if full is None or full not in self._called:
             return
         if full == STFT.function and self._names.has(*STFT.sign) is True and leaves_out(node, STFT):

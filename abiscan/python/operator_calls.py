@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
@@ -65,6 +66,10 @@ class OperatorsOfTorch(Protocol):
         """Whether the function of an operator has several lists of parameters."""
         ...
 
+    def lost_list(self, name: str, keyword: str) -> bool:
+        """Whether an operator takes a list for a keyword in another release, and one number in this."""
+        ...
+
 
 class KnownOperators(Struct, frozen=True):
     """The operators that are known once a package is imported.
@@ -115,6 +120,27 @@ def compiled_function(use: str) -> str | None:
     """Return the operator of a function that is compiled: ``torch.std``, ``torch.nn.functional.gelu``."""
     owner, _, name = use.rpartition(".")
     return f"{ATEN}{name}" if owner in {"torch", "torch.nn.functional"} and not name.startswith("__") else None
+
+
+METHODS: Final = "torch.Tensor."
+LISTED: Final = "dim"
+"""The parameter that takes several dimensions where it once took one: ``any(dim=(0, 1))`` since 2.2."""
+_WITH_LIST: Final = regex(rb"\.([a-z_]\w*)\((?:[^()]*,)?\s*%b\s*=\s*[\[(]" % LISTED.encode())
+
+
+def methods_with_lists(source: bytes) -> frozenset[str]:
+    """Return the methods, or functions, that a source gives several dimensions, going by its text.
+
+    Arrays of numpy call them ``axis``, those of xarray as torch does.
+    """
+    if b"xarray" in source:
+        return frozenset()
+    return frozenset(match[1].decode() for match in _WITH_LIST.finditer(source))
+
+
+def passes_list(call: ast.Call) -> bool:
+    """Whether a call has several dimensions."""
+    return any(item.arg == LISTED and isinstance(item.value, (ast.List, ast.Tuple)) for item in call.keywords)
 
 
 def keyword_refusal(name: str, keyword: str, *, is_overloaded: bool) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from abiscan.errors import InputError
 from abiscan.python.changed_defaults import REMOVED_IN
-from abiscan.python.operator_calls import compiled_function, operator_named
+from abiscan.python.operator_calls import ATEN, LISTED, METHODS, compiled_function, operator_named
 from abiscan.python.refusals import PassedArguments, refusal
 from abiscan.python.torch_names import COMPANIONS, FUNCTIONS, TorchNames
 from abiscan.torches import embedded_names
@@ -92,6 +92,11 @@ def call_history(name: str, call: PassedArguments) -> NameHistory:
     if operator_named(name):
         return _history_of_operator(name, call)
     releases = embedded_names.releases()
+    if name.startswith(METHODS):
+        from abiscan.torches.operator_overloads import ReleaseOperators  # few packages call any so
+
+        operator = f"{ATEN}{name.removeprefix(METHODS)}"
+        return _history_by(name, {of: ReleaseOperators(of).takes_list(operator, LISTED) for of in releases})
     compiled = compiled_function(name)
     if compiled and all((known := embedded_names.names(release)) and not known.callee(name) for release in releases):
         from abiscan.torches.operator_overloads import ReleaseOperators  # few packages call any so

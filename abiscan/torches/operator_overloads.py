@@ -86,6 +86,18 @@ class ReleaseOperators(Struct, frozen=True):
         """Whether the function of an operator has several lists of parameters; those with outputs are no others."""
         return sum(not any(argument.is_out for argument in schema.arguments) for schema in self._schemas(name)) > 1
 
+    def lost_list(self, name: str, keyword: str) -> bool:
+        """Whether an operator takes a list for a keyword in another release, and one number in this."""
+        if self.takes_list(name, keyword) is not False:
+            return False
+        releases = (ReleaseOperators(str(release)) for release in reversed(embedded.versions(_MACHINE)))
+        return any(release.takes_list(name, keyword) for release in releases)
+
+    def takes_list(self, name: str, keyword: str) -> bool | None:
+        """Whether an operator takes a list for a keyword; None if it has no such keyword."""
+        arguments = [item for schema in self._schemas(name) for item in schema.arguments if item.name == keyword]
+        return any("[" in str(item.type) for item in arguments) if arguments else None
+
     def keywords(self, name: str) -> frozenset[str]:
         """Return the keywords of all overloads of an operator."""
         return frozenset(argument.name for schema in self._schemas(name) for argument in schema.arguments)

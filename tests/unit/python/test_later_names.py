@@ -273,6 +273,7 @@ UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'v
 
 
 REMOVED = "This function was deprecated since version 1.9 and is now removed"
+ANY = "any() received an invalid combination of arguments"
 STFT = "stft requires the return_complex parameter be given for real inputs"
 SDPA = "from torch.nn.functional import scaled_dot_product_attention"
 GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable_gqa'"
@@ -315,6 +316,12 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         ("import torch\ndef f(x): return torch.stft(x, 4, window=x)", "1.13.1", None),
         ("import torch\ndef f(x): return torch.stft(x, 4, return_complex=False)", "2.0.0", None),
         ("import torch\ndef f(x, **k): return torch.stft(x, 4, **k)", "2.0.0", None),
+        # Several dimensions, by the schemas as well (eigenvivek/DiffDRR#288): ``any.dims`` came with 2.2.
+        ("import torch\ndef f(x): return torch.abs(x).y, x.any(dim=[0, 1])", "2.1.2", ANY),
+        ("import torch\ndef f(x): return torch.isnan(x).any(dim=(-2, -1))", "2.1.2", ANY),
+        ("import torch\ndef f(x): return torch.abs(x).y, x.any(dim=[0, 1])", "2.2.0", None),
+        ("import torch\ndef f(x): return x.any(dim=(1)), x.sum(dim=(0, 1)), x.any(axis=(0, 1))", "2.1.2", None),
+        ("import torch, xarray\ndef f(x): return x.any(dim=[0, 1])", "2.1.2", None),
         # Compiled functions, by their schemas (QwenLM/Qwen-Image#65): the keywords came with 2.5, 1.12 and 1.8.
         (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gqa=True)", "2.4.1", GQA),
         (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gqa=True)", "2.5.0", None),
