@@ -74,8 +74,9 @@ class ReleaseOperators(Struct, frozen=True):
 
     def gone_keywords(self, name: str, keywords: Collection[str]) -> Sequence[str]:
         """Return those of some keywords that the function of an operator takes in another release, and not in this."""
-        own = self.keywords(name)
-        unknown = [keyword for keyword in keywords if own and keyword not in own | _OF_PYTHON]
+        unusual = [keyword for keyword in keywords if keyword not in _OF_PYTHON]
+        own = self.keywords(name) if unusual else frozenset[str]()
+        unknown = [keyword for keyword in unusual if own and keyword not in own]
         if not unknown:
             return ()
         releases = (ReleaseOperators(str(release)) for release in reversed(embedded.versions(_MACHINE)))
@@ -84,7 +85,10 @@ class ReleaseOperators(Struct, frozen=True):
 
     def is_overloaded(self, name: str) -> bool:
         """Whether the function of an operator has several lists of parameters; those with outputs are no others."""
-        return sum(not any(argument.is_out for argument in schema.arguments) for schema in self._schemas(name)) > 1
+        return (
+            sum(not any(argument.is_out for argument in schema.arguments) for schema in _schemas(self.release, name))
+            > 1
+        )
 
     def lost_list(self, name: str, keyword: str) -> bool:
         """Whether an operator takes a list for a keyword in another release, and one number in this."""
@@ -95,21 +99,13 @@ class ReleaseOperators(Struct, frozen=True):
 
     def takes_list(self, name: str, keyword: str) -> bool | None:
         """Whether an operator takes a list for a keyword; None if it has no such keyword."""
-        arguments = [item for schema in self._schemas(name) for item in schema.arguments if item.name == keyword]
+        schemas = _schemas(self.release, name)
+        arguments = [item for schema in schemas for item in schema.arguments if item.name == keyword]
         return any("[" in str(item.type) for item in arguments) if arguments else None
 
     def keywords(self, name: str) -> frozenset[str]:
         """Return the keywords of all overloads of an operator."""
-        return frozenset(argument.name for schema in self._schemas(name) for argument in schema.arguments)
-
-    def _schemas(self, name: str) -> Sequence[FunctionSchema]:
-        names = {name, *(other for other in _all_names() if other.startswith(f"{name}."))}
-        operators = embedded_operators.operators(self.release, _MACHINE, names).operators.values()
-        schemas: list[FunctionSchema] = []
-        for operator in operators:
-            with suppress(SchemaError):
-                schemas.append(FunctionSchema.parse(operator.schema or ""))
-        return schemas
+        return frozenset(argument.name for schema in _schemas(self.release, name) for argument in schema.arguments)
 
 
 def parse_overloads(schemas: Iterable[str | None]) -> tuple[Overload, ...]:
@@ -144,6 +140,26 @@ def by_operator(definitions: Iterable[tuple[str, str | None]]) -> dict[str, tupl
         if not name.startswith(ATEN):
             schemas.setdefault(name.partition(".")[0], []).append(schema)
     return {name: overloads for name, texts in schemas.items() if (overloads := parse_overloads(texts))}
+
+
+@functools.lru_cache(maxsize=4096)
+def _schemas(release: str, name: str) -> tuple[FunctionSchema, ...]:
+    """Return the schemas of all overloads of an operator."""
+    names = _overloads_of().get(name, ())
+    schemas: list[FunctionSchema] = []
+    for operator in embedded_operators.operators(release, _MACHINE, names).operators.values() if names else ():
+        with suppress(SchemaError):
+            schemas.append(FunctionSchema.parse(operator.schema or ""))
+    return tuple(schemas)
+
+
+@functools.cache
+def _overloads_of() -> dict[str, list[str]]:
+    """Return the names of all overloads of each operator."""
+    by_base: dict[str, list[str]] = {}
+    for name in _all_names():
+        by_base.setdefault(name.partition(".")[0], []).append(name)
+    return by_base
 
 
 @functools.cache
