@@ -86,6 +86,8 @@ _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "rese
 _SET: Final = regex(rb"(?<![\w.])(?:self\.)?(\w+)[ \t]*(?::[^=\n]{1,80})?=(?!=)[ \t]*([^,)\n#\]}]*)")
 """What is set, or passed by keyword, and to what."""
 _PLAIN_VALUE: Final = regex(rb"True|False|None|-?\d[\w.]*|[\"'][^\"']*[\"']")
+_MOST_DEFINITIONS: Final = 3
+"""How many functions of a package may have a name that still tells which of them is meant."""
 _CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
 _CATCHING_ALL: Final = _CATCHING_ANY | {"AttributeError"}
 _TENSOR: Final = "torch.Tensor"
@@ -141,6 +143,7 @@ def later_uses(
     names: TorchNames,
     companions: Iterable[Sequence[TorchNames]] = (),
     own: Callable[[], Mapping[str, Sequence[Overload]]] = dict,
+    imported: Collection[str] = (),
 ) -> tuple[LaterUse, ...]:
     """Return the uses of names that a torch certainly lacks, by functions that may well be called there.
 
@@ -148,6 +151,7 @@ def later_uses(
 
     :param companions: for each package other than torch, its versions that may be there; all must lack a name
     :param own: returns the operators that libraries of the package define: see ``KnownOperators``
+    :param imported: the sources that importing the package runs there, whatever conditions stand around their imports
     """
     # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
     # hide the others.
@@ -156,7 +160,7 @@ def later_uses(
     unguarded: set[LaterUse] = set()
     for plain in (False, True):
         mentions = [mention for mention in open_uses if _is_plain(mention.use.name.rpartition(".")[2]) is plain]
-        callers = _Callers(code, mentions) if mentions else None
+        callers = _Callers(code, mentions, imported) if mentions else None
         unguarded.update(mention.use for mention in mentions if callers and not callers.guard(mention))
     return tuple(sorted(unguarded))
 
@@ -1022,10 +1026,11 @@ class _Callers:
     One whose users are too large to be parsed counts as such.
 
     :param mentions: the uses that are looked at
+    :param imported: see ``later_uses``
     """
 
-    def __init__(self, code: PythonCode, mentions: Sequence[_Mention]) -> None:
-        self._code = code
+    def __init__(self, code: PythonCode, mentions: Sequence[_Mention], imported: Collection[str]) -> None:
+        self._code, self._imported = code, imported
         self._flags = _Flags(code)
         self._guarded: set[str] = set()
         self._asked: set[str] = set()
@@ -1035,7 +1040,7 @@ class _Callers:
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
         self._left = _MOST_PARSED
-        self._modules = _open_modules(code, _DECIDING)
+        self._modules = _open_modules(code, _DECIDING, imported)
         # Level by level: who uses the functions, who uses those, and so on. A file is parsed once, for the first name
         # that it has.
         names = {name for mention in mentions for name in _sought(mention)}
@@ -1070,10 +1075,17 @@ class _Callers:
                     self._guarded.update([word] if asked or (guarded and counts) else ())
                     self._asked.update([word] if asked and counts else ())
 
+    def _is_common(self, name: str) -> bool:
+        """Whether many functions have a name that a condition asks for, which then may be about any of them."""
+        definition = f"def {name}(".encode()
+        return name in self._asked and (
+            sum(self._code.source(file).count(definition) for file in self._code.sources) > _MOST_DEFINITIONS
+        )
+
     @functools.cached_property
     def _callable(self) -> frozenset[str]:
         """The sources whose functions may be called unless an ``if`` decides about them."""
-        return _open_modules(self._code, _BRANCHES)[0]
+        return _open_modules(self._code, _BRANCHES, self._imported)[0]
 
     def _open_to(self, mention: _Mention) -> frozenset[str]:
         # Code that catches a failed import does not call the function; and a call that is rejected fails no import.
@@ -1097,7 +1109,7 @@ class _Callers:
         for _ in range(_MOST_CALLS):
             if not (self._asked | self._unknown).isdisjoint(names):
                 return True
-            names = {user for name in names for user in self._users.get(name, ())}
+            names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
         values = self._flags.marks(tree) if own else frozenset[str]()
@@ -1116,13 +1128,16 @@ def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.A
         yield part, (statement.name,) if name.startswith("__") or name in _COMMON else (name,)
 
 
-def _open_modules(code: PythonCode, deciding: frozenset[bytes]) -> tuple[frozenset[str], frozenset[str]]:
+def _open_modules(
+    code: PythonCode, deciding: frozenset[bytes], imported: Collection[str]
+) -> tuple[frozenset[str], frozenset[str]]:
     """Return the sources that no condition decides about: what the package imports anyway, and what nothing else
     imports.
 
     The second set leaves out those, too, that only functions import.
 
     :param deciding: the keywords of what decides
+    :param imported: what is certainly imported with the package
     """
     # ``plain`` has what a module imports whenever it is imported itself. The two lists have what is imported only under
     # a condition, and what stands inside of any block.
@@ -1148,7 +1163,7 @@ def _open_modules(code: PythonCode, deciding: frozenset[bytes]) -> tuple[frozens
             if not deciding.isdisjoint(keywords):
                 conditional += targets
             (in_functions if line.nested else plain[file]).extend(targets)
-    always_there = _reached(_files_run_by(code, code.modules), plain)
+    always_there = _reached((*_files_run_by(code, code.modules), *imported), plain)
     maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
     sources = frozenset(code.sources)
     return always_there | (sources - maybe_there), always_there | (sources - maybe_later)

@@ -99,8 +99,12 @@ class PackageReader:
         world: World,
         surroundings: Surroundings | None = None,
         own: Callable[[], Mapping[str, Sequence[Overload]]] = dict,
+        imports: Sequence[ImportOutcome] = (),
     ) -> tuple[LaterUse, ...]:
-        """Return the uses of names that the torch of a target lacks: see ``later_names``."""
+        """Return the uses of names that the torch of a target lacks: see ``later_names``.
+
+        :param imports: what importing the package does
+        """
         names = world.torch_names
         if not names:
             return ()
@@ -108,7 +112,8 @@ class PackageReader:
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
-            return later_uses(code, names, _companions_of(code, world), own)
+            imported = frozenset[str]().union(*(outcome.imported for outcome in imports))
+            return later_uses(code, names, _companions_of(code, world), own, imported)
 
     def open_loads(self, world: World, surroundings: Surroundings | None = None) -> tuple[PythonLine, ...]:
         """Return where files are loaded that the torch of a target may refuse: see ``loaded_files``."""
@@ -204,10 +209,7 @@ def _companions_of(code: PythonCode, world: World) -> tuple[Sequence[TorchNames]
     """Return the versions that may be there of each package next to torch that a package mentions."""
     from abiscan.python.models.companions import names_of
 
-    return tuple(
-        names_of(world, package, code.required_version(package), code.surroundings.version(package))
-        for package in code.companions
-    )
+    return tuple(names_of(world, code, package) for package in code.companions)
 
 
 @contextmanager

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from msgspec import Struct
+
+_PICKLE_MODULE: Final = "pickle_module"
+_OF_UNPICKLER: Final = {"**pickle_load_args": ("fix_imports", "encoding", "errors", "buffers")}
+"""What ``torch.load`` calls the keywords that it passes on to ``pickle.Unpickler``, and those that this takes."""
 
 
 def too_many_arguments(name: str, most: int, defaults: int, count: int, keyword_only: int = 0) -> str:
@@ -62,6 +67,7 @@ class ParameterList(Struct, frozen=True, kw_only=True):
     :ivar only_positional: how many of the positional ones have no keyword
     :ivar has_star: whether it takes any number by position
     :ivar has_keywords: whether it takes any keyword
+    :ivar unpickles: whether other keywords than those of its own are passed on to ``pickle.Unpickler``
     """
 
     positional: tuple[str, ...]
@@ -70,6 +76,7 @@ class ParameterList(Struct, frozen=True, kw_only=True):
     required: frozenset[str]
     has_star: bool
     has_keywords: bool
+    unpickles: bool = False
 
     @property
     def keywords(self) -> frozenset[str]:
@@ -92,11 +99,14 @@ def parse_parameters(text: str) -> ParameterList:
     positional: list[str] = []
     keyword_only: list[str] = []
     required: set[str] = set()
-    only_positional, has_star, has_keywords, after_star = 0, False, False, False
+    only_positional, has_star, has_keywords, after_star, unpickles = 0, False, False, False, False
     for part in filter(None, text.split(",")):
         name = part.rstrip("=")
         if part == "/":
             only_positional = len(positional)
+        elif part in _OF_UNPICKLER:
+            keyword_only += _OF_UNPICKLER[part]
+            unpickles = True
         elif part.startswith("**"):
             has_keywords = True
         elif part.startswith("*"):
@@ -111,6 +121,7 @@ def parse_parameters(text: str) -> ParameterList:
         required=frozenset(required),
         has_star=has_star,
         has_keywords=has_keywords,
+        unpickles=unpickles,
     )
 
 
@@ -126,6 +137,10 @@ def refusal(name: str, signature: ParameterList, call: PassedArguments) -> str |
         if keyword in filled & signature.keywords:
             return f"{name}() got multiple values for argument '{keyword}'"
         if keyword not in signature.keywords and not signature.has_keywords:
+            if signature.unpickles:
+                # Another module in place of pickle may take it.
+                is_pickle = _PICKLE_MODULE not in filled.union(call.keywords) and not call.takes_more
+                return f"'{keyword}' is an invalid keyword argument for Unpickler()" if is_pickle else None
             by_position = signature.positional[: signature.only_positional]
             if passed := [parameter for parameter in by_position if parameter in call.keywords]:
                 text = "got some positional-only arguments passed as keyword arguments"

@@ -20,7 +20,7 @@ import msgspec.structs
 
 from abiscan import release_data
 from abiscan.binary.elf import Machine, SharedObject
-from abiscan.binary.ownership import cuda_runtime, gpu_library
+from abiscan.binary.ownership import cuda_runtime, gpu_library, is_of_gpu_vendor
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.version import TorchVersion
@@ -30,6 +30,7 @@ from abiscan.torches.model import TorchRelease
 from abiscan.torches.names import ColumnNames, ColumnSymbols, NameTable
 
 _CUDA_TAG: Final = regex(r"cu([0-9]+)[0-9]")
+_ONLY_WITH_CUDA: Final = regex(r"lib(c10_cuda|caffe2_nvrtc|caffe2_detectron_ops_gpu|torch_cuda\w*|torch_nvshmem)\.so")
 SITE: Final = "/site-packages"
 """The folder in which an embedded torch is assumed to be installed. No real torch has that path."""
 
@@ -244,6 +245,8 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
     like = record["build"]
     if major is not None and _cuda_major(record) != major:
         record = _with_cuda(record, major)
+    elif _cuda_major(record) is not None and _is_for_cpus(text):
+        record = _without_cuda(record)
     return msgspec.structs.replace(_make_release(record, files), build=text, judged_as=like)
 
 
@@ -255,6 +258,21 @@ def cuda_of(build: str) -> str | None:
 
 def _cuda_major(record: Mapping[str, Any]) -> str | None:
     return cuda_of(record["build"])
+
+
+def _is_for_cpus(build: str) -> bool:
+    return (TorchVersion(build).local or "").startswith("cpu")
+
+
+def _without_cuda(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a build without the libraries that builds for CPUs do not have, and without CUDA's own."""
+
+    def keep(names: Iterable[str]) -> list[str]:
+        return [name for name in names if not (_ONLY_WITH_CUDA.fullmatch(name) or is_of_gpu_vendor(name))]
+
+    kept = {name: record["libraries"][name] for name in keep(record["libraries"])}
+    libraries = {name: {**library, "needed": keep(library["needed"])} for name, library in kept.items()}
+    return {**record, "libraries": libraries, "global": keep(record["global"]), "local": keep(record["local"])}
 
 
 def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:

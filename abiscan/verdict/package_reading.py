@@ -248,7 +248,7 @@ class PackageReading:
         if target.target.uses_torch and _says_nothing(self._sources, reading):
             return None
         own = functools.partial(_own_operators, target)
-        later = functools.partial(self._reader.later_uses, world, surroundings, own)
+        later = functools.partial(self._reader.later_uses, world, surroundings, own, reading.imports)
         submodules = functools.partial(
             self._reader.failing_submodules, world.fresh, surroundings, reading.imports, _is_due_to_torch
         )

@@ -81,9 +81,9 @@ def _holds_for_every_build(load: ExtensionLoad) -> bool:
     build = TorchVersion(load.release.build or "")
     if string_abi.of_build(build, load.release.machine) is None or not (build.local or "").startswith(("cpu", "cu")):
         return False
-    # Libraries of CUDA differ from build to build, but for its runtime, which a build for CPUs does not have at all.
+    # Libraries of CUDA differ from build to build, but for its runtime. Builds for CPUs have none.
     notice = load.error.message.lower() if load.error else ""
-    return "cuda" not in notice or "libcudart" in notice
+    return (build.local or "").startswith("cpu") or "cuda" not in notice or "libcudart" in notice
 
 
 def _with_other_strings(result: Result, load: ExtensionLoad, *, cxx11: bool) -> Result:

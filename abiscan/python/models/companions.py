@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from abiscan import release_data
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import PythonMachine
@@ -36,21 +38,35 @@ class CompanionModule(NotKnown, frozen=True):
         return as_module(machine, f"{self.name}.{name}") or self.part(f".{name}")
 
 
-def names_of(world: World, package: str, specifier: str | None, version: str | Answer | None) -> Sequence[TorchNames]:
+def names_of(world: World, library: PythonCode, package: str) -> Sequence[TorchNames]:
     """Return the names of the versions of a package that may be there; none if that is not known.
 
-    :param specifier: what is required of it
-    :param version: the version that is installed
+    :param library: the code that requires it
     """
-    names = world.torch_names
+    names, version = world.torch_names, library.surroundings.version(package)
     if names is None or names.companions is None or version is None:
         return ()
+    specifier = library.required_version(package)
     wanted = specifier if version is Answer.UNKNOWN else f"=={version}"
-    if version is Answer.UNKNOWN and package in REQUIRED_BY_TORCH and isinstance(world.cuda, str):
-        wanted = names.companions().required(package, world.machine) or specifier
-    if version is Answer.UNKNOWN and package in _REQUIRING_TORCH:
-        wanted = ",".join(filter(None, (names.companions().required(package, world.machine), specifier)))
+    if version is Answer.UNKNOWN and package in _FOLLOWING_TORCH:
+        goes_with = names.companions().required(package, world.machine)
+        if package in _REQUIRING_TORCH:
+            # Who uses a torch that the code does not allow has what requires that torch, and is not allowed either.
+            wanted = ",".join(filter(None, (goes_with, None if _excludes(library, names.release) else specifier)))
+        elif isinstance(world.cuda, str):
+            wanted = goes_with or specifier
     return names.companions().matching(package, wanted) if wanted else ()
+
+
+def _excludes(library: PythonCode, release: str | None) -> bool:
+    """Whether the metadata of the code do not allow a release of torch."""
+    specifier = library.required_version("torch")
+    if not specifier or release is None:
+        return False
+    try:
+        return release not in SpecifierSet(specifier)
+    except InvalidSpecifier:
+        return False
 
 
 def _version(machine: PythonMachine, package: str) -> str | None:
@@ -152,11 +168,9 @@ def _all_say(machine: PythonMachine, text: str, name: str, ask: Callable[[TorchN
     package = name.partition(".")[0]
     if package not in COMPANIONS or not _is_told_of(machine.library, package):
         return False
-    version = machine.library.surroundings.version(package)
-    specifier = machine.library.required_version(package)
 
     def answer(world: World) -> bool:
-        names = names_of(world, package, specifier, version)
+        names = names_of(world, machine.library, package)
         return bool(names) and all(map(ask, names))
 
     return machine.world.tells(f"whether {text}", answer) is True

@@ -102,6 +102,13 @@ OF_BACKENDS = (
         # No version of torchvision fits both: nothing is known of the one that is there.
         ("import torchvision.transforms.functional_tensor", "2.2.0", "torchvision<0.17", None),
         ("import torchvision.transforms.functional_tensor", "2.2.0", "torchvision>=0.15", NO_TENSOR),
+        # Who uses a torch that is not allowed has the torchvision that goes with it.
+        (
+            "import torchvision.transforms.functional_tensor",
+            "2.2.0",
+            "torch<2.2\nRequires-Dist: torchvision<0.17",
+            NO_TENSOR,
+        ),
         ("try:\n    import torchvision.transforms.functional_tensor\nexcept ImportError: pass", "2.2.0", "torch", None),
         (OF_BACKENDS, "2.9.0", "torchaudio", NO_BACKENDS),
         (OF_BACKENDS, "2.8.0", "torchaudio", None),

@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 from abiscan.python.later_names import LaterUse
+from abiscan.python.model import ImportOutcome
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from abiscan.torches.operator_overloads import by_operator
@@ -32,6 +33,7 @@ WORD = "torch.autograd.function.traceable"
 
 
 CALL = f"    return {GONE}(x)"
+CALLED = f"def f(x): return {GONE}(x)\n"
 
 
 @pytest.mark.parametrize(
@@ -338,6 +340,12 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         ),
         ("import torch\ndef f(x): return torch.div(x, 2, rounding_mode='floor')", "1.8.0", None),
         ("import torch\ndef f(x): return torch.zeros(2, requires_grad=True, device=x)", "2.13.0", None),
+        (
+            "import torch\ndef f(p): return torch.load(p, weights_only=True)",
+            "1.12.1",
+            "'weights_only' is an invalid keyword argument for Unpickler()",
+        ),
+        ("import torch\ndef f(p): return torch.load(p, weights_only=True)", "1.13.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(o, verbos=True)", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(o, **o)", "2.7.0", None),
         (f"import torch\ndef f(o): return {VERBOSE}(*o)", "2.7.0", None),
@@ -603,3 +611,21 @@ def test_attributes_of_objects_whose_class_is_certain(body: str, release: str, n
 def test_conditions_that_are_nested_too_deeply_end_the_search_quietly() -> None:
     body = f"import torch\ndef first(x):\n    {GONE}(x)\ndef f(x):\n    while {'not ' * 1400}x:\n        {GONE}(x)\n"
     assert [line for _, line, _ in names_in(body)] == [3]
+
+
+def test_a_source_that_the_import_runs_is_there_whatever_condition_stands_around() -> None:
+    """``imports`` says what runs: here, the condition is one that is not read."""
+    sources = {"pack/__init__.py": "if x():\n    from pack import more\n", "pack/more.py": f"import torch\n{CALLED}"}
+    reader = PackageReader(TextSources(sources), ["pack"])
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"))
+    ran = ImportOutcome(module="pack", raised=None, imported=frozenset({"pack/__init__.py", "pack/more.py"}))
+    assert [use.name for use in reader.later_uses(world, imports=[ran])] == [GONE]
+    assert not reader.later_uses(world)
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, False), (4, True)])
+def test_a_condition_on_a_name_that_many_functions_have_says_nothing(count: int, *, told: bool) -> None:
+    callers = "".join(f"class A{i}:\n def run_all(self): ...\n" for i in range(count))
+    body = f"import torch\n{CALLED}{callers}class B:\n def run_all(self, x): return f(x)\n"
+    asking = "def use(x):\n  if torch.__version__ > '9': return x.run_all()\n"
+    assert bool(uses({"pack/__init__.py": body + asking})) is told

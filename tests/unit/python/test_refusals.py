@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import pickle
 import sys
 
 import pytest
@@ -57,3 +59,24 @@ def test_a_signature_that_takes_all_of_another_refuses_none_of_its_calls(one: st
 )
 def test_what_stars_pass_may_be_anything(call: PassedArguments, *, refused: bool) -> None:
     assert (refusal("f", parse_parameters("a,b="), call) is not None) is refused
+
+
+@pytest.mark.parametrize("keyword", ["fix_imports", "encoding", "errors", "buffers", "weights_only", "mmap"])
+def test_torch_load_passes_keywords_on_to_pickle(keyword: str) -> None:
+    """``class UnpicklerWrapper(pickle_module.Unpickler)`` in torch/serialization.py, 1.12.1."""
+    values: dict[str, object] = {"encoding": "utf-8", "errors": "strict", "buffers": None}
+    said = None
+    try:
+        pickle.Unpickler(io.BytesIO(), **{keyword: values.get(keyword, True)})  # type: ignore[arg-type]
+    except TypeError as error:
+        said = (
+            str(error) if sys.version_info < (3, 13) else f"'{keyword}' is an invalid keyword argument for Unpickler()"
+        )
+    load = parse_parameters("f,map_location=,pickle_module=,**pickle_load_args")
+    assert refusal("load", load, PassedArguments(count=1, keywords=(keyword,))) == said
+    for other in (
+        PassedArguments(count=3, keywords=(keyword,)),
+        PassedArguments(count=1, keywords=("pickle_module", keyword)),
+        PassedArguments(keywords=(keyword,), takes_more=True),
+    ):
+        assert refusal("load", load, other) is None

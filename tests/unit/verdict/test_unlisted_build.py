@@ -18,6 +18,7 @@ from abiscan.results.check import Report
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from abiscan.torches import embedded
+from abiscan.torches.model import TorchRelease
 from abiscan.torches.string_abi import of_build
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict.torch_set import CheckRequest
@@ -128,3 +129,32 @@ def test_strings_of_the_embedded_builds() -> None:
         told = of_build(TorchVersion(full), machine)
         if told is not None:
             assert told is embedded.uses_cxx11_strings(str(version), machine), full
+
+
+def _names_in(release: TorchRelease, files: Files) -> set[str]:
+    needed = (name for path in release.libraries if (facts := files.object_at(path)) for name in facts.needed)
+    return {*needed, *(Path(path).name for path in release.libraries)}
+
+
+def test_a_build_for_cpus_has_no_cuda() -> None:
+    """It has what 2.13.0+cpu has, which was read from its wheel, and not what only 2.13.0+cu130 has."""
+    of = {build: (files := Files(), embedded.release(build, X86, files)) for build in ("2.13.0+cpu", "2.13.0+cu130")}
+    cpu, cuda = (_names_in(release, files) for files, release in of.values())
+    files = Files()
+    release = embedded.release_like("2.9.1+cpu", X86, files)
+    assert (release.build, release.judged_as) == ("2.9.1+cpu", "2.9.1+cu128")
+    assert not _names_in(release, files) & (cuda - cpu)
+
+
+# Truth: pytorch/vision#9077.
+def test_what_needs_cuda_does_not_load_on_a_build_for_cpus(tmp_path: Path) -> None:
+    wheel = package_wheel(
+        tmp_path,
+        "old",
+        {"old/_C.so": Elf(needed=("libc10.so", "libc10_cuda.so"), defined=exports("PyInit__C"))},
+        files={"old/__init__.py": "import torch\nfrom . import _C\n"},
+    )
+    (package,) = abiscan.check(wheel, "2.7.0+cpu").packages
+    assert package.error
+    assert package.error.message
+    assert "libc10_cuda.so: cannot open shared object file: No such file or directory" in package.error.message
