@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec.structs
@@ -16,8 +17,12 @@ from abiscan.linkage.model import LoadError
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, PredictedError, Verdict
 from abiscan.torches import embedded, string_abi
+from abiscan.words import plural
 
 _RULE: Final = "cxx11-abi-mismatch"
+_UNDEFINED: Final = "undefined-symbol"
+_CORE: Final = ("_ZN3c10", "_ZNK3c10")
+"""What the names in the namespace of libc10 begin with."""
 _STRING: Final = {True: "the C++11 std::string", False: "the old std::string"}
 
 
@@ -28,7 +33,10 @@ def error_on(load: ExtensionLoad) -> LoadError | None:
         symbols = _symbols_of_stand_in(load, cxx11=cxx11)
         message = f"undefined symbol: {symbols[0]}" if symbols else ""
         return LoadError(object=load.name, message=message, exact=False) if symbols else None
-    return load.error if load.error and _holds_for_every_build(load) else None
+    if load.error and _holds_for_every_build(load):
+        return load.error
+    lacking = _lacking_in_core(load)
+    return LoadError(object=load.name, message=f"undefined symbol: {lacking[0]}", exact=False) if lacking else None
 
 
 def limited(result: Result, load: ExtensionLoad) -> Result:
@@ -53,14 +61,53 @@ def limited(result: Result, load: ExtensionLoad) -> Result:
     )
     # A fault of the extension is only kept if it holds for every build that this one may be.
     certain = result.verdict is not Verdict.LOADS and _holds_for_every_build(load)
+    gaps = (*result.gaps, Gap(stage="torch", reason=reason, decides=True))
+    if certain:
+        return msgspec.structs.replace(result, gaps=gaps)
+    lacking, kept = _lacking_in_core(load), result.findings if result.verdict is Verdict.LOADS else ()
     return msgspec.structs.replace(
         result,
-        verdict=result.verdict if certain else Verdict.UNKNOWN,
-        predicted_error=result.predicted_error if certain else None,
-        undefined_symbols=result.undefined_symbols if certain else (),
-        findings=result.findings if certain or result.verdict is Verdict.LOADS else (),
-        gaps=(*result.gaps, Gap(stage="torch", reason=reason, decides=True)),
+        verdict=Verdict.FAILS if lacking else Verdict.UNKNOWN,
+        predicted_error=_predicted(error_on(load)),
+        undefined_symbols=lacking,
+        findings=(_undefined(load, lacking),) if lacking else kept,
+        gaps=gaps,
     )
+
+
+def _lacking_in_core(load: ExtensionLoad) -> tuple[str, ...]:
+    """Return what an extension uses of libc10 that no library of its release defines.
+
+    That library is the same in all builds of a release; what it has for CUDA is one of its own.
+    """
+    resolution = load.resolution
+    if resolution is None:
+        return ()
+    references = (*(symbol.reference for symbol in resolution.undefined), *resolution.unchecked)
+    libraries = (*load.torch_libraries.values(), *load.siblings.values())
+    return tuple(
+        name
+        for name in dict.fromkeys(reference.name for reference in references if not reference.weak)
+        if name in load.facts.imports
+        and name.startswith(_CORE)
+        and "cuda" not in name.lower()
+        and not any(library.symbols.find(name) for library in libraries)
+    )
+
+
+def _undefined(load: ExtensionLoad, symbols: Sequence[str]) -> Finding:
+    lacking = f"no build of torch {load.release.version} has"
+    return Finding(
+        rule=_UNDEFINED,
+        effect=Effect.LOAD_FAILS,
+        message=f"{load.name} uses {plural(len(symbols), 'symbol')} of libc10 that {lacking}",
+        evidence=_evidence(load, symbols),
+        fix=f"install a build of the extension made for torch {load.release.version}",
+    )
+
+
+def _evidence(load: ExtensionLoad, symbols: Sequence[str]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(subject=name, readable=demangle(name), object=load.name) for name in symbols)
 
 
 def _other_strings(load: ExtensionLoad) -> bool | None:
@@ -97,16 +144,20 @@ def _with_other_strings(result: Result, load: ExtensionLoad, *, cxx11: bool) -> 
         rule=_RULE,
         effect=Effect.LOAD_FAILS,
         message=f"std::string ABI mismatch: {load.name} uses {_STRING[not cxx11]}, {release} has {_STRING[cxx11]}",
-        evidence=tuple(Evidence(subject=name, readable=demangle(name), object=load.name) for name in symbols),
+        evidence=_evidence(load, symbols),
         fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(cxx11)}, like this torch",
     )
     return msgspec.structs.replace(
         result,
         verdict=Verdict.FAILS if error else Verdict.UNKNOWN,
-        predicted_error=PredictedError(how=How.RAISES, object=error.object, message=error.message, exact=error.exact)
-        if error
-        else None,
+        predicted_error=_predicted(error),
         undefined_symbols=tuple(symbols),
         findings=(finding,) if symbols else (),
         gaps=(Gap(stage="torch", reason=reason, decides=True),),
     )
+
+
+def _predicted(error: LoadError | None) -> PredictedError | None:
+    if error is None:
+        return None
+    return PredictedError(how=How.RAISES, object=error.object, message=error.message, exact=error.exact)

@@ -158,3 +158,21 @@ def test_what_needs_cuda_does_not_load_on_a_build_for_cpus(tmp_path: Path) -> No
     assert package.error
     assert package.error.message
     assert "libc10_cuda.so: cannot open shared object file: No such file or directory" in package.error.message
+
+
+# Truth: pytorch/FBGEMM#1923. 1.12.1+cu102, which stands for it, has no libtorch_cuda_cpp.so.
+@pytest.mark.parametrize(
+    ("symbol", "verdict"),
+    [
+        ("_ZN3c104impl8GPUTrace13gpuTraceStateE", Verdict.FAILS),
+        ("_ZN3c104cuda29c10_cuda_check_implementationERKSsS2_ib", Verdict.UNKNOWN),
+        ("_ZN2at4cuda4made4hereEv", Verdict.UNKNOWN),
+        ("_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", Verdict.UNKNOWN),
+    ],
+)
+def test_what_libc10_lacks_no_build_of_its_release_has(symbol: str, verdict: Verdict, tmp_path: Path) -> None:
+    library = Elf(needed=("libtorch_cuda_cpp.so", "libc10.so"), undefined=uses(symbol), defined=exports("PyInit__C"))
+    wheel = package_wheel(tmp_path, "old", {"old/_C.so": library}, files={"old/__init__.py": "import torch\n"})
+    (result,) = abiscan.check(wheel, "1.12.1+cu113", each_file=True).results
+    assert result.verdict is verdict
+    assert result.undefined_symbols == ((symbol,) if verdict is Verdict.FAILS else ())
