@@ -37,6 +37,7 @@ from abiscan.python.uses import (
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
     from abiscan.python.operator_calls import Overload
+    from abiscan.python.version_refusals import Refusal
 
 _LIMITS: Final = Limits()
 _MOST_SUBMODULES = 20
@@ -114,6 +115,16 @@ class PackageReader:
             code = self._code_for(world, surroundings)[0]
             imported = frozenset[str]().union(*(outcome.imported for outcome in imports))
             return later_uses(code, names, _companions_of(code, world), own, imported)
+
+    def own_refusals(self, world: World, surroundings: Surroundings | None = None) -> tuple[Refusal, ...]:
+        """Return the functions that refuse the torch of a target themselves: see ``version_refusals``."""
+        names = world.torch_names
+        if not names or names.release is None:
+            return ()
+        from abiscan.python.version_refusals import own_refusals
+
+        with _without_collector():
+            return tuple(own_refusals(self._code_for(world, surroundings)[0], names.release))
 
     def open_loads(self, world: World, surroundings: Surroundings | None = None) -> tuple[PythonLine, ...]:
         """Return where files are loaded that the torch of a target may refuse: see ``loaded_files``."""

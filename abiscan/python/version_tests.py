@@ -1,5 +1,7 @@
 """Conditions on the version of torch, evaluated for one release: ``Version(torch.__version__) >= Version("2.1")``.
 
+``RequirementCache`` and ``compare_version`` are those of lightning_utilities, which ask for what is installed.
+
 What is not understood is not known. A build may have a local version (``+cpu``) or none: an answer must hold for both.
 """
 
@@ -9,6 +11,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python.operations import COMPARISONS
@@ -144,6 +147,8 @@ class _Evaluator:
             if isinstance(items, tuple):
                 return tuple(int(item) for item in items)
             raise _UnclearError
+        if called in {"RequirementCache", "compare_version"}:
+            return self._installed(called, node.args, names)
         values = [self.value(item, names) for item in node.args]
         function = self._find(called) if isinstance(node.func, ast.Name) else None
         if isinstance(function, ast.FunctionDef):
@@ -163,6 +168,23 @@ class _Evaluator:
         if converter is None or not isinstance(node.func, ast.Name):
             raise _UnclearError
         return converter(values[0])
+
+    def _installed(self, called: str, arguments: list[ast.expr], names: Mapping[str, object]) -> bool:
+        """Return whether the torch that is installed is as required: ``RequirementCache("torch>=2.1")``."""
+        package: object
+        if called == "RequirementCache":
+            (text,) = (self.value(argument, names) for argument in arguments)
+            required = Requirement(str(text))
+            package, answer = required.name, required.specifier.contains(self._version, prereleases=True)
+        else:
+            package, text = (self.value(argument, names) for argument in (arguments[0], arguments[2]))
+            signs = {function.__name__: function for function in COMPARISONS.values()}
+            sign = signs[getattr(arguments[1], "attr", "")]
+            answer = bool(sign(Version(self._version), _as_version(text)))
+        if package != "torch":
+            raise _UnclearError
+        self.asked = True
+        return answer
 
     def _result(self, function: ast.FunctionDef, values: list[object]) -> object:
         """Return what a function of the module returns that has a single statement besides its docstring and

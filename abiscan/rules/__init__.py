@@ -40,6 +40,7 @@ from abiscan.rules import (
     pybind11_internals_mismatch,
     python_abi_mismatch,
     refused_by_loader,
+    refused_by_package,
     registry_conflict,
     rejected_torch_call,
     schema_conflict,
@@ -103,7 +104,12 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """In the order in which a load would run into the problems."""
 
-SELECTABLE: Final[tuple[Rule, ...]] = (*RULES, missing_torch_name.RULE, rejected_torch_call.RULE)
+SELECTABLE: Final[tuple[Rule, ...]] = (
+    *RULES,
+    missing_torch_name.RULE,
+    rejected_torch_call.RULE,
+    refused_by_package.RULE,
+)
 """Those about the Python code of packages as well, which find nothing in an extension."""
 
 EVERY_RULE: Final[tuple[Documented, ...]] = (*SELECTABLE, *MODEL_RULES)

@@ -35,7 +35,13 @@ from abiscan.results.package import (
     UsedLibrary,
 )
 from abiscan.results.verdict import How, Verdict
-from abiscan.rules import missing_torch_name, no_kernel_image, platform_tag_wrong, rejected_torch_call
+from abiscan.rules import (
+    missing_torch_name,
+    no_kernel_image,
+    platform_tag_wrong,
+    refused_by_package,
+    rejected_torch_call,
+)
 from abiscan.torches.name_history import call_history, default_history, history
 from abiscan.verdict.conditions import conditions_of
 from abiscan.verdict.package_reading import PackageFacts
@@ -44,9 +50,10 @@ from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
+    from abiscan.python.version_refusals import Refusal
     from abiscan.verdict.image_world import ImageWorld
 
-LATER_RULES: Final = frozenset({missing_torch_name.RULE, rejected_torch_call.RULE})
+LATER_RULES: Final = frozenset({missing_torch_name.RULE, rejected_torch_call.RULE, refused_by_package.RULE})
 """The rules on what Python code does once it is called."""
 # The package is imported by then, whether or not one of these loads.
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
@@ -75,6 +82,18 @@ def later_findings(
 
                 taking, advice = default_history(BY_FUNCTION[name]), BY_FUNCTION[name].advice
             yield from rejected_torch_call.list_findings(uses, taking, result.name, torch, advice)
+
+
+def own_refusals(
+    find_refusals: Callable[[], Sequence[Refusal]], result: PackageResult, rules: Container[Rule]
+) -> Iterator[Finding]:
+    """Yield that functions of the package refuse this torch themselves. Nothing if the package cannot be imported.
+
+    :param find_refusals: finds those functions
+    """
+    if result.verdict is not PackageVerdict.IMPORT_FAILS and refused_by_package.RULE in rules:
+        torch = f"torch {result.torch}" if result.torch else "this torch"
+        yield from refused_by_package.list_findings(find_refusals(), result.name, torch)
 
 
 def beyond_tag(facts: PackageFacts, files: Files) -> Iterator[Finding]:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
     from abiscan.python.operator_calls import Overload
     from abiscan.python.other_code import OtherCode
+    from abiscan.python.version_refusals import Refusal
     from abiscan.verdict.image_world import ImageWorld
     from abiscan.verdict.other_imports import OtherImports
 
@@ -125,6 +126,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings
     later_uses: Callable[[], tuple[LaterUse, ...]]
     """Finds the names that its code uses later and this torch lacks."""
+    own_refusals: Callable[[], tuple[Refusal, ...]]
+    """Finds the functions of its code that refuse this torch themselves."""
     open_loads: Callable[[], tuple[PythonLine, ...]]
     """Finds where it loads files that this torch may refuse."""
     failing_submodules: Callable[[], tuple[ImportOutcome, ...]]
@@ -259,6 +262,7 @@ class PackageReading:
             here=checker.torch.here,
             reading=reading,
             later_uses=later,
+            own_refusals=functools.partial(self._reader.own_refusals, world, surroundings),
             open_loads=functools.partial(self._reader.open_loads, world, surroundings),
             failing_submodules=submodules,
             surroundings=surroundings,
