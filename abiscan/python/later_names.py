@@ -125,7 +125,7 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
         the call leaves out what it needs, "omission" if it does so for most values; "removed" if the function only
         raises; "fake" if a fake kernel is registered for the operator; "option" if it is
         one, which to set raises, too; "compile" if ``torch.compile`` gets it; "object" if it is taken of an object of a
-        class
+        class; "device" if it is taken of the module for a device that is computed
     :ivar arguments: those of the call
     """
 

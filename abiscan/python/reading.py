@@ -109,12 +109,17 @@ class PackageReader:
         names = world.torch_names
         if not names:
             return ()
-        from abiscan.python.later_names import later_uses
+        from abiscan.python.device_modules import uses_on_cpus
+        from abiscan.python.later_names import LaterUse, later_uses
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
             imported = frozenset[str]().union(*(outcome.imported for outcome in imports))
-            return later_uses(code, names, _companions_of(code, world), own, imported)
+            on_cpus = (
+                LaterUse(name=use.name, file=use.file, line=use.line, function=use.function, how="device")
+                for use in uses_on_cpus(code, names)
+            )
+            return tuple(sorted((*later_uses(code, names, _companions_of(code, world), own, imported), *on_cpus)))
 
     def own_refusals(self, world: World, surroundings: Surroundings | None = None) -> tuple[Refusal, ...]:
         """Return the functions that refuse the torch of a target themselves: see ``version_refusals``."""

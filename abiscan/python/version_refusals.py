@@ -7,6 +7,7 @@ that certainly holds.
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -42,10 +43,16 @@ class Refusal(Struct, frozen=True, order=True, kw_only=True):
 
 def own_refusals(code: PythonCode, release: str) -> Iterator[Refusal]:
     """Yield the functions that refuse a release of torch."""
+
+    @functools.cache
+    def bindings_in(file: str) -> Mapping[str, ast.stmt] | None:
+        tree = code.tree(file) if file in code.sources else None
+        return None if tree is None else _sole_bindings(tree.body)
+
     for file in filter(is_for_users, code.sources):
         tree = code.tree(file) if _MAY_REFUSE.search(code.source(file)) else None
         if tree is not None:
-            find = _finder(code, file, _sole_bindings(tree.body))
+            find = _finder(code, file, bindings_in)
             for name, function in _functions_of(tree.body, ""):
                 yield from _refusals_in(function, name, file, release, find)
 
@@ -148,12 +155,15 @@ def _is_made_of(statement: ast.stmt | None, bindings: Mapping[str, ast.stmt]) ->
     return any(other is not statement and isinstance(other, (ast.Assign, *_FUNCTIONS)) for other in used)
 
 
-def _finder(code: PythonCode, file: str, bindings: Mapping[str, ast.stmt]) -> Callable[[str], ast.stmt | None]:
+def _finder(
+    code: PythonCode, file: str, bindings_in: Callable[[str], Mapping[str, ast.stmt] | None]
+) -> Callable[[str], ast.stmt | None]:
     """Return a function that finds what a module binds a name to, there or where it imports it from."""
 
     def find(name: str) -> ast.stmt | None:
-        here, known = file, bindings
+        here = file
         for _ in range(_MOST_MODULES):
+            known = bindings_in(here) or {}
             statement = known.get(name)
             if not isinstance(statement, ast.ImportFrom):
                 # What it is made of there, nobody finds here.
@@ -161,10 +171,9 @@ def _finder(code: PythonCode, file: str, bindings: Mapping[str, ast.stmt]) -> Ca
             original = next((alias.name for alias in statement.names if (alias.asname or alias.name) == name), name)
             module = f"{'.' * statement.level}{statement.module or ''}"
             located = code.locate(absolute_name(package_of(here), module))
-            tree = code.tree(located.file) if located and located.file and located.file in code.sources else None
-            if tree is None or located is None or located.file is None:
+            if located is None or located.file is None:
                 return None
-            here, known, name = located.file, _sole_bindings(tree.body), original
+            here, name = located.file, original
         return None
 
     return find

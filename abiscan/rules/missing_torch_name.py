@@ -12,6 +12,9 @@ Names of numpy, Triton, torchvision and torchaudio count, too, where the version
 that every version which the wheel requires stands for (`numpy>=2`), the Triton that this build of torch requires, or
 the torchvision and torchaudio that require this torch.
 
+What code takes of a module whose name it computes (`getattr(torch, device).set_device`) counts where it shows that the
+device may be a CPU, and this torch has the name for CUDA alone.
+
 Operators count by their names below `torch.ops`, with the overload (`torch.ops.aten.add.Tensor`), and as the first
 argument of `torch.library.register_fake` and `impl_abstract`: those of torch that this release lacks, and overloads
 that the package's own libraries do not define. Options count where they are set (`torch._inductor.config.name = True`,
@@ -36,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.python.operator_calls import operator_named
 from abiscan.python.torch_classes import CLASSES, missing_attribute
@@ -70,10 +73,13 @@ def list_findings(
     its_torch = " (and the torch that it requires)" if top in {"torchaudio", "torchvision"} else ""
     lacking = torch if top == "torch" else f"{top} {ranges(history.lacking, history.releases)}"
     since, until = history.span
+    on_cpus = all(use.how == "device" for use in uses)
+    where = ", where the device is a CPU" if on_cpus else ""
     yield Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
-        message=f"{history.name} is missing in {lacking}: {package} uses it in {count_places(uses)}",
+        message=f"{history.name} is missing in {lacking}: {package} uses it in {count_places(uses)}{where}",
+        confidence=Confidence.POSSIBLE if on_cpus else Confidence.CERTAIN,
         evidence=tuple(
             Evidence(
                 subject=f"{use.file}:{use.line}",
@@ -125,7 +131,7 @@ def _error_text(use: LaterUse, release: str | None) -> str | None:
         return f"{use.name} does not exist" if use.how == "option" else f"Unexpected optimization option {name},"
     if use.how == "attribute" and owner in CLASSES:
         return missing_attribute(owner, name)
-    if use.how == "attribute":
+    if use.how in {"attribute", "device"}:
         return f"module '{owner}' has no attribute '{name}'"
     return f"No module named '{use.name}'" if use.how == "import" else f"cannot import name '{name}' from '{owner}'"
 
