@@ -36,8 +36,9 @@ from abiscan.python.uses import (
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
+    from abiscan.python.lost_bases import BaseQuestion
     from abiscan.python.operator_calls import Overload
-    from abiscan.python.version_refusals import Refusal
+    from abiscan.python.version_refusals import OwnRefusal
 
 _LIMITS: Final = Limits()
 _MOST_SUBMODULES = 20
@@ -121,7 +122,7 @@ class PackageReader:
             )
             return tuple(sorted((*later_uses(code, names, _companions_of(code, world), own, imported), *on_cpus)))
 
-    def own_refusals(self, world: World, surroundings: Surroundings | None = None) -> tuple[Refusal, ...]:
+    def own_refusals(self, world: World, surroundings: Surroundings | None = None) -> tuple[OwnRefusal, ...]:
         """Return the functions that refuse the torch of a target themselves: see ``version_refusals``."""
         names = world.torch_names
         if not names or names.release is None:
@@ -130,6 +131,16 @@ class PackageReader:
 
         with _without_collector():
             return tuple(own_refusals(self._code_for(world, surroundings)[0], names.release))
+
+    def base_questions(self, world: World, surroundings: Surroundings | None = None) -> tuple[BaseQuestion, ...]:
+        """Return where the package asks for classes of torch that lost their subclasses: see ``lost_bases``."""
+        names = world.torch_names
+        if not names:
+            return ()
+        from abiscan.python.lost_bases import base_questions
+
+        with _without_collector():
+            return tuple(sorted(base_questions(self._code_for(world, surroundings)[0], names)))
 
     def open_loads(self, world: World, surroundings: Surroundings | None = None) -> tuple[PythonLine, ...]:
         """Return where files are loaded that the torch of a target may refuse: see ``loaded_files``."""

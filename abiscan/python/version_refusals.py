@@ -28,7 +28,7 @@ _MOST_MODULES: Final = 4
 """From how many modules to the next the import of a constant is followed."""
 
 
-class Refusal(Struct, frozen=True, order=True, kw_only=True):
+class OwnRefusal(Struct, frozen=True, order=True, kw_only=True):
     """A function that raises.
 
     :ivar error: the exception and its text; "…" stands for what is not known of it
@@ -41,7 +41,7 @@ class Refusal(Struct, frozen=True, order=True, kw_only=True):
     function: str
 
 
-def own_refusals(code: PythonCode, release: str) -> Iterator[Refusal]:
+def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
     """Yield the functions that refuse a release of torch."""
 
     @functools.cache
@@ -73,7 +73,7 @@ def _refusals_in(
     file: str,
     release: str,
     find: Callable[[str], ast.stmt | None],
-) -> Iterator[Refusal]:
+) -> Iterator[OwnRefusal]:
     parameters = {part.arg for part in walk(function.args) if isinstance(part, ast.arg)}
     own = _sole_bindings(function.body)
     bound = parameters | {part.id for part in walk(function) if isinstance(part, ast.Name) and _is_stored(part)}
@@ -85,7 +85,7 @@ def _refusals_in(
         if isinstance(statement, (ast.If, ast.Assert)):
             truth = truth_of(statement.test, release, _is_version, find_here)
             if truth is not None and (error := _error_of(statement, holds=truth)):
-                yield Refusal(error=error, file=file, line=statement.lineno, function=name)
+                yield OwnRefusal(error=error, file=file, line=statement.lineno, function=name)
                 return
             if truth is None and any(isinstance(part, ast.Return) for part in walk(statement)):
                 return

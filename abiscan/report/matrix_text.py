@@ -33,7 +33,7 @@ from abiscan.results.matrix import (
     rules_of,
     verdict_mark,
 )
-from abiscan.rules import missing_torch_name, refused_by_package, rejected_torch_call
+from abiscan.rules import lost_torch_base, missing_torch_name, refused_by_package, rejected_torch_call
 from abiscan.words import clean, first_line, listed, plural, ranges
 
 _GOOD: Final = frozenset("✓◐")
@@ -239,7 +239,9 @@ def _condition_lines(row: PackageRow, columns: Sequence[Column]) -> Iterator[Tex
         yield Text(f"  * {spans}: {clean(condition)}")
 
 
-_NOTES: Final = frozenset({missing_torch_name.RULE.name, rejected_torch_call.RULE.name, refused_by_package.RULE.name})
+_NOTES: Final = frozenset(
+    rule.RULE.name for rule in (missing_torch_name, rejected_torch_call, refused_by_package, lost_torch_base)
+)
 
 
 def _note_lines(row: PackageRow) -> Iterator[Text]:

@@ -30,6 +30,7 @@ from abiscan.rules import (
     layout_drift,
     library_block_misuse,
     lost_autograd,
+    lost_torch_base,
     missing_kernel,
     missing_library,
     missing_operator_lookup,
@@ -109,6 +110,7 @@ SELECTABLE: Final[tuple[Rule, ...]] = (
     missing_torch_name.RULE,
     rejected_torch_call.RULE,
     refused_by_package.RULE,
+    lost_torch_base.RULE,
 )
 """Those about the Python code of packages as well, which find nothing in an extension."""
 

@@ -27,7 +27,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.words import plural
 
 if TYPE_CHECKING:
-    from abiscan.python.version_refusals import Refusal
+    from abiscan.python.version_refusals import OwnRefusal
 
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code
@@ -35,7 +35,7 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it i
     yield from ()
 
 
-def list_findings(refusals: Sequence[Refusal], package: str, torch: str) -> Iterator[Finding]:
+def list_findings(refusals: Sequence[OwnRefusal], package: str, torch: str) -> Iterator[Finding]:
     """Yield the finding about the functions that refuse a torch.
 
     :param torch: the torch, in words

@@ -36,6 +36,7 @@ from abiscan.results.package import (
 )
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import (
+    lost_torch_base,
     missing_torch_name,
     no_kernel_image,
     platform_tag_wrong,
@@ -44,16 +45,17 @@ from abiscan.rules import (
 )
 from abiscan.torches.name_history import call_history, default_history, history
 from abiscan.verdict.conditions import conditions_of
-from abiscan.verdict.package_reading import PackageFacts
+from abiscan.verdict.package_reading import PackageFacts, ReadPackage
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
-    from abiscan.python.version_refusals import Refusal
     from abiscan.verdict.image_world import ImageWorld
 
-LATER_RULES: Final = frozenset({missing_torch_name.RULE, rejected_torch_call.RULE, refused_by_package.RULE})
+LATER_RULES: Final = frozenset(
+    {missing_torch_name.RULE, rejected_torch_call.RULE, refused_by_package.RULE, lost_torch_base.RULE}
+)
 """The rules on what Python code does once it is called."""
 # The package is imported by then, whether or not one of these loads.
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
@@ -84,16 +86,20 @@ def later_findings(
             yield from rejected_torch_call.list_findings(uses, taking, result.name, torch, advice)
 
 
-def own_refusals(
-    find_refusals: Callable[[], Sequence[Refusal]], result: PackageResult, rules: Container[Rule]
-) -> Iterator[Finding]:
-    """Yield that functions of the package refuse this torch themselves. Nothing if the package cannot be imported.
+def other_later_findings(package: ReadPackage, result: PackageResult, rules: Container[Rule]) -> Iterator[Finding]:
+    """Yield what the package's code makes of this torch itself: what it refuses, and what it does not recognise.
 
-    :param find_refusals: finds those functions
+    Nothing if the package cannot be imported.
     """
-    if result.verdict is not PackageVerdict.IMPORT_FAILS and refused_by_package.RULE in rules:
-        torch = f"torch {result.torch}" if result.torch else "this torch"
-        yield from refused_by_package.list_findings(find_refusals(), result.name, torch)
+    if result.verdict is PackageVerdict.IMPORT_FAILS:
+        return
+    torch = f"torch {result.torch}" if result.torch else "this torch"
+    if refused_by_package.RULE in rules:
+        yield from refused_by_package.list_findings(package.own_refusals(), result.name, torch)
+    if lost_torch_base.RULE in rules:
+        for _, group in groupby(package.base_questions(), attrgetter("name")):
+            questions = tuple(group)
+            yield from lost_torch_base.list_findings(questions, history(questions[0].successor), result.name, torch)
 
 
 def beyond_tag(facts: PackageFacts, files: Files) -> Iterator[Finding]:

@@ -47,9 +47,10 @@ from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
+    from abiscan.python.lost_bases import BaseQuestion
     from abiscan.python.operator_calls import Overload
     from abiscan.python.other_code import OtherCode
-    from abiscan.python.version_refusals import Refusal
+    from abiscan.python.version_refusals import OwnRefusal
     from abiscan.verdict.image_world import ImageWorld
     from abiscan.verdict.other_imports import OtherImports
 
@@ -126,8 +127,10 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings
     later_uses: Callable[[], tuple[LaterUse, ...]]
     """Finds the names that its code uses later and this torch lacks."""
-    own_refusals: Callable[[], tuple[Refusal, ...]]
+    own_refusals: Callable[[], tuple[OwnRefusal, ...]]
     """Finds the functions of its code that refuse this torch themselves."""
+    base_questions: Callable[[], tuple[BaseQuestion, ...]]
+    """Finds where its code asks for classes of this torch that lost their subclasses."""
     open_loads: Callable[[], tuple[PythonLine, ...]]
     """Finds where it loads files that this torch may refuse."""
     failing_submodules: Callable[[], tuple[ImportOutcome, ...]]
@@ -263,6 +266,7 @@ class PackageReading:
             reading=reading,
             later_uses=later,
             own_refusals=functools.partial(self._reader.own_refusals, world, surroundings),
+            base_questions=functools.partial(self._reader.base_questions, world, surroundings),
             open_loads=functools.partial(self._reader.open_loads, world, surroundings),
             failing_submodules=submodules,
             surroundings=surroundings,

@@ -47,7 +47,7 @@ from abiscan.verdict.package import (
     LATER_RULES,
     beyond_tag,
     later_findings,
-    own_refusals,
+    other_later_findings,
     package_result,
     without_code,
 )
@@ -251,7 +251,7 @@ class TorchSet:
         own: list[Finding] = []
         if with_findings and not LATER_RULES.isdisjoint(self.rules):
             own += later_findings(package.later_uses, result, self.rules)
-            own += own_refusals(package.own_refusals, result, self.rules)
+            own += other_later_findings(package, result, self.rules)
         if with_findings and platform_tag_wrong.RULE in self.rules:
             own += beyond_tag(facts, self._checkers[name].files)
         if with_findings and no_kernel_image.RULE in self.rules:

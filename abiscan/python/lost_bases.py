@@ -1,0 +1,119 @@
+"""Classes of torch that the others of their kind once derived from: where code still asks for their subclasses.
+
+Torch keeps the name for code that derives from it. ``isinstance`` and ``issubclass`` then say no of what torch has.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from abiscan.python.library import PythonCode
+from abiscan.python.nodes import walk
+from abiscan.python.sources import is_for_users
+from abiscan.python.torch_names import TorchNames
+
+
+class LostBase(Struct, frozen=True, kw_only=True):
+    """One class of torch.
+
+    :ivar module: the module that has it
+    :ivar successor: the class of the same module that the others derive from since there is one
+    """
+
+    module: str
+    name: str
+    successor: str
+
+    @property
+    def full_name(self) -> str:
+        """The name of the class."""
+        return f"{self.module}.{self.name}"
+
+
+# https://github.com/pytorch/pytorch/pull/88503, in 2.0.0: torch/optim/lr_scheduler.py, "Including _LRScheduler for
+# backwards compatibility".
+_LOST: Final = (LostBase(module="torch.optim.lr_scheduler", name="_LRScheduler", successor="LRScheduler"),)
+_ASKING: Final = frozenset({"isinstance", "issubclass"})
+
+
+class BaseQuestion(Struct, frozen=True, order=True, kw_only=True):
+    """Where code asks whether something derives from such a class.
+
+    :ivar name: the class
+    :ivar successor: the class to ask for, by its full name
+    :ivar no_longer: the classes of torch that no longer derive from it, as far as they are known
+    """
+
+    name: str
+    file: str
+    line: int
+    successor: str
+    no_longer: tuple[str, ...]
+
+
+def base_questions(code: PythonCode, names: TorchNames) -> Iterator[BaseQuestion]:
+    """Yield where a package asks for a base that the classes of this torch lost, and nowhere for its successor."""
+    for lost in _LOST:
+        if names.has(lost.module, lost.successor) is not True:
+            continue
+        files = [file for file in code.files_using(lost.full_name) if is_for_users(file)]
+        if not files or _is_handled(code, lost):
+            continue
+        no_longer = tuple(_made_like_it(lost, names))
+        for file in files if no_longer else ():
+            yield from (
+                BaseQuestion(
+                    name=lost.full_name,
+                    file=file,
+                    line=line,
+                    successor=f"{lost.module}.{lost.successor}",
+                    no_longer=no_longer,
+                )
+                for line in _lines_asking(code.tree(file), lost)
+            )
+
+
+def _is_handled(code: PythonCode, lost: LostBase) -> bool:
+    """Whether a package has the name of the class to ask for, other than in its texts for people."""
+    named = re.compile(rb"""[.'"]%b\b""" % lost.successor.encode())
+    is_used = f"{lost.module}.{lost.successor}" in code.all_torch_uses
+    return is_used or any(named.search(code.source(file)) for file in code.sources)
+
+
+def _made_like_it(lost: LostBase, names: TorchNames) -> Iterator[str]:
+    """Yield the classes next to it that are made with the same first argument as its successor."""
+    module = names.source.module(lost.module)
+    signatures: Mapping[str, str] = module.signatures if module else {}
+    first = signatures.get(f"{lost.successor}.__init__", "").partition(",")[0]
+    for function, parameters in sorted(signatures.items()):
+        cls, _, method = function.partition(".")
+        if method == "__init__" and cls != lost.successor and first and parameters.partition(",")[0] == first:
+            yield cls
+
+
+def _lines_asking(tree: ast.Module | None, lost: LostBase) -> Iterator[int]:
+    if tree is None:
+        return
+    imported = {
+        alias.asname or alias.name
+        for node in walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == lost.module
+        for alias in node.names
+        if alias.name == lost.name
+    }
+    for node in walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _ASKING and len(node.args) == 2:
+            classes = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else node.args[1:]
+            if any(_is_it(cls, lost, imported) for cls in classes):
+                yield node.lineno
+
+
+def _is_it(node: ast.expr, lost: LostBase, imported: Iterable[str]) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == lost.name
+    return isinstance(node, ast.Name) and node.id in imported
