@@ -1036,6 +1036,7 @@ class _Callers:
         self._asked: set[str] = set()
         """Those that are used where the words of a condition ask for a version."""
         self._users: dict[str, set[str]] = {}
+        self._common: dict[str, bool] = {}
         self._unknown: set[str] = set()
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
@@ -1077,10 +1078,13 @@ class _Callers:
 
     def _is_common(self, name: str) -> bool:
         """Whether many functions have a name that a condition asks for, which then may be about any of them."""
-        definition = f"def {name}(".encode()
-        return name in self._asked and (
-            sum(self._code.source(file).count(definition) for file in self._code.sources) > _MOST_DEFINITIONS
-        )
+        if name not in self._asked:
+            return False
+        if name not in self._common:
+            definition = f"def {name}(".encode()
+            count = sum(self._code.source(file).count(definition) for file in self._code.sources)
+            self._common[name] = count > _MOST_DEFINITIONS
+        return self._common[name]
 
     @functools.cached_property
     def _callable(self) -> frozenset[str]:

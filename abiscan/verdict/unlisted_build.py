@@ -81,7 +81,7 @@ def _lacking_in_core(load: ExtensionLoad) -> tuple[str, ...]:
     That library is the same in all builds of a release; what it has for CUDA is one of its own.
     """
     resolution = load.resolution
-    if resolution is None:
+    if resolution is None or not _is_alike(load):
         return ()
     references = (*(symbol.reference for symbol in resolution.undefined), *resolution.unchecked)
     libraries = (*load.torch_libraries.values(), *load.siblings.values())
@@ -125,12 +125,19 @@ def _symbols_of_stand_in(load: ExtensionLoad, *, cxx11: bool) -> list[str]:
 
 def _holds_for_every_build(load: ExtensionLoad) -> bool:
     """Whether what counts against an extension holds for all builds of a release for the CPU or a known CUDA."""
-    build = TorchVersion(load.release.build or "")
-    if string_abi.of_build(build, load.release.machine) is None or not (build.local or "").startswith(("cpu", "cu")):
+    if not _is_alike(load):
         return False
     # Libraries of CUDA differ from build to build, but for its runtime. Builds for CPUs have none.
     notice = load.error.message.lower() if load.error else ""
-    return (build.local or "").startswith("cpu") or "cuda" not in notice or "libcudart" in notice
+    is_for_cpus = (TorchVersion(load.release.build or "").local or "").startswith("cpu")
+    return is_for_cpus or "cuda" not in notice or "libcudart" in notice
+
+
+def _is_alike(load: ExtensionLoad) -> bool:
+    """Whether a build is one for the CPU or a known CUDA, with a known string."""
+    build = TorchVersion(load.release.build or "")
+    known = string_abi.of_build(build, load.release.machine) is not None
+    return known and (build.local or "").startswith(("cpu", "cu"))
 
 
 def _with_other_strings(result: Result, load: ExtensionLoad, *, cxx11: bool) -> Result:
