@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import itertools
 import posixpath
@@ -262,4 +263,6 @@ def origin_of(distribution: Distribution) -> str:
 
 
 def _without_marker(requirement: Requirement) -> str:
-    return f"{requirement.name}{requirement.specifier}"
+    bare = copy.copy(requirement)  # the one that was parsed is kept
+    bare.marker = None
+    return str(bare)

@@ -167,18 +167,20 @@ def _shadowing_modules(environment: WholeEnvironment) -> Iterator[Finding]:
     if any(item.site == folder or item.source == folder for item in environment.distributions):
         return
     sites = [Path(site) for site in dict.fromkeys(item.site for item in environment.distributions)]
-    for name in observed_fs.list_names(folder):
-        path = posixpath.join(folder, name)
-        module = name.removesuffix(".py")
-        if not (name.endswith(".py") or observed_fs.is_file(posixpath.join(path, "__init__.py"))):
+    # Python finds what is built in, and has imported what starts it, before it looks there.
+    standard = sys.stdlib_module_names - {*sys.builtin_module_names, *_AT_START}
+    # Each name is asked for: whatever else comes and goes in the folder, such as this report, changes nothing.
+    for module in sorted(standard | _TORCH_AND_DEPENDENCIES):
+        name = _find_module(folder, module)
+        if name is None:
             continue
-        # Python finds what is built in, and has imported what starts it, before it looks there.
-        if module in sys.stdlib_module_names and module not in {*sys.builtin_module_names, *_AT_START}:
+        if module in standard:
             shadowed = f"Python's own module {module}"
-        elif module in _TORCH_AND_DEPENDENCIES and any(is_in(site, module, Answer.UNKNOWN) for site in sites):
+        elif any(is_in(site, module, Answer.UNKNOWN) for site in sites):
             shadowed = f"the module {module}, which torch imports," if module != "torch" else "torch"
         else:
             continue
+        path = posixpath.join(folder, name)
         yield Finding(
             rule="shadowed-module",
             effect=Effect.NOTE,
@@ -187,6 +189,13 @@ def _shadowing_modules(environment: WholeEnvironment) -> Iterator[Finding]:
             evidence=(Evidence(subject=path),),
             fix=f"rename {name}, or start Python in another folder",
         )
+
+
+def _find_module(folder: str, module: str) -> str | None:
+    """Return the name that a module has in a folder; None if it is not there. A package comes first, as in Python."""
+    if observed_fs.is_file(posixpath.join(folder, module, "__init__.py")):
+        return module
+    return f"{module}.py" if observed_fs.is_file(posixpath.join(folder, f"{module}.py")) else None
 
 
 def _path_files_importing_torch(environment: WholeEnvironment) -> Iterator[Finding]:

@@ -159,7 +159,7 @@ def examine_environment(
     if state.error is not None:  # everything that needs torch fails because of that, whatever else is wrong
         ailments.append(_torch_ailment(state.error, environment, pip))
         fails = functools.partial(ExaminedDistribution, checked_package=None, problem=_NO_TORCH, cause="torch")
-        rows = [fails(distribution=item) for item in users]
+        rows, required = [fails(distribution=item) for item in users], []
     else:
         # A module that imports torch may be hardly ever imported: an unknown verdict on such a distribution is no news
         # about torch, unless something is missing that it requires.
@@ -190,7 +190,9 @@ def examine_environment(
         problem = _find_stale(build, choice, session)
         ailments += [problem] if problem else []
     of_torch = environment.find("torch")
-    examined = {"torch", *(row.name for row in rows), *(all_required(environment, of_torch) if of_torch else ())}
+    # What was looked at and works, or is no news, has no row.
+    examined = {"torch", *(canonicalize_name(item.name) for item in (*users, *required, *copies))}
+    examined |= all_required(environment, of_torch) if of_torch else set()
     others = [item for item in environment.distributions if canonicalize_name(item.name) not in examined]
     executable = torch.interpreter.executable if torch.interpreter else None
     version = torch.interpreter.full_version if torch.interpreter else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from abiscan.environments.package_check import Problem
@@ -38,6 +39,10 @@ def list_wanted(problems: Sequence[Problem], torch: str, *, replacing: bool) -> 
             requirement = Requirement(item.requirement)
             known = wanted.setdefault(canonicalize_name(item.name), requirement)
             known.specifier &= requirement.specifier
+            known.extras |= requirement.extras
+            known.url = known.url or requirement.url
+            # PEP 508 has an address or versions: what is at an address is one version.
+            known.specifier = SpecifierSet() if known.url else known.specifier
     builds = {problem.key: version for problem in problems if (version := version_of_same_kind(problem, torch))}
     lacking = {canonicalize_name(item.name) for problem in problems for item in problem.unmet if item.there is None}
     builds |= {
@@ -67,7 +72,9 @@ def is_on_own_index(word: str) -> bool:
 
 
 def _allows(requirement: Requirement | None, version: str) -> bool:
-    return requirement is None or requirement.specifier.contains(version, prereleases=True)
+    if requirement is None:
+        return True
+    return requirement.url is None and requirement.specifier.contains(version, prereleases=True)
 
 
 def name_builds(broken: Sequence[Problem], torch: str, pip: Pip) -> tuple[Remedy, ...]:
@@ -140,16 +147,29 @@ def words_with_builds(words: Sequence[str], builds: Mapping[str, str], urls: Map
 
 def name_unread(problems: Sequence[Problem], wanted: Mapping[str, str], pip: Pip) -> Remedy:
     """Return the installation of builds from an index that was not read, and of what else is wanted with them."""
-    before = {problem.key: problem.version for problem in problems}
-    pins = [word for word in wanted.values() if is_on_own_index(word)]
+    before: dict[str, str | None] = {
+        canonicalize_name(item.name): item.there for problem in problems for item in problem.unmet
+    }
+    before |= {problem.key: problem.version for problem in problems}
+    builds = [word for word in wanted.values() if is_on_own_index(word)]
+    advice = f"{listed(builds)} {'is' if len(builds) == 1 else 'are'} on PyTorch's own index, which was not read"
+    pins = {name: version for name, word in wanted.items() if (version := _pinned(word))}
+    if open_ := [word for name, word in wanted.items() if name not in pins]:
+        advice += f"; which version of {listed(open_)} would be installed is not known"
     return Remedy(
-        remedies=tuple(before),
+        remedies=tuple(problem.key for problem in problems),
         command=pip.format_command(["install", *words_of(wanted)]),
-        advice=f"{listed(pins)} {'is' if len(pins) == 1 else 'are'} on PyTorch's own index, which was not read",
+        advice=advice,
         changes=tuple(
-            PackageChange(name=name, before=before.get(name), after=pin.partition("==")[2], requested=True)
-            for pin in pins
-            for name in [pin.partition("==")[0]]
+            PackageChange(name=name, before=before.get(name), after=version, requested=True)
+            for name, version in pins.items()
         ),
         examined=False,
     )
+
+
+def _pinned(word: str) -> str | None:
+    """Return the one version that a requirement allows; None if there may be several."""
+    specifiers = list(Requirement(word).specifier)
+    exact = [item.version for item in specifiers if item.operator in ("==", "===") and "*" not in item.version]
+    return exact[0] if exact else None

@@ -130,7 +130,9 @@ def test_what_is_required_is_examined_as_well(site: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("requires", ["absent>=2", "there>=2", "there<2", "there; python_version < '3'", "there[x]>=1"])
+@pytest.mark.parametrize(
+    "requires", ["absent>=2", "there>=2", "there<2", "there; python_version < '3'", "there[x]>=1", "there[x,a]>=2"]
+)
 def test_requirements_are_met_as_pip_check_has_it(site: Path, requires: str) -> None:
     install(site, "there", {}, version="1.0", requires="")
     install(site, "asks", {}, requires=requires)

@@ -13,7 +13,7 @@ from abiscan.environments.model import WholeEnvironment
 from abiscan.environments.process import examine_process
 from abiscan.environments.torch_gpus import examine_gpus
 from abiscan.findings import Finding
-from abiscan.inputs import packages
+from abiscan.inputs import observed_fs, packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.torches.torch import InstalledTorch, TorchAt
@@ -113,6 +113,18 @@ def test_modules_in_the_current_folder(
     done = subprocess.run([sys.executable, "-Ic", f"import sys; sys.path[0:0] = ['']; {program}"], text=True,
                           capture_output=True, check=False)  # fmt: skip
     assert (str(here) in done.stdout) == (shadows is not None or name == "mine.py")
+
+
+def test_what_else_is_in_the_current_folder_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that is written there must not make the next run examine everything again."""
+    (here := tmp_path / "here").mkdir()
+    monkeypatch.chdir(here)
+    with observed_fs.record_observations() as record:
+        assert not messages(tmp_path / "site")
+    (here / "report.json").touch()
+    assert observed_fs.is_unchanged(record.seen)
+    (here / "random.py").touch()
+    assert not observed_fs.is_unchanged(record.seen)
 
 
 def test_path_files_and_what_conda_has_recorded(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def site(tmp_path: Path) -> Path:
     torch_package(folder)
     install(folder, "torch", {}, version="9.9.0", requires="")
     install(folder, "good", {"good/_C.so": extension()})
-    install(folder, "plain", {"plain.so": Elf()})
+    install(folder, "plain", {"plain.so": Elf()}, requires="")
     return folder
 
 
@@ -73,6 +73,15 @@ def test_a_healthy_environment_is_silent(site: Path) -> None:
     assert rest == ["", "requirements:", "  good 1.0 has requirement torch==2.5.1, but you have torch 9.9.0."]
     assert run(site, "-q").stdout == ""
     assert ailments(site, 0) == []
+
+
+def test_what_was_looked_at_is_no_other_distribution(site: Path) -> None:
+    # An extra of it requires torch, and none of its code: it works, and has no row.
+    install(site, "helper", {}, requires="torch; extra == 'all'", files={"helper/__init__.py": ""})
+    install(site, "copy", {"copy/libtorch.so": Elf()}, requires="", files={"copy/__init__.py": ""})
+    document = json.loads(run(site, "--format", "json").stdout)
+    assert [row["name"] for row in document["distributions"]] == ["good"]
+    assert document["environment"]["others"] == 1  # plain
 
 
 def test_what_a_package_works_without_is_listed(site: Path) -> None:

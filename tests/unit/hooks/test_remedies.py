@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from packaging.requirements import Requirement
 
 from abiscan.environments.model import Unmet
 from abiscan.environments.package_check import CheckedPackage, Problem
@@ -192,6 +193,42 @@ def test_an_installation_names_a_build_before_another_torch(
     other = msgspec.structs.replace(task, broken=[vision, lacking("other")])
     monkeypatch.setattr(CheckedPackage, "torch_kind", property(lambda self: "CUDA" if self is result else None))
     assert list(gate.name_builds(Pip("python"), other, Session(folder=tmp_path))) == []
+
+
+def wanting(*unmet: tuple[str, str | None]) -> Problem:
+    """timm, with requirements that are not met, and the versions that are there."""
+    items = [
+        Unmet(subject="timm 1.0", requirement=text, name=Requirement(text).name, there=there) for text, there in unmet
+    ]
+    return msgspec.structs.replace(lacking("timm"), unmet=tuple(items))
+
+
+@pytest.mark.parametrize(
+    ("requirements", "word"),
+    [
+        (["helper[fast]>=1"], "helper[fast]>=1"),
+        (["helper[fast]>=1", "helper[slow]<3"], "helper[fast,slow]<3,>=1"),
+        (["helper @ https://example.org/helper.zip"], "helper @ https://example.org/helper.zip"),
+        (["helper>=1", "helper @ https://example.org/helper.zip"], "helper @ https://example.org/helper.zip"),
+        # The version that goes with torch would be another one than what is asked for by its address.
+        (["torchvision @ https://example.org/vision.zip"], "torchvision @ https://example.org/vision.zip"),
+    ],
+)
+def test_what_is_wanted_is_what_is_required(requirements: list[str], word: str) -> None:
+    problems = [wanting((text, None)) for text in requirements]
+    assert list(pytorch_index.list_wanted(problems, "2.13.0+cpu", replacing=False).values()) == [word]
+
+
+def test_everything_that_comes_with_a_build_is_named() -> None:
+    problem = wanting(("torchvision", None), ("helper==1.2", None), ("other>=2", None), ("numpy==2.1.0", "1.26.4"))
+    wanted = pytorch_index.list_wanted([problem], "2.13.0+cpu", replacing=True)
+    remedy = pytorch_index.name_unread([problem], wanted, Pip("python"))
+    changes = {change.name: (change.before, change.after) for change in remedy.changes}
+    assert changes == {"torchvision": (None, "0.28.0+cpu"), "helper": (None, "1.2"), "numpy": ("1.26.4", "2.1.0")}
+    assert remedy.advice == (
+        "torchvision==0.28.0+cpu is on PyTorch's own index, which was not read; "
+        "which version of other>=2 would be installed is not known"
+    )
 
 
 def test_only_builds_of_packages_next_to_torch_are_on_its_index() -> None:
