@@ -29,6 +29,7 @@ from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.package_files import of_distribution
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
+from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.system import count_processors
 from abiscan.inputs.version import number_of
 from abiscan.python.installed import Surroundings
@@ -274,7 +275,9 @@ class _Look:
         self._environment, self._required = environment, frozenset(required)
         files = session.files()
         self._torch = environment.choice.open(files, session)
-        looked_at = (*filter(is_python_alone, users), *(required if session.system is None else ()))
+        is_own = session.system is None  # the libraries of another system are not looked at
+        looked_at = [item for item in users if is_python_alone(item) or (is_own and not uses_torch(item, files))]
+        looked_at += required if is_own else ()
         self._modules = {item: _modules_for_users(item) for item in looked_at}
         torch = environment.find("torch")
         surroundings = surroundings_of(self._torch, of_distribution(torch)) if torch is not None else Surroundings()
@@ -284,9 +287,15 @@ class _Look:
         self._libraries = LibraryGlance(environment, surroundings, files)
         is_final = surroundings.is_final
         self._glance = ImportGlance(surroundings, names, self._owners, self._libraries) if is_final else None
+        self._users = tuple(users)
+        self._settled: dict[tuple[Distribution, frozenset[str]], bool] = {}
+
+    def _list_doubtful(self, failing: frozenset[str]) -> frozenset[str]:
+        """Return the modules of those that use torch whose import may fail, although nobody has found that out yet."""
+        return failing.union(*(modules_of(item) for item in self._users if not self.settles(item, failing)))
 
     def may_settle(self, distribution: Distribution) -> bool:
-        """Whether a distribution has no libraries for torch, is installed as an installer does, with all that it
+        """Whether a distribution has no libraries for torch, and is installed as an installer does, with all that it
         requires.
         """
         if self._glance is None or distribution.source is not None or not self._modules.get(distribution):
@@ -296,24 +305,33 @@ class _Look:
 
     def settles(self, distribution: Distribution, failing: Collection[str]) -> bool:
         """Whether its import certainly works, although these modules cannot be imported."""
+        key = distribution, frozenset(failing)
+        if key not in self._settled:
+            self._settled[key] = self._settles(*key)
+        return self._settled[key]
+
+    def _settles(self, distribution: Distribution, failing: frozenset[str]) -> bool:
         if self._glance is None or not self.may_settle(distribution):
             return False
         try:
             with turn_of(str(distribution)):
-                uses_torch = distribution not in self._required
-                settled = self._glance.settles(self._modules[distribution], failing, uses_torch=uses_torch)
+                is_user = distribution not in self._required
+                settled = self._glance.settles(self._modules[distribution], failing, uses_torch=is_user)
                 return settled and self._libraries.settles(distribution)
         except InputError:  # examining it says why
             return False
 
-    def is_sound(self, failing: Collection[str], module: str) -> bool:
-        """Whether the import of a module of what does not use torch certainly works, which no torch changes."""
+    def is_sound(self, failing: Collection[str], module: str, name: str | None) -> bool:
+        """Whether the import of a module of another distribution, or of a name from it, certainly works."""
         owner = self._owners.get(module.partition(".")[0])
-        if self._glance is None or owner not in self._required or not self.may_settle(owner):
+        if self._glance is None or owner is None or not self.may_settle(owner):
             return False
         try:
+            if owner not in self._required:
+                return self._glance.is_sound(module, name, self._list_doubtful(frozenset(failing)), uses_torch=True)
+            # What no torch changes.
             doubtful = frozenset({"torch", *self._of_users, *failing})
-            return self._libraries.settles(owner) and self._glance.is_sound(module, doubtful)
+            return self._libraries.settles(owner) and self._glance.is_sound(module, name, doubtful, uses_torch=False)
         except InputError:
             return False
 

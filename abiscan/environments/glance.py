@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import enum
 import posixpath
+import re
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,11 +35,11 @@ from abiscan.python.torch_uses import torch_uses
 from abiscan.regex import regex
 from abiscan.verdict.package_reading import is_apart
 
-_WORDS: Final = regex(
-    rb"load_library|CDLL|cdll|dlopen|PyDLL|load_dynamic|LibraryLoader|FileLoader"
-    rb"|spec_from_file_location|custom_op|triton_op|Library\(|impl_abstract|register_fake|register_kernel"
-    rb"|register_autograd|\.define\(|\.impl\(|\.ops\.|sys\.exit|_exit|cpp_extension"
-    rb"|import_module|__import__"
+_WORDS: Final = (
+    *(b"load_library", b"CDLL", b"cdll", b"dlopen", b"PyDLL", b"load_dynamic", b"LibraryLoader", b"FileLoader"),
+    *(b"spec_from_file_location", b"custom_op", b"triton_op", b"Library(", b"impl_abstract", b"register_fake"),
+    *(b"register_kernel", b"register_autograd", b".define(", b".impl(", b".ops.", b"sys.exit", b"_exit"),
+    *(b"cpp_extension", b"import_module", b"__import__"),
 )
 """What loads, registers, compiles or ends, and imports by a name that is computed."""
 _RAISING: Final = regex(rb"\n[ \t]*(?:raise|assert)\b")
@@ -58,7 +59,9 @@ _MACHINE_NAMES: Final = frozenset({"torch", "sys", "os", "platform", "version", 
 _MAIN: Final = ("__name__", "TYPE_CHECKING")
 """What the condition of a block has that no import runs."""
 _FOR_CHECKERS: Final = regex(rb"\n([ \t]*)if (?:\w+\.)?TYPE_CHECKING\b[^\n]*(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))*")
-_MAKES_NAMES: Final = regex(rb"__getattr__|globals\(\)|sys\.modules|\.attach")
+_MAKING_NAMES: Final = (b"__getattr__", b"globals()", b"sys.modules", b".attach")
+_COPIES_ATTRIBUTES: Final = regex(rb"\nglobals\(\)\.update\([^\n]*\bgetattr\((\w+)\.")
+_REPLACED_BY: Final = regex(rb"\n[ \t]*sys\.modules\[__name__\] = (\w+)[ \t]*(?=\n)")
 _LINE_START: Final = regex(rb"\n[ \t]*")
 _ALWAYS_RUN: Final = (b"with", b"class")
 _NAME: Final = regex(rb"\w+")
@@ -123,6 +126,8 @@ class ImportGlance:
         self._effects: dict[str, BodyEffect] = {}
         self._definitions: dict[str, dict[bytes, list[str]]] = {}
         self._sound: dict[tuple[str, frozenset[str]], set[str]] = {}
+        self._sound_names: dict[tuple[str, str, frozenset[str]], bool] = {}
+        self._there: dict[str, bool | Answer] = {}
 
     def settles(self, modules: Sequence[str], failing: Collection[str], *, uses_torch: bool) -> bool:
         """Whether the import of some modules certainly works.
@@ -134,18 +139,25 @@ class ImportGlance:
         walk = _Walk(self, failing, {module.partition(".")[0] for module in modules}, uses_torch=uses_torch)
         return self._ends_well(walk, modules, uses_torch=uses_torch)
 
-    def is_sound(self, module: str, failing: frozenset[str]) -> bool:
-        """Whether the import of a module of a package that does not use torch certainly works.
+    def is_sound(self, module: str, name: str | None, failing: frozenset[str], *, uses_torch: bool) -> bool:
+        """Whether the import of a module, or of a name from it, certainly works.
 
         :param failing: as for ``settles``
+        :param uses_torch: whether its package does
         """
         top = module.partition(".")[0]
         sound = self._sound.setdefault((top, failing), set())
         if module not in sound:
-            walk = _Walk(self, failing, {top}, uses_torch=False, done=sound)
-            if self._ends_well(walk, [module], uses_torch=False):
+            walk = _Walk(self, failing, {top}, uses_torch=uses_torch, done=sound)
+            if self._ends_well(walk, [module], uses_torch=uses_torch):
                 sound |= walk.list_own()
-        return module in sound
+        if name is None or module not in sound:
+            return module in sound
+        key = module, name, failing
+        if key not in self._sound_names:
+            walk = _Walk(self, failing, {top}, uses_torch=uses_torch, done=sound)
+            self._sound_names[key] = walk.finds(module, name)
+        return self._sound_names[key]
 
     def _ends_well(self, walk: _Walk, modules: Sequence[str], *, uses_torch: bool) -> bool:
         try:
@@ -182,6 +194,11 @@ class ImportGlance:
 
     def is_there(self, module: str) -> bool | Answer:
         """Whether a module is installed, with or without a source."""
+        if module not in self._there:
+            self._there[module] = self._find(module)
+        return self._there[module]
+
+    def _find(self, module: str) -> bool | Answer:
         around, _, name = module.rpartition(".")
         if not around:
             return self.is_standard(name) or self._surroundings.installed(name)
@@ -193,7 +210,7 @@ class ImportGlance:
         package = asking.name.partition(".")[0]
         return (
             not self.is_standard(top)
-            and self._surroundings.installed(top) is False
+            and self.is_there(top) is False
             and self.is_there(f"{package}._vendor.{top}") is True
         )
 
@@ -265,6 +282,24 @@ class ImportGlance:
             module
         ) is not None
 
+    def may_have_any_name(self, module: _Module) -> bool:
+        """Whether a module puts a compiled one in its place, as ``polars._plr`` does: whichever is installed."""
+        for match in _REPLACED_BY.finditer(module.text):
+            imported = re.compile(rb"\n[ \t]*import ([\w.]+) as " + match[1] + rb"[ \t]*(?=\n)")
+            names = (found[1].decode() for found in imported.finditer(module.text))
+            if any(self.source_of(name) is None and self.is_there(name) is True for name in names):
+                return True
+        return False
+
+    def copies_attribute(self, module: _Module, name: str) -> bool:
+        """Whether a module takes a name from an object in a module next to it, as ``multiprocessing`` takes the methods
+        of its context.
+        """
+        match = _COPIES_ATTRIBUTES.search(module.text)
+        other = self.source_of(f"{module.package}.{match[1].decode()}") if match else None
+        word = re.escape(name.encode())
+        return other is not None and re.search(rb"\n[ \t]+(?:def %b\(|%b = )" % (word, word), other.text) is not None
+
     def list_definitions(self, package: str) -> Mapping[bytes, list[str]]:
         """Return the modules below a package, by the names of the functions and classes in them: a package that makes
         its names when they are asked for takes them from there.
@@ -325,6 +360,15 @@ class _Walk:
             name, is_conditional = self._waiting.pop()
             if not self._look_at(name, is_conditional=is_conditional) and not is_conditional:
                 raise _Doubt(name)
+
+    def finds(self, module: str, name: str) -> bool:
+        """Whether a name can certainly be taken from a module."""
+        try:
+            self._take(module, name, is_conditional=False, asking="")
+            self.finish()
+        except (_Doubt, RecursionError, OSError):
+            return False
+        return True
 
     def enter(self, module: str, *, is_conditional: bool = False) -> None:
         """Look at a module, after the packages that it is in, and at what it imports.
@@ -414,8 +458,10 @@ class _Walk:
                     return True
                 if other is not None and self._is_made(other, name, depth - 1):
                     return True
-        if not _MAKES_NAMES.search(source.text):
+        if not any(word in source.text for word in _MAKING_NAMES):
             return False
+        if self._glance.may_have_any_name(source) or self._glance.copies_attribute(source, name):
+            return True
         makers = self._glance.list_definitions(source.name).get(name.encode(), ())
         # Which of them it is does not matter as long as nothing fails that one of them imports.
         for module in makers if self._failing else ():
@@ -468,7 +514,7 @@ def _is_in(name: str, package: str) -> bool:
 
 def _acts(outline: Outline) -> bool:
     """Whether code outside of functions loads, registers or ends something, or calls a function that does."""
-    if not _WORDS.search(outline.data):
+    if not any(word in outline.data for word in _WORDS):
         return False
     imports = any(_is_named(node, _IMPORTING) for node in _nodes_run_at_import(_parsed(outline)))
     return imports or _names_any(outline, _ACTING)

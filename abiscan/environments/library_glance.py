@@ -7,13 +7,17 @@ a doubt is for the reading of ``check``.
 from __future__ import annotations
 
 import posixpath
+from typing import Final
 
-from abiscan.environments.model import WholeEnvironment
+from abiscan.environments.model import WholeEnvironment, sources_of
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.packages import Distribution
 from abiscan.python.installed import Surroundings
 from abiscan.verdict.numpy_abi import find_module_error
+
+_LOADING: Final = (b"CDLL", b"cdll", b"dlopen", b"PyDLL", b"LoadLibrary", b"load_library", b"LibraryLoader")
+"""What Python code loads libraries by that are no modules."""
 
 
 class LibraryGlance:
@@ -34,8 +38,27 @@ class LibraryGlance:
     def settles(self, distribution: Distribution) -> bool:
         """Whether nothing keeps any library of a distribution from being loaded."""
         if distribution not in self._answers:
-            self._answers[distribution] = not distribution.images and all(map(self._loads, distribution.objects))
+            self._answers[distribution] = not distribution.images and self._settles(distribution)
         return self._answers[distribution]
+
+    def _settles(self, distribution: Distribution) -> bool:
+        failing = [path for path in distribution.objects if not self._loads(path)]
+        if not failing:
+            return True
+        # A plugin, as those of Qt in opencv, is loaded when it is needed: not if code names it, or loads libraries by
+        # their paths.
+        if any(self._is_reached(path, distribution) for path in failing):
+            return False
+        words = (*_LOADING, *(posixpath.basename(path).partition(".")[0].encode() for path in failing))
+        return not any(word in text for text in sources_of(distribution) for word in words)
+
+    def _is_reached(self, path: str, distribution: Distribution) -> bool:
+        """Whether a library is a module, may be one, or is needed by another one."""
+        facts = self._files.object_at(path, remember=False)
+        if facts is None or facts.python_modules:
+            return True
+        others = (self._files.object_at(other, remember=False) for other in distribution.objects)
+        return any(other is not None and posixpath.basename(path) in other.needed for other in others)
 
     def _loads(self, path: str) -> bool:
         facts = self._files.object_at(path, remember=False)

@@ -156,7 +156,9 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
             self._uses[distribution] = (
                 any(map(requires_torch, distribution.requires))
                 or own_system().uses_torch(distribution, files)
-                or any(_IMPORTS_TORCH.search(source) for source in _top_level_sources(distribution))
+                or any(
+                    b"torch" in source and _IMPORTS_TORCH.search(source) for source in _top_level_sources(distribution)
+                )
             )
         return self._uses[distribution]
 
@@ -201,7 +203,7 @@ def mentions_import(distribution: Distribution, module: str) -> bool:
     """Whether code of a distribution imports a module, wherever it does."""
     word = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(module)}\b".encode(), re.MULTILINE)
     name = module.encode()  # to look for it first is many times as fast
-    return any(name in source and word.search(source) for source in _top_level_sources(distribution, depth=100))
+    return any(name in source and word.search(source) for source in sources_of(distribution))
 
 
 def imports_at_once(distribution: Distribution, module: str) -> bool:
@@ -210,6 +212,11 @@ def imports_at_once(distribution: Distribution, module: str) -> bool:
     """
     word = re.compile(rf"^(?:from[ \t]+{re.escape(module)}\b|import[ \t]+{re.escape(module)}\.)".encode(), re.MULTILINE)
     return any(word.search(source) for source in _top_level_sources(distribution))
+
+
+def sources_of(distribution: Distribution) -> Iterator[bytes]:
+    """Yield all code of a distribution."""
+    return _top_level_sources(distribution, depth=100)
 
 
 def _top_level_sources(distribution: Distribution, depth: int = _DEPTH) -> Iterator[bytes]:

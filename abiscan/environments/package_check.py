@@ -152,7 +152,7 @@ def check_package(
     others: Sequence[Source] = (),
     *,
     import_errors: Mapping[str, Raised] | None = None,
-    is_sound: Callable[[str], bool] | None = None,
+    is_sound: Callable[[str, str | None], bool] | None = None,
     hardware: Hardware | None = None,
     planned: tuple[tuple[str, str | None], ...] = (),
     any_package: bool = False,
@@ -161,7 +161,7 @@ def check_package(
 
     :param others: packages that will be installed with it
     :param import_errors: what the imports of other packages are known to raise, by their modules
-    :param is_sound: tells of modules of other packages whether their import certainly works
+    :param is_sound: tells of modules of other packages, and of names from them, whether the import certainly works
     :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
     :param planned: the versions of distributions that are to be installed alongside it: see ``Surroundings``
     :param any_package: whether it is read if it is Python code alone that does not use torch

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import importlib.metadata
     from email.message import Message
 
-SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
+SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*(\.[0-9]+[a-z])?$")  # libssl.so.1.1.1k
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = regex(r"[*?\[]")
 _SUFFIX: Final = regex(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)

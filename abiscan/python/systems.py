@@ -160,7 +160,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
 LINUX: Final = PythonSystem(
     name="Linux",
     sys_platform="linux",
-    libraries=regex(r"\.so(\.\d+)*$"),
+    libraries=regex(r"\.so(\.\d+)*(\.\d+[a-z])?$"),
     tagged=regex(r"\.cpython-(\d)(\d+)[a-z]*(-[^.]*)?\.so$"),
     tag=".cpython-{}-{}-linux-gnu.so",
     lacks=_WINDOWS_MODULES,

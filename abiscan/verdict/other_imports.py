@@ -27,7 +27,7 @@ class OtherImports:
         and in a world like that one's; None if there is none to read
     :param known: what imports are known to raise, by their top-level modules
     :param neighbours: the packages that are to be installed there
-    :param is_sound: tells of a module whether its import certainly works, without reading it
+    :param is_sound: tells of a module, or of a name from it, whether the import certainly works, without reading it
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class OtherImports:
         read: Callable[[str, Surroundings, World], OtherCode | None],
         known: Mapping[str, Raised],
         neighbours: GivenNeighbours | None = None,
-        is_sound: Callable[[str], bool] | None = None,
+        is_sound: Callable[[str, str | None], bool] | None = None,
     ) -> None:
         self._session, self._subject, self._read, self._known = session, subject, read, known
         self._neighbours = neighbours
@@ -82,7 +82,7 @@ class OtherImports:
         for folder in self._around[0].folders if self._around else ():
             observed_fs.list_names(folder)
             observed_fs.observe_packages(str(folder))
-        if name is None and self._is_sound is not None and self._is_sound(module):
+        if self._is_sound is not None and self._is_sound(module, name):
             return None, True
         self._importing.append(top)
         try:

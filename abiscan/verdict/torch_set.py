@@ -79,7 +79,8 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     :ivar skip_unsupported: whether a wheel for a system of which no torch is known that it requires is left out
     :ivar hardware: the GPUs and processors that extensions are checked on as well
     :ivar import_errors: what the imports of installed packages are known to raise, by their modules
-    :ivar is_sound: tells of modules of installed packages whether their import certainly works, without reading them
+    :ivar is_sound: tells of modules of installed packages, and of names from them, whether the import certainly works,
+        without reading them
     :ivar planned: the versions of distributions that are to be installed alongside the targets: see ``Surroundings``
     :ivar any_package: whether installed packages are read, too, that are Python code alone and do not use torch
     """
@@ -92,7 +93,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     skip_unsupported: bool = False
     hardware: Hardware = Hardware()
     import_errors: Mapping[str, Raised] = {}
-    is_sound: Callable[[str], bool] | None = None
+    is_sound: Callable[[str, str | None], bool] | None = None
     planned: tuple[tuple[str, str | None], ...] = ()
     any_package: bool = False
 

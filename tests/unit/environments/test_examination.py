@@ -76,6 +76,26 @@ def test_what_imports_a_package_that_fails_fails_with_it(site: Path) -> None:
     assert rows["light"].error.message == "vision/_C.so: undefined symbol: _ZN2at4goneEv"
 
 
+def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:
+    """The first to be read is imported by nothing: whether others work is not known then."""
+    codes = {
+        "bad": "import torch\ntorch.nope\n",
+        "mid": "import bad\nimport torch\n",
+        "good": "import torch\n",
+        "top": "import mid, torch\n",
+        "fine": "import good, torch\n",
+    }
+    requires = {"mid": "torch\nRequires-Dist: bad"}
+    for name, code in codes.items():
+        # What has a library for torch is read before the others.
+        objects = {f"{name}/_sums.so": extension(undefined=())} if name in ("top", "fine") else {}
+        install(site, name, objects, requires=requires.get(name, "torch"), files={f"{name}/__init__.py": code})
+    rows = rows_of(site)
+    assert {name: row.fitness for name, row in rows.items()} == {
+        "bad": Fitness.FAILS, "mid": Fitness.FAILS, "good": Fitness.WORKS, "top": Fitness.FAILS, "fine": Fitness.WORKS,
+    }  # fmt: skip
+
+
 def test_distributions_that_mention_torch_nowhere_are_found_by_their_code(site: Path) -> None:
     install(site, "silent", {}, requires="", files={"silent/__init__.py": "import torch\ntorch.nope\n"})
     install(site, "extra", {}, requires="torch; extra == 'all'", files={"extra/__init__.py": ""})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from abiscan.environments.model import WholeEnvironment
 from abiscan.inputs import packages
 from abiscan.inputs.files import Files
 from abiscan.python.installed import Surroundings, installed_in
+from tests.elf_builder import Elf, exports
 from tests.fakes import install
 
 # Each is a package ``user``, beside a package ``other`` with ``name``, and a ``lazy`` one.
@@ -24,6 +26,10 @@ OTHERS = {
     "lazy/__init__.py": "def __getattr__(name):\n    import lazy.models as models\n    return getattr(models, name)\n",
     "lazy/models.py": "import os\nclass Model: ...\nSize: int = 3\n",
     "space/thing.py": "",
+    # As multiprocess copies the methods of its default context.
+    "copies/__init__.py": "from . import context\n"
+    "globals().update((name, getattr(context._default, name)) for name in dir(context._default) if name[0] != '_')\n",
+    "copies/context.py": "class Context:\n    LIMIT = 1\n    def get_pool(self): ...\n\n_default = Context()\n",
 }
 WORKS = {
     "names": "from other import name, starred, deep\nimport json, os.path\nfrom lazy import Model\n",
@@ -48,6 +54,7 @@ WORKS = {
     "text": '"""\nfrom nowhere import {name}\n"""\n',
     "text without braces": '"""\nimport absent\n"""\n',
     "vendored": "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), '_vendor'))\nimport brought\n",
+    "copied attributes": "from copies import get_pool, LIMIT, context\n",
     "main": "if __name__ == '__main__':\n    raise SystemExit(1)\n",
     "loads when somebody calls": "import ctypes\ndef load():\n    ctypes.CDLL('/not/there.so')\n",
     "by a name in a function": "import importlib\ndef f(name):\n    return importlib.import_module(name)\n",
@@ -59,6 +66,7 @@ FAILS = {
     "absent name": "from other import gone\n",
     "absent name in a word": "from other import tarred\n",
     "absent name of a lazy one": "from lazy import Gone\n",
+    "absent name of what copies attributes": "from copies import get_gone\n",
     "absent module": "from .gone import Thing\n",
     "absent module of a package": "import other.gone\n",
     "absent in a folder without a body": "from space import gone\nimport space.gone\n",
@@ -104,7 +112,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, boo
     """The folders with these packages, and whether Python imports ``user`` there."""
     root = tmp_path_factory.mktemp("sites")
     folders = {name: root / str(number) for number, name in enumerate(CODE)}
-    for package in ("other", "lazy", "space"):
+    for package in ("copies", "other", "lazy", "space"):
         files = {path: text for path, text in OTHERS.items() if path.startswith(f"{package}/")}
         install(root / "others", package, {}, requires="", files=files)
     for name, folder in folders.items():
@@ -148,8 +156,71 @@ def test_a_module_is_sound_if_all_is_that_it_imports(tmp_path: Path) -> None:
     modules = ["other", "other.deep", "other.late", "user", "user.part", "user.absent_too"]
     sound = ["other", "other.deep", "user", "user.part"]
     for _ in range(2):  # the second time, most of it is known
-        assert [name for name in modules if looked.is_sound(name, nothing)] == sound
-        assert [name for name in modules if looked.is_sound(name, frozenset({"other"}))] == []
+        assert [name for name in modules if looked.is_sound(name, None, nothing, uses_torch=False)] == sound
+        assert not any(looked.is_sound(name, None, frozenset({"other"}), uses_torch=False) for name in modules)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "failing", "sound"),
+    [
+        ("other", "name", (), True),
+        ("other", "gone", (), False),
+        ("other.gone", "name", (), False),
+        ("lazy", "Model", (), True),
+        ("lazy", "Gone", (), False),
+        ("lazy", "Model", ("more",), False),  # its module imports that
+        ("lazy", "plain", ("more",), True),
+    ],
+)
+def test_a_name_is_sound_if_it_is_there(
+    tmp_path: Path, module: str, name: str, failing: tuple[str, ...], *, sound: bool
+) -> None:
+    lazy = {"lazy/models.py": "import more\nclass Model: ...\n", "lazy/plain.py": "", "more.py": ""}
+    install(tmp_path, "lazy", {}, requires="", files={**OTHERS, **lazy})
+    looked = glance(tmp_path)
+    for _ in range(2):
+        assert looked.is_sound(module, name, frozenset(failing), uses_torch=False) is sound
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_module_that_a_compiled_one_replaces_has_any_name(tmp_path: Path, *, installed: bool) -> None:
+    """As polars chooses a runtime."""
+    code = "import sys\ndef use():\n    import runtime.core as found\n    sys.modules[__name__] = found\nuse()\n"
+    install(tmp_path, "plr", {}, requires="", files={"plr/__init__.py": "", "plr/chosen.py": code})
+    install(tmp_path, "user", {}, requires="", files={"user/__init__.py": "from plr.chosen import whatever\n"})
+    if installed:
+        install(tmp_path, "runtime", {"runtime/core.so": Elf()}, requires="", files={"runtime/__init__.py": ""})
+    assert glance(tmp_path).settles(["user"], (), uses_torch=True) is installed
+
+
+LACKING = {"needed": ("libnot-there.so.1",)}
+
+
+@pytest.mark.parametrize(
+    ("code", "view", "plugin", "settled"),
+    [
+        ("", {}, LACKING, True),  # as a plugin of Qt in opencv
+        ("", LACKING, {}, False),
+        ("", {}, {**LACKING, "defined": exports("PyInit_libplugin")}, False),
+        ("", {"needed": ("libplugin.so",)}, LACKING, False),
+        ("import ctypes\ndef load(path):\n    ctypes.CDLL(path)\n", {}, LACKING, False),
+    ],
+)
+def test_libraries_that_nothing_loads_do_not_count(
+    tmp_path: Path, code: str, view: dict[str, Any], plugin: dict[str, Any], *, settled: bool
+) -> None:
+    libraries = {
+        "images/_view.so": Elf(**{"defined": exports("PyInit__view"), **view}),
+        "images/plugins/libplugin.so": Elf(**plugin),
+    }
+    install(tmp_path, "images", libraries, requires="", files={"images/__init__.py": code})
+    (images,) = packages.list_installed([str(tmp_path)])
+    assert glance_at_libraries(tmp_path).settles(images) is settled
+
+
+def glance_at_libraries(site: Path) -> LibraryGlance:
+    environment = WholeEnvironment(python=None, distributions=tuple(packages.list_installed([str(site)])))
+    return LibraryGlance(environment, Surroundings(system_has=lambda _: False), Files())
 
 
 def glance(*folders: Path) -> ImportGlance:
