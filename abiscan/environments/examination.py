@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
@@ -283,16 +283,17 @@ class _Look:
         surroundings = surroundings_of(self._torch, of_distribution(torch)) if torch is not None else Surroundings()
         names = self._torch.python_names(self._torch.release) if isinstance(self._torch, InstalledTorch) else None
         self._owners = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
-        self._of_users = frozenset(top for item in users for top in modules_of(item))
+        self._modules_of = {item: frozenset(modules_of(item)) for item in users}
+        self._of_users = frozenset[str]().union(*self._modules_of.values())
         self._libraries = LibraryGlance(environment, surroundings, files)
         is_final = surroundings.is_final
         self._glance = ImportGlance(surroundings, names, self._owners, self._libraries) if is_final else None
         self._users = tuple(users)
         self._settled: dict[tuple[Distribution, frozenset[str]], bool] = {}
 
-    def _list_doubtful(self, failing: frozenset[str]) -> frozenset[str]:
-        """Return the modules of those that use torch whose import may fail, although nobody has found that out yet."""
-        return failing.union(*(modules_of(item) for item in self._users if not self.settles(item, failing)))
+    def _may_fail(self, failing: frozenset[str], module: str) -> bool:
+        """Whether a top-level module uses torch, and its import may fail although nobody has found that out yet."""
+        return any(not self.settles(item, failing) for item in self._users if module in self._modules_of[item])
 
     def may_settle(self, distribution: Distribution) -> bool:
         """Whether a distribution has no libraries for torch, and is installed as an installer does, with all that it
@@ -327,11 +328,14 @@ class _Look:
         if self._glance is None or owner is None or not self.may_settle(owner):
             return False
         try:
-            if owner not in self._required:
-                return self._glance.is_sound(module, name, self._list_doubtful(frozenset(failing)), uses_torch=True)
-            # What no torch changes.
-            doubtful = frozenset({"torch", *self._of_users, *failing})
-            return self._libraries.settles(owner) and self._glance.is_sound(module, name, doubtful, uses_torch=False)
+            if not self._libraries.settles(owner):
+                return False
+            if owner in self._required:  # what no torch changes
+                doubtful = frozenset({"torch", *self._of_users, *failing})
+                return self._glance.is_sound(module, name, doubtful, uses_torch=False)
+            known = frozenset(failing)
+            may_fail = functools.partial(self._may_fail, known)
+            return self._glance.is_sound(module, name, known, uses_torch=True, may_fail=may_fail)
         except InputError:
             return False
 
@@ -349,6 +353,22 @@ class _Look:
         )
         checked_package = CheckedPackage(results=(), package=package)
         return ExaminedDistribution(distribution=distribution, checked_package=checked_package, is_settled=True)
+
+
+def sound_imports(python: str | None, session: Session) -> Callable[[str, str | None], bool]:
+    """Return what tells of modules installed in an environment, and of names from them, whether the import certainly
+    works: see ``check_package``. The environment is looked at when that is first asked.
+
+    :param python: its executable, None for the running one
+    """
+
+    @functools.cache
+    def look() -> _Look:
+        environment = WholeEnvironment.installed(python)
+        users = list_users(environment, session.files())
+        return _Look(environment, users, list_required(environment, users, session.files()), session)
+
+    return lambda module, name: look().is_sound((), module, name)
 
 
 def _modules_for_users(distribution: Distribution) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import enum
 import posixpath
 import re
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -139,23 +139,33 @@ class ImportGlance:
         walk = _Walk(self, failing, {module.partition(".")[0] for module in modules}, uses_torch=uses_torch)
         return self._ends_well(walk, modules, uses_torch=uses_torch)
 
-    def is_sound(self, module: str, name: str | None, failing: frozenset[str], *, uses_torch: bool) -> bool:
+    def is_sound(
+        self,
+        module: str,
+        name: str | None,
+        failing: frozenset[str],
+        *,
+        uses_torch: bool,
+        may_fail: Callable[[str], bool] = lambda _: False,
+    ) -> bool:
         """Whether the import of a module, or of a name from it, certainly works.
 
         :param failing: as for ``settles``
         :param uses_torch: whether its package does
+        :param may_fail: whether the import of another top-level module may fail that is not among these; the same
+            whenever ``failing`` is
         """
         top = module.partition(".")[0]
         sound = self._sound.setdefault((top, failing), set())
         if module not in sound:
-            walk = _Walk(self, failing, {top}, uses_torch=uses_torch, done=sound)
+            walk = _Walk(self, failing, {top}, uses_torch=uses_torch, done=sound, may_fail=may_fail)
             if self._ends_well(walk, [module], uses_torch=uses_torch):
                 sound |= walk.list_own()
         if name is None or module not in sound:
             return module in sound
         key = module, name, failing
         if key not in self._sound_names:
-            walk = _Walk(self, failing, {top}, uses_torch=uses_torch, done=sound)
+            walk = _Walk(self, failing, {top}, uses_torch=uses_torch, done=sound, may_fail=may_fail)
             self._sound_names[key] = walk.finds(module, name)
         return self._sound_names[key]
 
@@ -328,6 +338,7 @@ class _Walk:
     :param own: the top-level modules of the distribution
     :param uses_torch: as for ``ImportGlance.settles``
     :param done: the modules that others have come to, where nothing was in doubt
+    :param may_fail: as for ``ImportGlance.is_sound``
     """
 
     def __init__(
@@ -338,9 +349,11 @@ class _Walk:
         *,
         uses_torch: bool,
         done: Collection[str] = (),
+        may_fail: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._glance = glance
         self._own = own
+        self._may_fail = may_fail
         self._uses_torch = uses_torch
         self._failing = frozenset(failing)
         self._seen: dict[str, bool] = dict.fromkeys(done, False)
@@ -380,9 +393,9 @@ class _Walk:
             if self._seen.get(name, True) <= is_conditional and name in self._seen:
                 continue
             self._seen[name] = is_conditional  # before it is looked at: modules import each other
-            if name in self._failing:
-                raise _Doubt(name)
             top = name.partition(".")[0]
+            if name in self._failing or (name == top and top not in self._own and self._may_fail(top)):
+                raise _Doubt(name)
             if top == "torch":
                 is_doubtful = self._glance.breaks(name)
             elif top in self._own or self._glance.is_followed(top):

@@ -359,9 +359,12 @@ class TorchSet:
         if key not in self._others:
             torch = self._checkers[name].torch
             known = sorted((module, str(error)) for module, error in self._request.import_errors.items())
-            subject = [torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware), known, *key[1]]
-            read = functools.partial(self._read_neighbour, name, source)
             errors, is_sound = self._request.import_errors, self._request.is_sound
+            # A reading and a look at the same code answer apart: neither depends on which was asked first.
+            way = "looked at" if is_sound else "read"
+            around = torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware)
+            subject = [way, *around, known, *key[1]]
+            read = functools.partial(self._read_neighbour, name, source)
             self._others[key] = OtherImports(self._session, subject, read, errors, neighbouring, is_sound)
         return self._others[key]
 

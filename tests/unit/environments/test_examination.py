@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.environments.examination import ExaminedDistribution, examine, list_required, list_users
+from abiscan.environments.examination import (
+    ExaminedDistribution,
+    examine,
+    list_required,
+    list_users,
+    sound_imports,
+)
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
 from abiscan.environments.package_check import Fitness
 from abiscan.inputs.session import Session
@@ -94,6 +100,16 @@ def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:
     assert {name: row.fitness for name, row in rows.items()} == {
         "bad": Fitness.FAILS, "mid": Fitness.FAILS, "good": Fitness.WORKS, "top": Fitness.FAILS, "fine": Fitness.WORKS,
     }  # fmt: skip
+
+
+def test_what_a_look_tells_of_the_imports_of_one_environment(site: Path) -> None:
+    """A check of one package asks about what it imports: what is settled need not be read."""
+    codes = {"bad": "import torch\ntorch.nope\n", "mid": "import bad, torch\n", "good": "import torch\n"}
+    for name, code in codes.items():
+        install(site, name, {}, requires="torch", files={f"{name}/__init__.py": code})
+    is_sound = sound_imports(python_of(site, site.parent), Session(folder=site.parent / "cache"))
+    asked = [("good", None), ("good", "torch"), ("good", "gone"), ("good.gone", None), ("mid", None), ("bad", None)]
+    assert [question for question in asked if is_sound(*question)] == [("good", None), ("good", "torch")]
 
 
 def test_distributions_that_mention_torch_nowhere_are_found_by_their_code(site: Path) -> None:

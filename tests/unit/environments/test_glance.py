@@ -15,6 +15,7 @@ from abiscan.environments.model import WholeEnvironment
 from abiscan.inputs import packages
 from abiscan.inputs.files import Files
 from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.systems import LINUX
 from tests.elf_builder import Elf, exports
 from tests.fakes import install
 
@@ -191,6 +192,21 @@ def test_a_module_that_a_compiled_one_replaces_has_any_name(tmp_path: Path, *, i
     if installed:
         install(tmp_path, "runtime", {"runtime/core.so": Elf()}, requires="", files={"runtime/__init__.py": ""})
     assert glance(tmp_path).settles(["user"], (), uses_torch=True) is installed
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("libssl-81259c47.so.1.1.1k", True),  # as auditwheel names OpenSSL's in the wheel of opencv-python 5.0.0.93
+        ("libavutil-befbbc48.so.60.26.101", True),
+        ("_C.so", True),
+        ("notes.sol", False),
+        ("lib.so.txt", False),
+    ],
+)
+def test_names_of_libraries(name: str, *, is_one: bool) -> None:
+    assert packages.is_library(name) is is_one
+    assert (LINUX.libraries.search(name) is not None) is is_one
 
 
 LACKING = {"needed": ("libnot-there.so.1",)}
