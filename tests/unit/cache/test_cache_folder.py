@@ -53,6 +53,8 @@ def test_a_file_that_another_run_deletes_takes_nothing(tmp_path: Path, monkeypat
     there = put(tmp_path, "1.headers", 5)
     monkeypatch.setattr(cache_folder, "_files_of_kinds", lambda *_: [there, tmp_path / "gone.headers"])
     assert cache_folder.measure_usage(tmp_path) == (2, 5)
+    cache_folder.delete_all(tmp_path)
+    assert names(tmp_path) == set()
 
 
 def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

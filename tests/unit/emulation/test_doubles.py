@@ -170,6 +170,28 @@ def test_numbers_are_read_as_the_c_library_reads_them(process: EmulatedProcess, 
 
 
 @pytest.mark.parametrize(
+    ("form", "content", "kind"),
+    [
+        (b"%d", b"-7", ctypes.c_int),
+        (b"%i", b"-0x1f", ctypes.c_int),
+        (b"%x", b"ff", ctypes.c_uint),
+        (b"%u", b"4000000000", ctypes.c_uint),
+        (b"%hd", b"-2", ctypes.c_short),
+        (b"%hhd", b"-128", ctypes.c_byte),
+        (b"%ld", b"-9000000000", ctypes.c_long),
+    ],
+)
+def test_numbers_are_scanned_as_the_c_library_scans_them(
+    process: EmulatedProcess, form: bytes, content: bytes, kind: type[Any]
+) -> None:
+    real = kind(0x55)
+    assert ctypes.CDLL(None).sscanf(content, form, ctypes.byref(real)) == 1
+    place = process.store(bytes(16))
+    assert call(process, "sscanf", text(process, content), text(process, form), place) == 1
+    assert process.machine.read(place, 16) == bytes(real).ljust(16, b"\0")
+
+
+@pytest.mark.parametrize(
     ("form", "values"),
     [
         (b"%d|%5d|%-5d|", (7, -3, 4)),

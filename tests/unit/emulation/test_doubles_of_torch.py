@@ -95,6 +95,9 @@ def test_a_library_is_opened(torch: Torch, kind: int, expected: str) -> None:
     assert torch.machine.word(this) == kind & 0xFF
     assert torch.state.string(this + 8) == "ns"
     assert torch.machine.word(this + 8 + 32) & 0xFF == 1
+    # What it has registered is a vector behind the texts, the file and the line: destructors end what that holds.
+    begin, end, capacity = torch.machine.words(this + 96, 3)
+    assert (begin > 0, end - begin, capacity) == (True, 32, end)
 
 
 def test_a_library_of_an_older_torch(old: Torch) -> None:

@@ -159,7 +159,10 @@ def test_plain_bundles_are_found_by_their_sizes() -> None:
     first = bundle("gfx90a:sramecc+:xnack-", "gfx1100")
     # The code of the first contains the first bytes of a bundle.
     inside = (first[:4096] + b"__CLANG_").ljust(8192, b"\0")
-    assert bundles(inside + bundle("gfx942")) == [["gfx90a:sramecc+:xnack-", "gfx1100"], ["gfx942"]]
+    section = inside + bundle("gfx942")
+    assert bundles(section) == [["gfx90a:sramecc+:xnack-", "gfx1100"], ["gfx942"]]
+    found = hip.read_bundles(lambda offset, size: section[offset : offset + size], 0, len(section), 0x5000)
+    assert [one.address for one in found] == [0x5000, 0x5000 + len(inside)]
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -278,6 +278,7 @@ def test_the_index_of_poetry_is_that_of_the_source(tmp_path: Path) -> None:
         ("uv.lock", UV, '[tool.uv]\ndefault-groups = ["lint"]\n', ["ruff==1.0", "torch==2.9.1", "vision==1.0"]),
         # poetry install leaves out what is optional; pdm install everything that is no extra.
         ("poetry.lock", POETRY, "[tool.poetry.group.dev]\noptional = true\n", ["vision==1.0"]),
+        ("poetry.lock", POETRY, "[tool.poetry.group.dev]\noptional = false\n", ["pytest==9.0", "vision==1.0"]),
         ("pdm.lock", PDM, '[dependency-groups]\ntrain = ["metrics"]\n', ["metrics==2.0", "pytest==9.0", "vision==1.0"]),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_page_names_what_fails_for_itself_first_and_each_command_once() -> Non
     page.feed(text)
     assert (page.open, page.text) == ([], ["vision==1.0", "metrics==1.0", "good==1.0"])
     assert (text.count(f"<code>{COMMAND}</code>"), "ImportError: &lt;script&gt;" in text) == (1, True)
-    assert "2 distributions use torch and require 1 other: 1 works, 2 fail" in text
+    assert "2 distributions use torch and require 1 other: 1 works, 2 fail &mdash; torch 2.13.0+cpu</p>" in text
     others = "3 other distributions do not use torch and were not examined"
     assert others in text
     assert "<td>import metrics<br>fails for vision<br>OSError</td>" in text
@@ -150,6 +150,13 @@ def test_what_was_looked_for_in_vain_is_what_has_no_command_and_no_other_reason(
     nothing = "found no versions on the index that work together: looked for other versions of lost==1.0"
     unread = "did not look for versions that work, since an index cannot be read: http://index"
     assert texts == [[stays, nothing], [stays, unread]]
+
+
+def test_a_page_of_a_torch_without_a_version() -> None:
+    broken = msgspec.structs.replace(DIAGNOSIS, torch=TorchHealth(version=None, imports=False, error="OSError: <x>"))
+    page = doctor_html.render_page(broken)
+    assert "torch (unknown version)</p>" in page
+    assert "torch itself cannot be imported</span> <code>OSError: &lt;x&gt;</code>" in page
 
 
 def test_a_page_says_what_was_not_checked_and_why_nothing_is_proposed() -> None:
