@@ -9,8 +9,9 @@ A mutant is determined by the seed, its room and its number (``mutants.py``).
 One process imports all and collects the tests. It first records which test runs which line, in processes that it starts
 as well (``processes.py``). That takes as long as the tests, and ``--record`` keeps it for the next time. Then each
 mutant is a fork, whose functions get the changed code, and which runs the tests that run the changed line until one
-fails: those of its room first, then the fastest files, and as many as take half a minute. What they start imports the
-changed module. Where the line is run while modules are imported, a new process runs tests of the room, too.
+fails: those named after its module first, then those of its room, then the fastest files, and as many as take half a
+minute. What they start imports the changed module. Where the line is run while modules are imported, a new process runs
+tests of the room, too.
 
 A mutant is killed if a test fails that passes without the change after the same tests, or takes ten times its processor
 time, and ten seconds: how busy the machine is does not count. Otherwise it survived, and either a test is missing or
@@ -173,13 +174,18 @@ class _Killers:
 
     @staticmethod
     def _tests_of(one: Mutant, items: Sequence[pytest.Item], record: Record) -> tuple[list[pytest.Item], int]:
-        """The tests to run on a mutant, and how many of all run its line: those of its room, then the fastest files."""
+        """The tests to run on a mutant, and how many run its line: named after it, of its room, of the fast files."""
         covering = record.of(one) & record.seconds.keys()
         near = [item for item in items if item.nodeid in covering]
         room, of_file = f"tests/unit/{one.room}/", dict[Path, float]()
         for item in near:
             of_file[item.path] = of_file.get(item.path, 0) + record.seconds[item.nodeid]
-        near.sort(key=lambda item: (not item.nodeid.startswith(room), of_file[item.path], str(item.path)))
+        stem = Path(one.path).stem  # one of hundreds of cases is named after the rule that it is about
+
+        def rank(item: pytest.Item) -> tuple[bool, bool, float, str]:
+            return stem not in item.nodeid, not item.nodeid.startswith(room), of_file[item.path], str(item.path)
+
+        near.sort(key=rank)
         # Of the others in the same files, some may see what the first one has kept.
         others = [item for item in items if item.path in of_file and item.nodeid in record.seconds.keys() - covering]
         tests = [*near, *others]

@@ -82,6 +82,16 @@ def test_fit_of_a_lock_takes_a_release_or_none(tmp_path: Path) -> None:
     assert (other.exit_code, f"{tmp_path}: is no release of torch" in other.stderr) == (2, True)
 
 
+def test_fit_of_a_file_of_requirements(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("plain\n")
+    found = run("fit", "-r", str(tmp_path / "list.txt"), "--torch", "2.9.1", "--no-index")
+    assert "name a package" not in found.stderr
+    assert "plain" in found.stdout + found.stderr
+    nothing = run("fit", "--torch", "2.9.1", "--no-index")
+    assert (nothing.exit_code, nothing.stdout) == (2, "")
+    assert "name a package, or a file of requirements with -r" in nothing.stderr
+
+
 def test_an_option_of_other_commands_is_not_misspelt() -> None:
     result = run("release", "dist", "--torch", "2.9.1")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from abiscan.environments.examination import (
     ExaminedDistribution,
     examine,
+    list_modules,
     list_required,
     list_users,
     sound_imports,
@@ -18,6 +21,7 @@ from abiscan.environments.examination import (
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
 from abiscan.environments.package_check import Fitness
 from abiscan.inputs.session import Session
+from abiscan.results.package import PackageVerdict
 from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, python_of, torch_package
 
@@ -308,3 +312,22 @@ def test_a_package_that_hides_what_it_fails_for_is_no_cause(site: Path) -> None:
         "lazy": (Fitness.WORKS, None),
         "takes": (Fitness.FAILS, "vision"),
     }
+
+
+@pytest.mark.parametrize(
+    ("module", "names", "expected"),
+    [
+        ("pkg", [], [("pkg", "E: own")]),
+        ("pkg", ["other"], [("pkg", "E: own"), ("other", None)]),
+        ("pkg", ["pkg", "other"], [("pkg", None), ("other", None)]),
+        (None, ["other"], [("other", None)]),
+    ],
+)
+def test_the_module_of_its_own_name_comes_first(
+    module: str | None, names: list[str], expected: list[tuple[str, str | None]]
+) -> None:
+    modules = [SimpleNamespace(name=name, verdict=PackageVerdict.WORKS, error=None) for name in names]
+    package: Any = SimpleNamespace(module=module, modules=modules, verdict=PackageVerdict.IMPORT_FAILS, error="E: own")
+    assert [(one.name, one.error) for one in list_modules(package)] == expected
+    package.error = None
+    assert {one.error for one in list_modules(package)} == {None}

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import abiscan
+from abiscan.verdict.given import list_given
 from tests.fakes import package_wheel
 
 NEEDS = "import torch.no_such_module\n"
@@ -42,6 +44,14 @@ def really(site: Path) -> list[str]:
     code = "try:\n import pkg\nexcept ImportError as error:\n print(type(error).__name__)\n print(error)"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=site, check=True, capture_output=True, text=True)
     return done.stdout.replace(f"{site}/", "").splitlines()
+
+
+def test_what_is_no_package_does_not_hide_those_behind_it(tmp_path: Path) -> None:
+    first, last = (make_wheel(tmp_path, name, name, "") for name in ("first", "last"))
+    (tmp_path / "broken.whl").write_bytes(b"no archive")
+    other: Any = "a target of another kind"
+    given = list_given([first, other, tmp_path / "broken.whl", tmp_path / "absent.whl", last], str(tmp_path / "site"))
+    assert [one.source for one in given] == [first, last]
 
 
 @pytest.mark.parametrize("kind", CASES)
