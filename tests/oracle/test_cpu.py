@@ -106,8 +106,11 @@ def test_operators_fail_as_recorded(operators: Path, name: str) -> None:
     assert {finding.effect for finding in findings} == ({Effect.CALL_FAILS} if real else set())
 
 
-def test_operators_that_are_not_read_to_the_end_are_a_gap(operators: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abiscan.emulation.cpu_reach._MOST_STEPS", 3)
+@pytest.mark.parametrize("limit", ["_MOST_STEPS", "_MOST_ASKING"])
+def test_operators_that_are_not_read_to_the_end_are_a_gap(
+    operators: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(f"abiscan.emulation.cpu_reach.{limit}", 3)
     result = result_on(operators, "sandybridge")
     assert result.verdict is Verdict.LOADS
     assert [
