@@ -6,7 +6,12 @@ this torch certainly rejects and some other release accepts: a keyword that came
 meets one, the verdict is `import-fails`, and this rule is silent.
 
 A call that leaves out what another default decides now counts, too, where it is sure to fail: `torch.load` since 2.6
-without `weights_only`, of a file whose content the code then uses as a module (`torch.load(path).eval()`).
+without `weights_only`, of a file whose content the code then uses as a module (`torch.load(path).eval()`);
+`torch.stft` since 2.0 without `return_complex`, which only complex input does not need. So do functions that torch
+keeps only to say that they are gone: `torch.symeig`.
+
+Of compiled functions (`torch.div`, `torch.nn.functional.gelu`), the schemas say which keywords a release takes; of
+methods, where `dim` takes several dimensions: `x.any(dim=(0, 1))` since 2.2.
 
 Calls of operators (`torch.ops.aten.add.Tensor(x)`) count by their schemas: those of this release, and those that the
 package's own libraries register, where all of them could be read.
@@ -19,9 +24,9 @@ argument out, or pass it only where `inspect.signature` has it.
 
 **Limits.** What counts is what counts for [missing-torch-name](missing-torch-name.md): a call does not if the version
 of torch may decide whether it is made, if a `TypeError` is caught around it, if the package sets the function, or if it
-asks functions for their parameters. Only functions and classes in Python are known, and only those without decorators
-that change them; of a class that derives from one of torch's, `super().__init__`, and calls where it has no `__init__`
-of its own. Other functions that are compiled, and methods of objects, are not looked at.
+asks functions for their parameters. Of functions and classes in Python, only those count that no decorator changes; of
+a class that derives from one of torch's, `super().__init__`, and calls where it has no `__init__` of its own. Of what
+is compiled, the number of arguments and their types are not compared; of other methods of objects, nothing is.
 
 **Example.** `torch.optim.lr_scheduler.ReduceLROnPlateau rejects a call in torch 2.13.0: pack makes it in 1 function`
 """
