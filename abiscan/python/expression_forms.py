@@ -34,6 +34,7 @@ from abiscan.python.values import (
     Deferred,
     Instance,
     NotKnown,
+    NotNone,
     PythonFunction,
     PythonModule,
     Scope,
@@ -302,7 +303,7 @@ def _compile_is_none(compiler: Compiler, node: ast.Compare, op: ast.cmpop, *, se
         value = operand(machine, scope)
         if value is None:
             return expected
-        if type(value) in _NEVER_NONE:
+        if type(value) in _NEVER_NONE or isinstance(value, NotNone):
             return not expected
         value = machine.compared(op, value, None)
         return machine.settle(value) if settles and type(value) is TargetExpression else value

@@ -28,6 +28,7 @@ from abiscan.python.values import (
     Deferred,
     Instance,
     NotKnown,
+    OptionalModule,
     PythonError,
     PythonModule,
     Scope,
@@ -438,11 +439,13 @@ class PythonInterpreter(Calls):
             )
         if answer is False and any(map(self._changes_search, self._called)):
             return NotKnown(name)
-        if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
+        if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError, name)):
             raise absent
         if answer is Answer.UNKNOWN and not self.catches(ModuleNotFoundError):
             companions.need_module(self, name)
         self._raise_if_broken(name)
+        if self.with_module == name:
+            return OptionalModule(name)
         return companions.as_module(self, name) or NotKnown(name)
 
     def _changes_search(self, module: str) -> bool:

@@ -116,6 +116,8 @@ class Trace(Struct, kw_only=True):
     """The functions that have been called."""
     optional: bool = False
     """Whether the code asked for a package that is not required."""
+    left_out: list[str] = field(default_factory=list)
+    """The modules of others that it asked for, which were taken not to be there."""
     lacking: bool = False
     """Whether a library was loaded that needs another one, which is not on this machine."""
     is_doubtful: bool = False
@@ -199,6 +201,8 @@ class PythonMachine:
         self.most_steps_with_large_bodies = 0
         """How many steps it may take once a large body is run that seems to do nothing which matters; 0 for none."""
         self.with_optional = False
+        self.with_module: str | None = None
+        """The module of others that is there, besides what is required."""
         """Whether packages that are not required, and that the code can do without, are there."""
         self.as_it_is_here = False
         """Whether libraries that need another one, which is not on this machine, fail to load."""
@@ -282,15 +286,20 @@ class PythonMachine:
         """Whether the code around would catch an exception, and not raise it again."""
         return any(cls in error.__mro__ for guard in self.guards for cls in guard if isinstance(cls, type))
 
-    def is_optional_there(self, error: type[BaseException]) -> bool:
+    def is_optional_there(self, error: type[BaseException], module: str = "") -> bool:
         """Whether a package that is not required is there: only if the code cannot do without it.
 
         :param error: what tells the code that it is not
+        :param module: the module that is imported
         """
         if not self.catches(error):
             return True
         self.trace.optional = True
-        return self.with_optional
+        top = module.partition(".")[0]
+        if self.with_optional or (top and top == self.with_module):
+            return True
+        self.trace.left_out += [top] if top else []
+        return False
 
     def decide(
         self, text: str, why: Why, spot: tuple[int, int], *, default: bool, about: NotKnown | None = None

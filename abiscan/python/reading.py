@@ -35,6 +35,7 @@ from abiscan.python.uses import (
 )
 
 if TYPE_CHECKING:
+    from abiscan.python.conflicts import Conflict
     from abiscan.python.later_names import LaterUse
     from abiscan.python.lost_bases import BaseQuestion
     from abiscan.python.operator_calls import Overload
@@ -141,6 +142,17 @@ class PackageReader:
 
         with _without_collector():
             return tuple(sorted(base_questions(self._code_for(world, surroundings)[0], names)))
+
+    def conflicts(self, fresh: Callable[[], World], surroundings: Surroundings | None = None) -> tuple[Conflict, ...]:
+        """Return the imports that fail if a package is there which is not required: see ``conflicts``."""
+        world = fresh()
+        if not world.torch_names:
+            return ()
+        from abiscan.python.conflicts import conflicts
+
+        with _without_collector():
+            code, done = self._code_for(world, surroundings)
+            return tuple(conflicts(Runs(code, fresh, _LIMITS, done)))
 
     def open_loads(self, world: World, surroundings: Surroundings | None = None) -> tuple[PythonLine, ...]:
         """Return where files are loaded that the torch of a target may refuse: see ``loaded_files``."""

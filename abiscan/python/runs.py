@@ -165,22 +165,32 @@ class Runs:
         choices: Mapping[Spot, bool] | None = None,
         *,
         with_optional: bool = False,
+        with_module: str | None = None,
         as_it_is_here: bool = False,
     ) -> Run:
-        """Import a module once."""
+        """Import a module once.
+
+        :param with_optional: whether all packages are there that are not required
+        :param with_module: the one of these that is there
+        """
         choices = choices or {}
 
         def work(machine: PythonInterpreter) -> Run:
-            machine.with_optional, machine.as_it_is_here = with_optional, as_it_is_here
+            machine.with_optional, machine.with_module = with_optional, with_module
+            machine.as_it_is_here = as_it_is_here
             run = _import_once(machine, module, choices)
-            if self._kind.goes_on and run.raised is None and not (choices or with_optional or as_it_is_here):
+            if (
+                self._kind.goes_on
+                and run.raised is None
+                and not (choices or with_optional or with_module or as_it_is_here)
+            ):
                 machine.trace = machine.trace.copy()
                 self._ended.clear()
                 self._ended[module] = machine
             return run
 
         # Everything that the run depends on, other than by the answers of its target.
-        task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
+        task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, with_module, as_it_is_here)
         try:
             return self.run_cached(task, work, choices, _spelled_out)
         except Exhausted as end:

@@ -151,6 +151,26 @@ class TextWithHoles(NotKnown, frozen=True):
         """Return the text with ``?`` for what is not known; None if it says nothing."""
         return "?".join(self.parts) if any(part.strip() for part in self.parts) else None
 
+    def quoted(self) -> TextWithHoles | None:
+        """Return ``repr`` of the text; None if it depends on what is not known which quotes that has, or escapes."""
+        if not all(part.isprintable() and frozenset(part).isdisjoint("\\'\"") for part in self.parts):
+            return None
+        first, *others = self.parts
+        parts = [f"'{first}", *others]
+        return TextWithHoles(self.name, parts=(*parts[:-1], f"{parts[-1]}'"))
+
+
+class NotNone(NotKnown, frozen=True):
+    """A value that is not known, but certainly not None."""
+
+
+class OptionalModule(NotNone, frozen=True):
+    """A module of a package that is taken to be there, with all that is imported from it."""
+
+    def get_attribute(self, machine: object, name: str) -> object:
+        """Return what it has under a name."""
+        return NotNone(f"{self.name}.{name}")
+
 
 class TargetExpression(Opaque, Struct, frozen=True, eq=False):
     """What follows from the versions of the target, and is not asked of it yet.
@@ -478,8 +498,8 @@ class PythonError(Opaque, Struct, eq=False):
         """Return ``str`` of it, None if nothing of that is known."""
         if not self.args:
             return ""
-        if len(self.args) == 1 and isinstance(self.args[0], TextWithHoles) and KeyError not in self.ancestry():
-            return self.args[0]
+        if len(self.args) == 1 and isinstance(self.args[0], TextWithHoles):
+            return self.args[0].quoted() if KeyError in self.ancestry() else self.args[0]
         if not is_concrete(self.args):
             return None
         # Some built-in classes have texts of their own: OSError(2, "gone") is "[Errno 2] gone".

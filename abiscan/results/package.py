@@ -143,7 +143,7 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
 
 
 class ConditionKind(enum.Enum):
-    """What has to be there for a package to work."""
+    """What has to be there for a package to work, or must not be."""
 
     LIBRARY = "library"
     REQUIREMENT = "requirement"
@@ -154,6 +154,8 @@ class ConditionKind(enum.Enum):
     NUMPY = "numpy"
     GPU = "gpu"
     FILE = "file"
+    CONFLICT = "conflict"
+    """Another package, which must not be there."""
 
 
 class VerdictCondition(Struct, frozen=True, kw_only=True):
@@ -433,6 +435,8 @@ def _phrase(condition: VerdictCondition) -> str:
         return "torch is imported first"
     if condition.kind is ConditionKind.FILE:
         return f"it loads only {condition.name}"
+    if condition.kind is ConditionKind.CONFLICT:
+        return f"{condition.name} is not installed"
     return f"{condition.name} is there"
 
 

@@ -24,6 +24,7 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
         *_needs(facts),
         *_yet_to_be_built(facts),
         *_refused_files(facts),
+        *_conflicting_packages(facts),
     ):
         conditions.setdefault((condition.kind, condition.name), condition)
     return tuple(conditions.values())
@@ -58,6 +59,17 @@ def _refused_files(facts: PackageFacts) -> Iterator[VerdictCondition]:
         "(UnpicklingError: Weights only load failed, for anything else)"
     )
     yield VerdictCondition(kind=ConditionKind.FILE, name="files of tensors and plain values", why=why)
+
+
+def _conflicting_packages(facts: PackageFacts) -> Iterator[VerdictCondition]:
+    """Yield the packages that must not be installed."""
+    for conflict in facts.conflicts:
+        raised = conflict.raised
+        why = (
+            f"{facts.package.name} does not require {conflict.package}: where it is installed, "
+            f"import {conflict.module} raises {raised.exception}: {raised.message or '…'} ({raised.at})"
+        )
+        yield VerdictCondition(kind=ConditionKind.CONFLICT, name=conflict.package, why=why)
 
 
 def _is_there(facts: PackageFacts, tool: str) -> bool | None:

@@ -46,6 +46,7 @@ from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
+    from abiscan.python.conflicts import Conflict
     from abiscan.python.later_names import LaterUse
     from abiscan.python.lost_bases import BaseQuestion
     from abiscan.python.operator_calls import Overload
@@ -89,6 +90,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar apart: those of its tests and benchmarks, and of modules that only its own code imports
     :ivar submodules: those of public submodules that fail, or may fail, where the import of the package succeeds
     :ivar open_loads: where it loads files that this torch may refuse, by what is in them
+    :ivar conflicts: the imports that fail if a package is installed which it does not require
     :ivar process: the process after the libraries that the outcome loads
     :ivar here: whether that process is one of this machine
     :ivar lacking_alone: finds the external libraries that its libraries lack, where none of them has to do with torch
@@ -102,6 +104,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     apart: tuple[ImportOutcome, ...] = ()
     submodules: tuple[ImportOutcome, ...] = ()
     open_loads: tuple[PythonLine, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
     process: PackageWorld | ImageWorld
     lacking_alone: Callable[[], tuple[str, ...]]
 
@@ -131,6 +134,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     """Finds the functions of its code that refuse this torch themselves."""
     base_questions: Callable[[], tuple[BaseQuestion, ...]]
     """Finds where its code asks for classes of this torch that lost their subclasses."""
+    conflicts: Callable[[], tuple[Conflict, ...]]
+    """Finds the imports that fail if a package is installed which it does not require."""
     open_loads: Callable[[], tuple[PythonLine, ...]]
     """Finds where it loads files that this torch may refuse."""
     failing_submodules: Callable[[], tuple[ImportOutcome, ...]]
@@ -174,6 +179,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             apart=tuple(self._sure_of_other(item) for item in apart),
             submodules=self.failing_submodules() if outcome and outcome.raised is None else (),
             open_loads=self.open_loads() if outcome and outcome.raised is None else (),
+            conflicts=self.conflicts() if outcome and outcome.raised is None else (),
             process=process,
             here=self.here,
             lacking_alone=self._lacking_alone,
@@ -267,6 +273,7 @@ class PackageReading:
             later_uses=later,
             own_refusals=functools.partial(self._reader.own_refusals, world, surroundings),
             base_questions=functools.partial(self._reader.base_questions, world, surroundings),
+            conflicts=functools.partial(self._reader.conflicts, world.fresh, surroundings),
             open_loads=functools.partial(self._reader.open_loads, world, surroundings),
             failing_submodules=submodules,
             surroundings=surroundings,

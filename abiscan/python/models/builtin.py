@@ -613,11 +613,9 @@ def _model_callable(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> obje
         return NotKnown("callable()") if isinstance(method, NotKnown) else method is not None
     if isinstance(value, Lazy):
         return False
-    return (
-        NotKnown("callable()")
-        if isinstance(value, NotKnown)
-        else isinstance(value, (PythonFunction, Bound, Class, Modelled, Wrapped, type))
-    )
+    if isinstance(value, NotKnown) and not isinstance(value, TorchClass):
+        return NotKnown("callable()")
+    return isinstance(value, (PythonFunction, Bound, Class, Modelled, TorchClass, Wrapped, type))
 
 
 class OpenFile(Modelled):

@@ -15,7 +15,16 @@ from abiscan.python.modelled import Modelled
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, Callee, is_core
 from abiscan.python.torch_texts import NO_BACKEND, release_of, wording_of
-from abiscan.python.values import NotKnown, PossibleItems, PythonError, PythonFunction, PythonModule, Scope, Thrown
+from abiscan.python.values import (
+    NotKnown,
+    NotNone,
+    PossibleItems,
+    PythonError,
+    PythonFunction,
+    PythonModule,
+    Scope,
+    Thrown,
+)
 from abiscan.regex import regex
 
 _ADDS_TO_TORCH: Final = regex(r"torch|apex|optree|functorch|flash|triton")
@@ -107,7 +116,7 @@ class TorchModule(Modelled):
         return self.name
 
 
-class TorchClass(NotKnown, frozen=True):
+class TorchClass(NotNone, frozen=True):
     """A class of torch that packages derive from or patch: not known but for the attributes that it lacks."""
 
     def get_attribute(self, machine: object, name: str) -> object:
