@@ -65,8 +65,11 @@ _getters: Final[dict[type, Callable[[PythonMachine, Any, str], object]]] = {}
 
 def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
     full = f"{value.name}.{name}"
-    if full in machine.models and machine.modules.get(value.name) is value:
+    is_module = machine.modules.get(value.name) is value
+    if full in machine.models and is_module:
         return machine.import_module(full)
+    if name == "__version__" and is_module and machine.library.find(value.name) is None:
+        return machine.library.surroundings.module_version(value.name) or value.get_attribute(machine, name)
     return value.get_attribute(machine, name)
 
 

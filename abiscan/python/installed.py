@@ -119,6 +119,31 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         result = (version_in(observed_fs.list_names(folder), distribution) for folder in self.folders)
         return next((version for version in result if version is not None), None)
 
+    def module_version(self, module: str) -> str | None:
+        """Return ``__version__`` of an installed module: the version of the distribution of its name, where its source
+        has the same; None if that is not so.
+        """
+        if module not in self._module_versions:
+            self._module_versions[module] = self._find_module_version(module)
+        return self._module_versions[module]
+
+    @functools.cached_property
+    def _module_versions(self) -> dict[str, str | None]:
+        """What ``module_version`` has answered."""
+        return {}
+
+    def _find_module_version(self, module: str) -> str | None:
+        version, source = self.version(module), self.source(module)
+        if not isinstance(version, str) or source is None:
+            return None
+        files = [source]
+        if source.name == "__init__.py":
+            names = sorted(observed_fs.list_names(source.parent))
+            files += [source.parent / name for name in names if "version" in name and name.endswith(".py")]
+        quoted = (f'"{version}"'.encode(), f"'{version}'".encode())
+        texts = map(observed_fs.read_file, filter(observed_fs.is_file, files))
+        return version if any(text in content for content in texts for text in quoted) else None
+
     def lacks_library(self, name: str) -> bool:
         """Whether nothing of what is installed has a library that the loader does not find: so nobody loads it."""
         return self.is_final and self.packages_have(name) is False

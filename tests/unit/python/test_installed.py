@@ -329,3 +329,28 @@ def test_functions_of_others_may_change_the_search_path_but_not_those_of_torch(
     files = {"p/__init__.py": f"import {other}\n{other}.zeros(1)\nimport not_installed\n"}
     (outcome,) = reading_of(files, around=around).imports
     assert isinstance(outcome.raised, Raised) is not may_change
+
+
+@pytest.mark.parametrize(
+    "use", ["import other\nversion = other.__version__\n", "from other import __version__ as version\n"]
+)
+@pytest.mark.parametrize(
+    ("module", "release", "expected"),
+    [
+        ("__version__ = '2.4.6'\n", "2.4.6", "OSError: 2 is too new"),
+        ("from .version import version as __version__\n", "2.4.6", "OSError: 2 is too new"),
+        ("__version__ = '1.9'\n", "1.9", "KeyError: 'the end'"),
+        # What ``__version__`` is then, the name of the distribution does not tell, and a check of it may well succeed.
+        ("import os\n__version__ = os.environ['X']\n", "9.9", "KeyError: 'the end'"),
+    ],
+)
+def test_the_version_of_an_installed_module(use: str, module: str, release: str, expected: str, tmp_path: Path) -> None:
+    for name, text in {"__init__.py": module, "version.py": "version = '2.4.6'\n"}.items():
+        (tmp_path / "other").mkdir(exist_ok=True)
+        (tmp_path / "other" / name).write_text(text, encoding="utf-8")
+    (tmp_path / f"other-{release}.dist-info").mkdir()
+    code = f"{use}if int(version.split('.')[0]) >= 2:\n    raise OSError('2 is too new')\nraise KeyError('the end')\n"
+    around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,))
+    (outcome,) = read_package(TextSources({"p.py": code}), ("p",), FakeWorld, surroundings=around).imports
+    assert isinstance(outcome.raised, Raised)
+    assert f"{outcome.raised.exception}: {outcome.raised.message}" == expected
