@@ -21,8 +21,8 @@ from abiscan.python.sources import is_for_users
 from abiscan.python.version_tests import truth_of
 from abiscan.regex import regex
 
-_MAY_REFUSE: Final = regex(rb"(?i)(?:\n[ \t]+if [^\n]*(?:torch|version)[^\n]*:\s*raise|\n[ \t]+assert [^\n]*torch)\b")
-"""What a source has that may do so."""
+_REFUSES: Final = regex(rb"\n[ \t]+(?:if ([^\n]{1,400}?):\s*raise|assert ([^\n]{1,400}))\b")
+_OF_VERSIONS: Final = regex(rb"(?i)torch|version")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MOST_MODULES: Final = 4
 """From how many modules to the next the import of a constant is followed."""
@@ -50,11 +50,15 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
         return None if tree is None else _sole_bindings(tree.body)
 
     for file in filter(is_for_users, code.sources):
-        tree = code.tree(file) if _MAY_REFUSE.search(code.source(file)) else None
+        tree = code.tree(file) if _may_refuse(code.source(file)) else None
         if tree is not None:
             find = _finder(code, file, bindings_in)
             for name, function in _functions_of(tree.body, ""):
                 yield from _refusals_in(function, name, file, release, find)
+
+
+def _may_refuse(source: bytes) -> bool:
+    return any(_OF_VERSIONS.search(match[1] or match[2]) for match in _REFUSES.finditer(source))
 
 
 def _functions_of(
