@@ -11,7 +11,6 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python.operations import COMPARISONS
@@ -174,6 +173,8 @@ class _Evaluator:
         package: object
         if called == "RequirementCache":
             (text,) = (self.value(argument, names) for argument in arguments)
+            from packaging.requirements import Requirement  # few packages ask so
+
             required = Requirement(str(text))
             package, answer = required.name, required.specifier.contains(self._version, prereleases=True)
         else:

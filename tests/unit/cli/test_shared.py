@@ -185,7 +185,7 @@ class Installing:
     ) -> None:
         self.words: list[str] | None = None
 
-        def check(*_: Any) -> InstallCheck:
+        def check(*_: Any, **__: Any) -> InstallCheck:
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
