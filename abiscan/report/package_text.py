@@ -124,7 +124,11 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
             f"  = cause: {clean(subject)}{_make_readable(first_line(error.cause), verbose=verbose)}{clean(where)}"
         )
     if error and error.of_package:
-        yield StyledLine(f"  = raised by importing {clean(error.of_package)}: check that package, too")
+        # Only of numpy is a name known to be absent whose text is not.
+        is_absent = error.of_module == error.of_package or (error.exception, error.message) == ("AttributeError", None)
+        absent = f"{error.of_package} does not have it in the version that is there; another one may"
+        raised = f"raised by importing {error.of_package}: check that package, too"
+        yield StyledLine(f"  = {clean(absent if is_absent else raised)}")
     is_for_another = package.built_for and package.torch not in package.built_for
     if package.error and is_for_another and not package.fails_for_another:
         built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))

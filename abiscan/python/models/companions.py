@@ -34,7 +34,7 @@ class CompanionModule(NotKnown, frozen=True):
         if surely_lacks(machine, self.name, name):
             text: object = f"module '{self.name}' has no attribute '{name}'"
             # numpy says of many what to use instead.
-            raise _lacks(AttributeError, NotKnown(str(text)) if self.name == "numpy" else text, self.name)
+            raise _lacks(machine, AttributeError, NotKnown(str(text)) if self.name == "numpy" else text, self.name)
         return as_module(machine, f"{self.name}.{name}") or self.part(f".{name}")
 
 
@@ -151,7 +151,7 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
     absent = name
     while lacks_module(machine, absent.rpartition(".")[0]):
         absent = absent.rpartition(".")[0]
-    return _lacks(ModuleNotFoundError, f"No module named '{absent}'", absent)
+    return _lacks(machine, ModuleNotFoundError, f"No module named '{absent}'", absent)
 
 
 def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown | None:
@@ -160,7 +160,7 @@ def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown | No
         return None
     source = machine.library.surroundings.source(module)
     text = f"cannot import name '{name}' from '{module}' ({source or '…'})"
-    return _lacks(ImportError, text if source else NotKnown(text), module)
+    return _lacks(machine, ImportError, text if source else NotKnown(text), module)
 
 
 def _all_say(machine: PythonMachine, text: str, name: str, ask: Callable[[TorchNames], bool]) -> bool:
@@ -186,9 +186,14 @@ def _is_told_of(library: PythonCode, package: str) -> bool:
     return version is not None
 
 
-def _lacks(cls: type[BaseException], text: object, name: str) -> Thrown:
+def _lacks(machine: PythonMachine, cls: type[BaseException], text: object, name: str) -> Thrown:
     attributes: dict[str, object] = {} if cls is AttributeError else {"name": name}
-    return Thrown(PythonError(cls, (text,), attributes, of_torch=name.partition(".")[0] in _FOLLOWING_TORCH))
+    top = name.partition(".")[0]
+    # Where the version is known, so are its names: it is no mistake of this reading.
+    installed = isinstance(machine.library.surroundings.version(top), str) and machine.library.surroundings.is_final
+    failure = PythonError(cls, (text,), attributes, of_torch=top in _FOLLOWING_TORCH)
+    failure.of_other = top if installed and not failure.of_torch else None
+    return Thrown(failure)
 
 
 @functools.cache

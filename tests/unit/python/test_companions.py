@@ -8,8 +8,11 @@ torchvision and torchaudio lack is what users of basicsr, pytorchvideo and speec
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Raised
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
@@ -85,6 +88,23 @@ def test_a_torch_without_cuda_requires_none() -> None:
 )
 def test_numpy_is_one_that_the_wheel_requires(code: str, required: str, expected: str | None) -> None:
     assert raised(code, required=required) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "is_final", "expected"),
+    [("2.4.6", True, "numpy"), ("2.4.6", False, None), ("1.26.4", True, "nothing")],  # asked of numpy 1.26.4 and 2.4.6
+)
+def test_a_name_that_the_installed_numpy_lacks_is_certain(
+    version: str, is_final: bool, expected: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy" / "__init__.py").touch()
+    (tmp_path / f"numpy-{version}.dist-info").mkdir()
+    around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,), is_final=is_final)
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"), torch_version="2.13.0")
+    (outcome,) = reading_of({"p.py": "import numpy as np\nX = np.float_\n"}, world, around).imports
+    of_other = outcome.raised.of_other if isinstance(outcome.raised, Raised) else "nothing"
+    assert of_other == expected
 
 
 NO_TENSOR = "ModuleNotFoundError: No module named 'torchvision.transforms.functional_tensor'"

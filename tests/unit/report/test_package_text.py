@@ -115,6 +115,13 @@ def test_whose_fault_an_error_is() -> None:
         "raised by importing vision: check that package, too",
         "built for torch 2.7.0-2.8.0",
     ]
+    name = error(exception="ImportError", message="cannot import name 'a' from 'vision' (x.py)", of_package="vision")
+    lacks = "vision does not have it in the version that is there; another one may"
+    assert behind(package(FAILS, error=name)) == [lacks]
+    of_torch = error(exception="ImportError", message="cannot import name 'a' from 'torch' (x.py)", of_package="vision")
+    assert behind(package(FAILS, error=of_torch)) == ["raised by importing vision: check that package, too"]
+    unsaid = error(exception="AttributeError", message=None, of_package="vision")
+    assert behind(package(FAILS, error=unsaid)) == [lacks]
     assert behind(package(FAILS, error=error(), built_for=("2.8.0",)))[0] == "built for torch 2.8.0"
     assert behind(package(FAILS, error=error(), built_for=("2.8.0", "2.9.1"))) == [], "it was built for this one"
     assert behind(package(built_for=("2.8.0",))) == [], "it works"
