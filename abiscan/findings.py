@@ -86,7 +86,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     :ivar message: what is wrong, in one sentence
     :ivar evidence: everything that shows the cause
     :ivar fix: what to do about it
-    :ivar says: what torch itself says about it, word for word, if it says anything
+    :ivar says: what torch itself, or a package that refuses it, says about it, word for word, if it says anything
     :ivar symptom: what users see if the package hides the error itself
     :ivar confidence: how sure it is
     """

@@ -16,6 +16,7 @@ from abiscan.results.causes import Cause, group_causes
 from abiscan.results.check import Report, Result
 from abiscan.results.needs import newest_needs
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
+from abiscan.rules import refused_by_package
 from abiscan.words import clean, first_line, listed, plural
 
 _STYLES: Final = {
@@ -213,7 +214,8 @@ def _cause_lines(cause: Cause, shared: Collection[str], *, verbose: bool) -> Ite
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     if finding.says:
         notice = finding.says if verbose else first_line(finding.says)
-        yield StyledLine(f"  = torch says: {_make_readable(notice, verbose=verbose)}")
+        speaker = "the package" if finding.rule == refused_by_package.RULE.name else "torch"
+        yield StyledLine(f"  = {speaker} says: {_make_readable(notice, verbose=verbose)}")
     if len(cause.files) > 1:
         names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)
         yield StyledLine(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")

@@ -11,8 +11,9 @@ package can be imported, whatever its metadata require.
 that torch in the metadata, if the package is of little use without the function.
 
 **Limits.** A condition counts if it is about the version of torch alone (`Version`, `parse`, tuples, constants and
-functions of the package, `RequirementCache("torch>=2.1")`), and if nothing before it in the function may return. What
-callers ask before they call the function is not looked at.
+functions of the package, `RequirementCache("torch>=2.1")`), and if nothing before it in the function may return.
+Names that are bound more than once are not known. What callers ask before they call the function is not looked at: the
+finding is `possible`.
 
 **Example.** `litdata refuses torch 2.0.0 in 1 function`
 """
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.words import plural
 
@@ -46,6 +47,7 @@ def list_findings(refusals: Sequence[OwnRefusal], package: str, torch: str) -> I
     yield Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
+        confidence=Confidence.POSSIBLE,
         message=f"{package} refuses {torch} in {plural(len(refusals), 'function')}",
         evidence=tuple(
             Evidence(subject=f"{refusal.file}:{refusal.line}", object=refusal.function)
