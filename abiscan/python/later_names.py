@@ -681,15 +681,17 @@ class _Mentions:
         """Whether a condition on the version of torch holds."""
         if self._names.release is None:
             return None
-        from abiscan.python.version_tests import truth_of  # few packages have a condition where it matters
+        # Few packages have a condition where it matters.
+        from abiscan.python.version_tests import Find, Found, truth_of
 
         statements = self._statements
 
-        def is_version(node: ast.expr) -> bool:
+        def is_version(node: ast.expr, _: Find) -> bool:
             return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
 
-        def find(name: str) -> ast.stmt | None:
-            return None if any(name in names for names in scope.origins[:-1]) else statements.get(name)
+        def find(name: str) -> Found | None:
+            statement = None if any(name in names for names in scope.origins[:-1]) else statements.get(name)
+            return None if statement is None else Found(statement, find)
 
         return truth_of(test, self._names.release, is_version, find)
 

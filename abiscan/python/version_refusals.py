@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from abiscan.python.dynamic_names import absolute_name, package_of
-from abiscan.python.library import PythonCode
-from abiscan.python.nodes import walk
+from abiscan.python.library import LocatedModule, PythonCode
+from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
-from abiscan.python.version_tests import truth_of
+from abiscan.python.version_tests import Find, Found, truth_of
 from abiscan.regex import regex
 
 _REFUSES: Final = regex(rb"\n[ \t]+(?:if ([^\n]{1,400}?):\s*raise|assert ([^\n]{1,400}))\b")
 _OF_VERSIONS: Final = regex(rb"(?i)torch|version")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+_LEAVING = (ast.Return, ast.Yield, ast.YieldFrom)
 _MOST_MODULES: Final = 4
 """From how many modules to the next the import of a constant is followed."""
 
@@ -47,7 +48,7 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
     @functools.cache
     def bindings_in(file: str) -> Mapping[str, ast.stmt] | None:
         tree = code.tree(file) if file in code.sources else None
-        return None if tree is None else _sole_bindings(tree.body)
+        return None if tree is None else _sole_bindings(tree)
 
     for file in filter(is_for_users, code.sources):
         tree = code.tree(file) if _may_refuse(code.source(file)) else None
@@ -64,34 +65,25 @@ def _may_refuse(source: bytes) -> bool:
 def _functions_of(
     body: Sequence[ast.stmt], prefix: str
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for statement in body:
-        if isinstance(statement, _FUNCTIONS):
-            yield f"{prefix}{statement.name}", statement
-        elif isinstance(statement, ast.ClassDef) and not prefix:
-            yield from _functions_of(statement.body, f"{statement.name}.")
+    last = {statement.name: statement for statement in body if isinstance(statement, _DEFINITIONS)}
+    for name, statement in last.items():
+        if isinstance(statement, ast.ClassDef):
+            yield from () if prefix else _functions_of(statement.body, f"{name}.")
+        else:
+            yield f"{prefix}{name}", statement
 
 
 def _refusals_in(
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
-    name: str,
-    file: str,
-    release: str,
-    find: Callable[[str], ast.stmt | None],
+    function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, file: str, release: str, find: Find
 ) -> Iterator[OwnRefusal]:
-    parameters = {part.arg for part in walk(function.args) if isinstance(part, ast.arg)}
-    own = _sole_bindings(function.body)
-    bound = parameters | {part.id for part in walk(function) if isinstance(part, ast.Name) and _is_stored(part)}
-
-    def find_here(wanted: str) -> ast.stmt | None:
-        return own.get(wanted) if wanted in bound else find(wanted)
-
-    for statement in () if "torch" in bound else function.body:
+    find_here = _inside(function, find)
+    for statement in function.body:
+        if isinstance(statement, ast.Raise) or any(isinstance(part, _LEAVING) for part in walk(statement)):
+            return
         if isinstance(statement, (ast.If, ast.Assert)):
             truth = truth_of(statement.test, release, _is_version, find_here)
             if truth is not None and (error := _error_of(statement, holds=truth)):
                 yield OwnRefusal(error=error, file=file, line=statement.lineno, function=name)
-                return
-            if truth is None and any(isinstance(part, ast.Return) for part in walk(statement)):
                 return
 
 
@@ -117,67 +109,111 @@ def _text_of(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "…"
 
 
-def _is_version(node: ast.expr) -> bool:
+def _is_version(node: ast.expr, find: Find) -> bool:
     """Whether an expression is ``torch.__version__``, or ``torch.version.__version__``."""
     if not (isinstance(node, ast.Attribute) and node.attr == "__version__"):
         return False
     owner = node.value
     if isinstance(owner, ast.Attribute) and owner.attr == "version":
         owner = owner.value
-    return isinstance(owner, ast.Name) and owner.id == "torch"
+    found = find("torch") if isinstance(owner, ast.Name) and owner.id == "torch" else None
+    imported = found.statement.names if found and isinstance(found.statement, ast.Import) else []
+    return any(
+        (alias.name == "torch" and alias.asname in {None, "torch"})
+        or (alias.name.startswith("torch.") and alias.asname is None)
+        for alias in imported
+    )
 
 
-def _is_stored(node: ast.Name) -> bool:
-    return not isinstance(node.ctx, ast.Load)
+def _sole_bindings(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> Mapping[str, ast.stmt]:
+    """Return the statements of a module or function that alone bind a name there; none if an import may bind any.
 
-
-def _sole_bindings(body: Sequence[ast.stmt]) -> Mapping[str, ast.stmt]:
-    """Return the statements that alone bind a name, of those of a module or function."""
+    An import counts once, however often it is repeated.
+    """
     statements: dict[str, ast.stmt] = {}
-    counted: Counter[str] = Counter()
-    for statement in body:
-        parts = (statement,) if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)) else walk(statement)
-        for name in (name for part in parts for name in _bound_by(part)):
-            statements[name] = statement
-            counted[name] += 1
-    return {name: statement for name, statement in statements.items() if counted[name] == 1}
+    bound: dict[str, set[object]] = {}
+    for statement in scope.body:
+        for part in _parts_in_scope(statement):
+            for name, origin in _bound_by(part):
+                statements[name] = part if isinstance(part, ast.Import) else statement
+                bound.setdefault(name, set()).add(origin)
+    for part in walk(scope):
+        # A function may set a name of what is around it at any time.
+        if isinstance(part, (ast.Global, ast.Nonlocal)):
+            for name in part.names:
+                bound.setdefault(name, set()).add(part)
+    return {} if "*" in bound else {name: found for name, found in statements.items() if len(bound[name]) == 1}
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and _is_stored(node):
-        yield node.id
-    elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+def _parts_in_scope(statement: ast.stmt) -> Iterator[ast.AST]:
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += () if isinstance(part, (*_DEFINITIONS, ast.Lambda)) else child_nodes(part)
 
 
-def _is_made_of(statement: ast.stmt | None, bindings: Mapping[str, ast.stmt]) -> bool:
-    """Whether a statement uses what its module assigns or defines."""
-    names = (part.id for part in walk(statement) if isinstance(part, ast.Name)) if statement else ()
-    used = (bindings.get(name) for name in names)
-    return any(other is not statement and isinstance(other, (ast.Assign, *_FUNCTIONS)) for other in used)
+def _bound_by(node: ast.AST) -> Iterator[tuple[str, object]]:
+    """Yield the names that a node binds, or unbinds, each with what tells it from other bindings."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id, node
+    elif isinstance(node, (*_DEFINITIONS, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name, node
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest, node
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            root = alias.name.partition(".")[0]
+            yield alias.asname or root, alias.name if alias.asname else root
+    elif isinstance(node, ast.ImportFrom):
+        yield from ((alias.asname or alias.name, (node.level, node.module, alias.name)) for alias in node.names)
+    elif isinstance(node, ast.Global):
+        yield from ((name, node) for name in node.names)
 
 
-def _finder(
-    code: PythonCode, file: str, bindings_in: Callable[[str], Mapping[str, ast.stmt] | None]
-) -> Callable[[str], ast.stmt | None]:
-    """Return a function that finds what a module binds a name to, there or where it imports it from."""
+def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef, around: Find) -> Find:
+    """Return what finds the names in a function."""
+    own = _sole_bindings(function)
+    parameters = {part.arg for part in walk(function.args) if isinstance(part, ast.arg)}
+    bound = parameters.union(
+        name for statement in function.body for part in walk(statement) for name, _ in _bound_by(part)
+    )
 
-    def find(name: str) -> ast.stmt | None:
+    def find(name: str) -> Found | None:
+        if name not in bound:
+            return around(name)
+        return None if name in parameters else _found(own.get(name), find)
+
+    return find
+
+
+def _found(statement: ast.stmt | None, find: Find) -> Found | None:
+    if statement is None:
+        return None
+    return Found(statement, _inside(statement, find) if isinstance(statement, _FUNCTIONS) else find)
+
+
+def _finder(code: PythonCode, file: str, bindings_in: Callable[[str], Mapping[str, ast.stmt] | None]) -> Find:
+    """Return what finds the names in a module, there or where it imports them from."""
+
+    def find(name: str) -> Found | None:
         here = file
         for _ in range(_MOST_MODULES):
-            known = bindings_in(here) or {}
-            statement = known.get(name)
-            if not isinstance(statement, ast.ImportFrom):
-                # What it is made of there, nobody finds here.
-                return statement if here == file or not _is_made_of(statement, known) else None
-            original = next((alias.name for alias in statement.names if (alias.asname or alias.name) == name), name)
-            module = f"{'.' * statement.level}{statement.module or ''}"
-            located = code.locate(absolute_name(package_of(here), module))
-            if located is None or located.file is None:
+            statement = (bindings_in(here) or {}).get(name)
+            located = _located(code, here, statement)
+            if located is None or not isinstance(statement, ast.ImportFrom):
+                return _found(statement, find if here == file else _finder(code, here, bindings_in))
+            if located.file is None:
                 return None
-            here, name = located.file, original
+            name = next((alias.name for alias in statement.names if (alias.asname or alias.name) == name), name)
+            here = located.file
         return None
 
     return find
+
+
+def _located(code: PythonCode, file: str, statement: ast.stmt | None) -> LocatedModule | None:
+    """Return the module of the package that a statement of a file imports from; None for others."""
+    if not isinstance(statement, ast.ImportFrom):
+        return None
+    return code.locate(absolute_name(package_of(file), f"{'.' * statement.level}{statement.module or ''}"))

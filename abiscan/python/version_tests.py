@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from packaging.version import InvalidVersion, Version
 
@@ -20,19 +20,28 @@ _ATTRIBUTES: Final = frozenset({"base_version", "major", "micro", "minor", "publ
 _COMPARES_NUMBERS: Final = Version("1.10")
 """The release since which ``torch.__version__`` compares as a version: torch/torch_version.py."""
 _MOST_STEPS: Final = 40
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Found(NamedTuple):
+    """The only statement that binds a name, and what finds the names in it, or in the function that it defines."""
+
+    statement: ast.stmt
+    find: Find
+
+
+Find: TypeAlias = "Callable[[str], Found | None]"
 
 
 class _UnclearError(Exception):
     """A part of a condition is not understood."""
 
 
-def truth_of(
-    test: ast.expr, release: str, is_version: Callable[[ast.expr], bool], find: Callable[[str], ast.stmt | None]
-) -> bool | None:
+def truth_of(test: ast.expr, release: str, is_version: Callable[[ast.expr, Find], bool], find: Find) -> bool | None:
     """Whether a condition holds in a release; None if that is not known, or it does not depend on its version.
 
-    :param is_version: whether an expression is ``torch.__version__``
-    :param find: returns the only statement of the module that binds a name
+    :param is_version: whether an expression is ``torch.__version__``, where names are found in this way
+    :param find: what finds the names in the condition
     """
     answers: set[bool] = set()
     for build in (release, f"{release}+cpu"):
@@ -53,9 +62,7 @@ class _Evaluator:
     :ivar asked: whether one did
     """
 
-    def __init__(
-        self, version: str, is_version: Callable[[ast.expr], bool], find: Callable[[str], ast.stmt | None]
-    ) -> None:
+    def __init__(self, version: str, is_version: Callable[[ast.expr, Find], bool], find: Find) -> None:
         self._version, self._is_version, self._find = version, is_version, find
         self._steps = 0
         self.asked = False
@@ -68,7 +75,7 @@ class _Evaluator:
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise _UnclearError
-        if self._is_version(node):
+        if self._is_version(node, self._find):
             self.asked = True
             is_text = Version(self._version) < _COMPARES_NUMBERS
             return self._version if is_text else Version(self._version)
@@ -93,13 +100,22 @@ class _Evaluator:
     def _text(self, node: ast.expr, names: Mapping[str, object]) -> object:
         """Return the value of an expression; ``torch.__version__`` is a text, too."""
         value = self.value(node, names)
-        return self._version if self._is_version(node) else value
+        return self._version if self._is_version(node, self._find) else value
 
     def _constant(self, name: str) -> object:
-        statement = self._find(name)
-        if not isinstance(statement, ast.Assign):
+        found = self._find(name)
+        if found is None or not isinstance(found.statement, ast.Assign):
             raise _UnclearError
-        return self.value(statement.value, {})
+        if not all(isinstance(target, ast.Name) for target in found.statement.targets):
+            raise _UnclearError
+        return self._value_there(found.statement.value, {}, found.find)
+
+    def _value_there(self, node: ast.expr, names: Mapping[str, object], find: Find) -> object:
+        """Return the value of an expression that stands in another module or function."""
+        here, self._find = self._find, find
+        value = self.value(node, names)
+        self._find = here
+        return value
 
     def _item(self, node: ast.Subscript, names: Mapping[str, object]) -> object:
         value = self._text(node.value, names)
@@ -146,12 +162,14 @@ class _Evaluator:
             if isinstance(items, tuple):
                 return tuple(int(item) for item in items)
             raise _UnclearError
+        found = self._find(called) if isinstance(node.func, ast.Name) else None
+        if found is not None and isinstance(found.statement, _DEFINITIONS):
+            return self._result(found, [self.value(item, names) for item in node.args])
         if called in {"RequirementCache", "compare_version"}:
+            if found is None or not _is_of_lightning(found.statement):
+                raise _UnclearError
             return self._installed(called, node.args, names)
         values = [self.value(item, names) for item in node.args]
-        function = self._find(called) if isinstance(node.func, ast.Name) else None
-        if isinstance(function, ast.FunctionDef):
-            return self._result(function, values)
         if isinstance(node.func, ast.Attribute) and called in {"split", "startswith", "rsplit"}:
             text = self._text(node.func.value, names)
             if not isinstance(text, str):
@@ -170,12 +188,16 @@ class _Evaluator:
 
     def _installed(self, called: str, arguments: list[ast.expr], names: Mapping[str, object]) -> bool:
         """Return whether the torch that is installed is as required: ``RequirementCache("torch>=2.1")``."""
+        from packaging.requirements import Requirement  # few conditions have one
+
         package: object
         if called == "RequirementCache":
             (text,) = (self.value(argument, names) for argument in arguments)
             from packaging.requirements import Requirement  # few packages ask so
 
             required = Requirement(str(text))
+            if required.url or required.marker or not required.specifier:
+                raise _UnclearError
             package, answer = required.name, required.specifier.contains(self._version, prereleases=True)
         else:
             package, text = (self.value(argument, names) for argument in (arguments[0], arguments[2]))
@@ -187,10 +209,13 @@ class _Evaluator:
         self.asked = True
         return answer
 
-    def _result(self, function: ast.FunctionDef, values: list[object]) -> object:
-        """Return what a function of the module returns that has a single statement besides its docstring and
+    def _result(self, found: Found, values: list[object]) -> object:
+        """Return what a function of the package returns that has a single statement besides its docstring and
         imports.
         """
+        function = found.statement
+        if not isinstance(function, ast.FunctionDef):
+            raise _UnclearError
         body = [
             part
             for part in function.body
@@ -201,7 +226,11 @@ class _Evaluator:
         (statement,) = body
         if not isinstance(statement, ast.Return) or statement.value is None or len(values) != len(parameters):
             raise _UnclearError
-        return self.value(statement.value, dict(zip(parameters, values, strict=True)))
+        return self._value_there(statement.value, dict(zip(parameters, values, strict=True)), found.find)
+
+
+def _is_of_lightning(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] == "lightning_utilities"
 
 
 def _compare(sign: ast.cmpop, left: object, right: object) -> bool:
