@@ -504,7 +504,7 @@ class PythonError(Opaque, Struct, eq=False):
             return None
         # Some built-in classes have texts of their own: OSError(2, "gone") is "[Errno 2] gone".
         builtin = (base for base in self.ancestry() if isinstance(base, type) and base.__module__ == "builtins")
-        kind = next(builtin, Exception)
+        kind = next((base for base in builtin if "__str__" in vars(base)), Exception)
         try:
             return str(kind(*self.args))
         except (TypeError, ValueError):
