@@ -9,6 +9,8 @@ from typing import Final
 from msgspec import Struct
 
 _PICKLE_MODULE: Final = "pickle_module"
+_WEIGHTS_ONLY: Final = "weights_only"
+"""With it, torch.load passes its keywords on to torch/_weights_only_unpickler.py."""
 _OF_UNPICKLER: Final = {"**pickle_load_args": ("fix_imports", "encoding", "errors", "buffers")}
 """What ``torch.load`` calls the keywords that it passes on to ``pickle.Unpickler``, and those that this takes."""
 
@@ -138,6 +140,8 @@ def refusal(name: str, signature: ParameterList, call: PassedArguments) -> str |
             return f"{name}() got multiple values for argument '{keyword}'"
         if keyword not in signature.keywords and not signature.has_keywords:
             if signature.unpickles:
+                if _WEIGHTS_ONLY in signature.keywords.intersection(call.keywords):
+                    return f"Unpickler.__init__() got an unexpected keyword argument '{keyword}'"
                 # Another module in place of pickle may take it.
                 is_pickle = _PICKLE_MODULE not in filled.union(call.keywords) and not call.takes_more
                 return f"'{keyword}' is an invalid keyword argument for Unpickler()" if is_pickle else None

@@ -61,6 +61,15 @@ def test_what_stars_pass_may_be_anything(call: PassedArguments, *, refused: bool
     assert (refusal("f", parse_parameters("a,b="), call) is not None) is refused
 
 
+def test_torch_load_passes_keywords_on_to_its_own_unpickler() -> None:
+    """What ``torch._weights_only_unpickler.Unpickler(file, mmap=True)`` says in 2.13.0; the signature is of 2.0.0."""
+    load = parse_parameters("f,map_location=,pickle_module=,*,weights_only=,**pickle_load_args")
+    said = refusal("load", load, PassedArguments(count=1, keywords=("weights_only", "mmap")))
+    assert said == "Unpickler.__init__() got an unexpected keyword argument 'mmap'"
+    said = refusal("load", load, PassedArguments(count=1, keywords=("mmap",)))
+    assert said == "'mmap' is an invalid keyword argument for Unpickler()"
+
+
 @pytest.mark.parametrize("keyword", ["fix_imports", "encoding", "errors", "buffers", "weights_only", "mmap"])
 def test_torch_load_passes_keywords_on_to_pickle(keyword: str) -> None:
     """``class UnpicklerWrapper(pickle_module.Unpickler)`` in torch/serialization.py, 1.12.1."""
