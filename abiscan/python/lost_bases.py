@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from abiscan.python.library import PythonCode
-from abiscan.python.nodes import walk
+from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
+from abiscan.python.version_guards import are_guarding
 
 
 class LostBase(Struct, frozen=True, kw_only=True):
@@ -39,6 +40,8 @@ class LostBase(Struct, frozen=True, kw_only=True):
 # backwards compatibility".
 _LOST: Final = (LostBase(module="torch.optim.lr_scheduler", name="_LRScheduler", successor="LRScheduler"),)
 _ASKING: Final = frozenset({"isinstance", "issubclass"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CONDITIONS = (ast.If, ast.IfExp, ast.Assert)
 
 
 class BaseQuestion(Struct, frozen=True, order=True, kw_only=True):
@@ -99,21 +102,56 @@ def _made_like_it(lost: LostBase, names: TorchNames) -> Iterator[str]:
 def _lines_asking(tree: ast.Module | None, lost: LostBase) -> Iterator[int]:
     if tree is None:
         return
-    imported = {
-        alias.asname or alias.name
-        for node in walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == lost.module
-        for alias in node.names
-        if alias.name == lost.name
-    }
-    for node in walk(tree):
+    origins = _origins_in(tree)
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if _asks_for_version(node):
+            continue
+        waiting += child_nodes(node)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _ASKING and len(node.args) == 2:
             classes = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else node.args[1:]
-            if any(_is_it(cls, lost, imported) for cls in classes):
+            if any(_full_name(cls, origins) == lost.full_name for cls in classes):
                 yield node.lineno
 
 
-def _is_it(node: ast.expr, lost: LostBase, imported: Iterable[str]) -> bool:
-    if isinstance(node, ast.Attribute):
-        return node.attr == lost.name
-    return isinstance(node, ast.Name) and node.id in imported
+def _asks_for_version(node: ast.AST) -> bool:
+    """Whether a condition may depend on the version of torch, or a function has one that may."""
+    if isinstance(node, _FUNCTIONS):
+        return any(map(_asks_for_version, (part for part in walk(node) if not isinstance(part, _FUNCTIONS))))
+    tests = node.values if isinstance(node, ast.BoolOp) else [node.test] if isinstance(node, _CONDITIONS) else []
+    return are_guarding(tests)
+
+
+def _origins_in(tree: ast.Module) -> Mapping[str, str | None]:
+    """Return what a source imports, by the name that it has there; None for names that stand for something else, too."""
+    origins: dict[str, str | None] = {}
+    for node in walk(tree):
+        for name, origin in _bound_by(node):
+            origins[name] = origin if origins.get(name, origin) == origin else None
+    return origins
+
+
+def _bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            root = alias.name.partition(".")[0]
+            yield (alias.asname, alias.name) if alias.asname else (root, root)
+    elif isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            yield alias.asname or alias.name, None if node.level else f"{node.module}.{alias.name}"
+    elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id, None
+    elif isinstance(node, ast.arg):
+        yield node.arg, None
+    elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        yield node.name, None
+
+
+def _full_name(node: ast.expr, origins: Mapping[str, str | None]) -> str | None:
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.append(node.attr)
+        node = node.value
+    origin = origins.get(node.id) if isinstance(node, ast.Name) else None
+    return None if origin is None else ".".join([origin, *reversed(attributes)])

@@ -11,6 +11,7 @@ from abiscan.torches.name_history import history
 from tests.unit.python.packages import FakeWorld, TextSources
 
 ASKS = "import torch\ndef is_one(x): return isinstance(x, torch.optim.lr_scheduler._LRScheduler)\n"
+IMPORTS = "from torch.optim.lr_scheduler import _LRScheduler\n"
 NEW = "torch.optim.lr_scheduler.LRScheduler"
 
 
@@ -27,6 +28,14 @@ NEW = "torch.optim.lr_scheduler.LRScheduler"
         (f"{ASKS}X = getattr(torch.optim.lr_scheduler, 'LRScheduler', None)\n", "2.0.0", None),
         (f"{ASKS}def g(x): return isinstance(x, {NEW})\n", "2.0.0", None),
         ("import torch\ndef f(x): return isinstance(x, torch.optim.Optimizer)\n", "2.0.0", None),
+        ("from torch.optim import lr_scheduler as S\nF = lambda x: isinstance(x, S._LRScheduler)\n", "2.0.0", 2),
+        # It is asked where torch has it, or of another class of that name.
+        (ASKS.replace("return", "return torch.__version__ < '2' and"), "2.0.0", None),
+        (ASKS.replace(" return", "\n  if torch.__version__ < '2': return"), "2.0.0", None),
+        (ASKS.replace(" return", "\n  if torch.__version__ >= '2': return x.step\n  return"), "2.0.0", None),
+        (ASKS.replace("r)", "r) if torch.__version__ < '2' else x.step"), "2.0.0", None),
+        (f"{ASKS}def g(x): return isinstance(x, compat._LRScheduler)\n", "2.0.0", 2),
+        (f"{IMPORTS}def g(_LRScheduler, x): return isinstance(x, _LRScheduler)\n", "2.0.0", None),
     ],
 )
 def test_what_counts(source: str, release: str, line: int | None) -> None:
