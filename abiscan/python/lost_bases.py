@@ -124,7 +124,7 @@ def _asks_for_version(node: ast.AST) -> bool:
 
 
 def _origins_in(tree: ast.Module) -> Mapping[str, str | None]:
-    """Return what a source imports, by the name that it has there; None for names that stand for something else, too."""
+    """Return what a source imports, by the name that it has there; None for what has other meanings, too."""
     origins: dict[str, str | None] = {}
     for node in walk(tree):
         for name, origin in _bound_by(node):

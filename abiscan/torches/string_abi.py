@@ -9,10 +9,12 @@ from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.mangling import uses_cxx11_string
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.version import TorchVersion
+from abiscan.regex import regex
 
 _FIRST_WITH_ALL: Final = (2, 7)
 _MIXED: Final = (2, 6)
 _NEW_IN_MIXED: Final = ("cu126", "rocm", "xpu")
+_PUBLISHED: Final = regex(r"(?:cpu|cu\d+)(?:\.cxx11\.abi|\.with\.pypi\.cudnn)?")
 
 
 def uses_cxx11_strings(libraries: Mapping[str, SharedObject]) -> bool | None:
@@ -50,4 +52,9 @@ def of_build(version: TorchVersion, machine: Machine) -> bool | None:
         return True
     if version.minor_version == _MIXED:
         return local.startswith(_NEW_IN_MIXED)
-    return False if local.startswith(("cpu", "cu")) else None
+    return False if is_published(version) else None
+
+
+def is_published(version: TorchVersion) -> bool:
+    """Whether a build has the tag of one that PyTorch publishes for the CPU or CUDA: others may be anything."""
+    return _PUBLISHED.fullmatch(version.local or "") is not None

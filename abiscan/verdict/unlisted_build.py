@@ -136,8 +136,7 @@ def _holds_for_every_build(load: ExtensionLoad) -> bool:
 def _is_alike(load: ExtensionLoad) -> bool:
     """Whether a build is one for the CPU or a known CUDA, with a known string."""
     build = TorchVersion(load.release.build or "")
-    known = string_abi.of_build(build, load.release.machine) is not None
-    return known and (build.local or "").startswith(("cpu", "cu"))
+    return string_abi.is_published(build) and string_abi.of_build(build, load.release.machine) is not None
 
 
 def _with_other_strings(result: Result, load: ExtensionLoad, *, cxx11: bool) -> Result:

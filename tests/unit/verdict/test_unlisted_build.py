@@ -113,6 +113,8 @@ def test_a_release_that_is_not_embedded() -> None:
         ("2.5.1+cu124", False),
         ("2.5.1+cpu.cxx11.abi", True),
         ("2.5.1+rocm6.2", None),
+        ("2.5.1+custom", None),
+        ("2.0.1+cu117.with.pypi.cudnn", False),
         ("2.6.0+cu118", False),
         ("2.6.0+cu126", True),
         ("2.6.0+rocm6.2.4", True),
@@ -168,6 +170,8 @@ def test_what_needs_cuda_does_not_load_on_a_build_for_cpus(tmp_path: Path) -> No
         ("_ZN3c104cuda29c10_cuda_check_implementationERKSsS2_ib", Verdict.UNKNOWN),
         ("_ZN2at4cuda4made4hereEv", Verdict.UNKNOWN),
         ("_ZN3c104impl8GPUTrace13gpuTraceStateE on 1.12.1+rocm5.1.1", Verdict.UNKNOWN),
+        ("_ZN3c104impl8GPUTrace13gpuTraceStateE on 1.12.1+custom1", Verdict.UNKNOWN),
+        ("_ZN3c1011MyForkThing2goEv on 2.9.1+custom1", Verdict.UNKNOWN),
         ("_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", Verdict.UNKNOWN),
     ],
 )
