@@ -74,6 +74,46 @@ def test_what_counts(source: str, release: str, expected: tuple[str, str] | None
     assert found(source, release) == ([expected] if expected else [])
 
 
+CHOSEN = "import torch\ndevice = 'cuda' if torch.cuda.is_available() else 'cpu'\nmod = getattr(torch, device)\n"
+GIVEN = (
+    "import torch\ndef f(device):\n  if device not in ('cpu', 'cuda'): raise ValueError\n"
+    "  mod = getattr(torch, device)\n"
+)
+USE = "mod.get_device_name()\n"
+
+
+@pytest.mark.parametrize("source", [f"{CHOSEN}def f():\n  {USE}", f"{GIVEN}  with torch.no_grad(): {USE}"])
+def test_what_fails_on_cpus(source: str) -> None:
+    assert found(source, "2.13.0") == [("torch.cpu.get_device_name", "f")]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{CHOSEN}def f():\n  assert torch.cuda.is_available()\n  {USE}",
+        f"{CHOSEN}assert device != 'cpu'\ndef f():\n  {USE}",
+        f"{CHOSEN}def f():\n  with suppress(AttributeError): {USE}",
+        f"{CHOSEN}@requires_cuda\ndef f():\n  {USE}",
+        f"{CHOSEN}def f_cuda():\n  {USE}",
+        f"{CHOSEN}def f():\n  import zz as mod\n  {USE}",
+        f"{CHOSEN}def mod(): ...\ndef f():\n  {USE}",
+        f"{CHOSEN}on_host = device == 'cpu'\ndef f():\n  if on_host: return\n  {USE}",
+        f"{CHOSEN}kind = device\ndef f():\n  if kind == 'cpu': return\n  {USE}",
+        f"{CHOSEN}mod.get_device_name = len\ndef f():\n  {USE}",
+        f"{CHOSEN}setattr(mod, 'get_device_name', len)\ndef f():\n  {USE}",
+        f"{CHOSEN}def f(): return [{USE.strip()} for i in '1' if device == 'cuda']\n",
+        f"import torch\ndef f():\n  device = 'cuda'\n  mod = getattr(torch, device)\n  {USE}  device = 'cpu'\n",
+        f"{GIVEN}  match device:\n    case 'cuda': {USE}",
+        f"{GIVEN}  while device == 'cuda': {USE}",
+        f"{GIVEN}  with torch.no_grad():\n    if device == 'cpu': return\n  {USE}",
+        f"{GIVEN}  for i in '1':\n    if device == 'cpu': return\n  {USE}",
+        f"{GIVEN}  if device == 'cpu': sys.exit(1)\n  {USE}",
+    ],
+)
+def test_what_may_not_run_on_cpus(source: str) -> None:
+    assert not found(source, "2.13.0")
+
+
 def test_the_finding_says_where_it_fails() -> None:
     reader = PackageReader(TextSources({"pack/__init__.py": OF_ACCELERATE}), ["pack"])
     uses = reader.later_uses(FakeWorld(torch_names=embedded_names.names("2.1.0")))
