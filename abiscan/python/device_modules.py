@@ -112,7 +112,7 @@ def _is_followed(lookup: _Lookup) -> bool:
             is_own = any(getattr(target, "id", "") == lookup.device for target in getattr(node, "targets", ()))
             bound += not is_own and _answers(node.value, lookup)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr":
-            bound += 1
+            bound += any(getattr(argument, "id", "") == lookup.module for argument in node.args[:1])
         else:
             names = {getattr(node, field, None) for field in ("name", "asname", "arg", "rest")}
             bound += lookup.module in names and not isinstance(node, ast.keyword)
