@@ -209,6 +209,11 @@ def caused(number: int = 0, effect: Effect = Effect.LOAD_FAILS, **fields: Any) -
     return finding(effect, **{**base, **fields})
 
 
+def test_what_a_package_says_itself() -> None:
+    shown = lines(package(), result(findings=(caused(rule="refused-by-package", says="OSError: no"),)))
+    assert "  = the package says: OSError: no" in shown
+
+
 def test_a_finding_of_a_package() -> None:
     (_, *shown) = lines(package(FAILS, error=error()), failure(findings=(caused(says="torch: so\nand more"),)))
     assert shown == [
