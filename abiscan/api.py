@@ -98,15 +98,13 @@ def check(
         named = [spec for spec in asked if spec != DECLARED or observed_fs.path_exists(DECLARED)]
         reports = []
         with _all_sources(item, python, session) as sources:
-            choices = _choices(named, python)
             request = CheckRequest(
                 targets=tuple(sources),
-                torches=choices,
+                torches=_choices(named, python),
                 rules=_chosen_rules(rules),
                 each_file=each_file,
                 skip_unsupported=skip_unsupported,
                 hardware=_make_hardware(gpus, driver, cpus, system),
-                is_sound=_sound_imports(sources, choices, session) if system is None else None,
             )
             if len(named) < len(asked):
                 import msgspec.structs
@@ -724,22 +722,6 @@ def _make_choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
     if not hasattr(torch, "open"):
         raise TypeError(f"a torch is a string or a path, not {type(torch).__name__}")
     return torch
-
-
-def _sound_imports(
-    sources: Sequence[Source], torches: Sequence[TorchChoice], session: Session
-) -> Callable[[str, str | None], bool] | None:
-    """Return what a look tells of the imports of installed packages, where targets are installed next to the torch."""
-    from abiscan.inputs.packages import Distribution
-    from abiscan.torches.torch import TorchOf
-
-    if len(torches) != 1 or not isinstance(torches[0], TorchOf) or session.system is not None:
-        return None
-    if not all(isinstance(source, Distribution) for source in sources):
-        return None
-    from abiscan.environments.examination import sound_imports
-
-    return sound_imports(torches[0].executable, session)
 
 
 def _make_hardware(

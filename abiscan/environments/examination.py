@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
@@ -353,22 +353,6 @@ class _Look:
         )
         checked_package = CheckedPackage(results=(), package=package)
         return ExaminedDistribution(distribution=distribution, checked_package=checked_package, is_settled=True)
-
-
-def sound_imports(python: str | None, session: Session) -> Callable[[str, str | None], bool]:
-    """Return what tells of modules installed in an environment, and of names from them, whether the import certainly
-    works: see ``check_package``. The environment is looked at when that is first asked.
-
-    :param python: its executable, None for the running one
-    """
-
-    @functools.cache
-    def look() -> _Look:
-        environment = WholeEnvironment.installed(python)
-        users = list_users(environment, session.files())
-        return _Look(environment, users, list_required(environment, users, session.files()), session)
-
-    return lambda module, name: look().is_sound((), module, name)
 
 
 def _modules_for_users(distribution: Distribution) -> tuple[str, ...]:
