@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import enum
 import posixpath
-import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -61,7 +60,6 @@ _MAIN: Final = ("__name__", "TYPE_CHECKING")
 _FOR_CHECKERS: Final = regex(rb"\n([ \t]*)if (?:\w+\.)?TYPE_CHECKING\b[^\n]*(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))*")
 _MAKING_NAMES: Final = (b"__getattr__", b"globals()", b"sys.modules", b".attach")
 _COPIES_ATTRIBUTES: Final = regex(rb"\nglobals\(\)\.update\([^\n]*\bgetattr\((\w+)\.")
-_REPLACED_BY: Final = regex(rb"\n[ \t]*sys\.modules\[__name__\] = (\w+)[ \t]*(?=\n)")
 _LINE_START: Final = regex(rb"\n[ \t]*")
 _ALWAYS_RUN: Final = (b"with", b"class")
 _NAME: Final = regex(rb"\w+")
@@ -128,6 +126,8 @@ class ImportGlance:
         self._sound: dict[tuple[str, frozenset[str]], set[str]] = {}
         self._sound_names: dict[tuple[str, str, frozenset[str]], bool] = {}
         self._there: dict[str, bool | Answer] = {}
+        self._replaced: dict[str, bool] = {}
+        self._lacking: dict[str, bool] = {}
 
     def settles(self, modules: Sequence[str], failing: Collection[str], *, uses_torch: bool) -> bool:
         """Whether the import of some modules certainly works.
@@ -236,7 +236,7 @@ class ImportGlance:
     def effect(self, module: _Module) -> BodyEffect:
         """Return what the body of a module may do."""
         if module.name not in self._effects:
-            acts = not self._is_valid(module) or _acts(module.outline) or self._lacks_names(module)
+            acts = not self._is_valid(module) or _acts(module.outline) or self.lacks_names(module)
             self._effects[module.name] = BodyEffect.ACTS if acts else _find_raised(module.outline)
         return self._effects[module.name]
 
@@ -261,8 +261,13 @@ class ImportGlance:
             return False
         return find_newer(module.text, python, lambda: tree) is None
 
-    def _lacks_names(self, module: _Module) -> bool:
+    def lacks_names(self, module: _Module) -> bool:
         """Whether a module uses, as it is imported, a name or a parameter that torch lacks."""
+        if module.name not in self._lacking:
+            self._lacking[module.name] = self._finds_lacking(module)
+        return self._lacking[module.name]
+
+    def _finds_lacking(self, module: _Module) -> bool:
         names, outline = self._names, module.outline
         uses = torch_uses(module.text)
         if not uses:
@@ -294,12 +299,12 @@ class ImportGlance:
 
     def may_have_any_name(self, module: _Module) -> bool:
         """Whether a module puts a compiled one in its place, as ``polars._plr`` does: whichever is installed."""
-        for match in _REPLACED_BY.finditer(module.text):
-            imported = re.compile(rb"\n[ \t]*import ([\w.]+) as " + match[1] + rb"[ \t]*(?=\n)")
-            names = (found[1].decode() for found in imported.finditer(module.text))
-            if any(self.source_of(name) is None and self.is_there(name) is True for name in names):
-                return True
-        return False
+        if module.name not in self._replaced:
+            names = _list_replacing(module.outline) if b"sys.modules[__name__]" in module.text else ()
+            self._replaced[module.name] = any(
+                self.source_of(name) is None and self.is_there(name) is True for name in names
+            )
+        return self._replaced[module.name]
 
     def copies_attribute(self, module: _Module, name: str) -> bool:
         """Whether a module takes a name from an object in a module next to it, as ``multiprocessing`` takes the methods
@@ -307,8 +312,12 @@ class ImportGlance:
         """
         match = _COPIES_ATTRIBUTES.search(module.text)
         other = self.source_of(f"{module.package}.{match[1].decode()}") if match else None
-        word = re.escape(name.encode())
-        return other is not None and re.search(rb"\n[ \t]+(?:def %b\(|%b = )" % (word, word), other.text) is not None
+        classes = (
+            (node for node in _nodes_run_at_import(_parsed(other.outline)) if isinstance(node, ast.ClassDef))
+            if other
+            else ()
+        )
+        return any(_binds(node, name) for one in classes for node in _nodes_run_at_import(one.body))
 
     def list_definitions(self, package: str) -> Mapping[bytes, list[str]]:
         """Return the modules below a package, by the names of the functions and classes in them: a package that makes
@@ -356,6 +365,8 @@ class _Walk:
         self._may_fail = may_fail
         self._uses_torch = uses_torch
         self._failing = frozenset(failing)
+        self._may_be_broken = uses_torch or bool(failing)
+        """Whether a module that nothing else imports may fail."""
         self._seen: dict[str, bool] = dict.fromkeys(done, False)
         """What it has come to, and whether only perhaps."""
         self._waiting: list[tuple[str, bool]] = []
@@ -415,10 +426,10 @@ class _Walk:
         source = self._glance.source_of(name)
         if source is None:
             return self._glance.is_there(name) is True
-        # The reading does not follow other packages, either: each of them is examined by itself.
-        is_judged = self._uses_torch and name.partition(".")[0] in self._own
-        effect = self._glance.effect(source) if is_judged else BodyEffect.NONE
-        if effect is BodyEffect.ACTS:
+        # Each of the other packages is examined by itself, but not what only others import of it.
+        is_own = name.partition(".")[0] in self._own
+        effect = self._glance.effect(source) if self._uses_torch and is_own else BodyEffect.NONE
+        if effect is BodyEffect.ACTS or (self._uses_torch and not is_own and self._glance.lacks_names(source)):
             raise _Doubt(name)
         for line in source.imports:
             self._follow(line, source, is_conditional=is_conditional or line.nested)
@@ -455,8 +466,8 @@ class _Walk:
         if self._glance.is_there(submodule) is True:
             self.enter(submodule, is_conditional=is_conditional)
             return
-        # Where something fails, a name that is made when it is asked for may come from a module that imports it.
-        made = self._is_made(source, name, _STARS) if self._failing or not bound else False
+        # A name that is made when it is asked for may come from a module that fails, or imports one.
+        made = self._is_made(source, name, _STARS) if self._may_be_broken or not bound else False
         if not bound and not made and not is_conditional:
             raise _Doubt(submodule)
 
@@ -476,8 +487,8 @@ class _Walk:
         if self._glance.may_have_any_name(source) or self._glance.copies_attribute(source, name):
             return True
         makers = self._glance.list_definitions(source.name).get(name.encode(), ())
-        # Which of them it is does not matter as long as nothing fails that one of them imports.
-        for module in makers if self._failing else ():
+        # Which of them it is does not matter as long as none of them can fail.
+        for module in makers if self._may_be_broken else ():
             if not is_apart(module):
                 self.enter(module)
         return bool(makers)
@@ -603,6 +614,35 @@ def _nodes_run_at_import(body: Sequence[ast.AST], *, handled: bool = False) -> I
             # A raise in a handler only repeats that something is missing, which is checked anyway.
             inside = handled or isinstance(node, ast.Try | ast.ExceptHandler)
             yield from _nodes_run_at_import(list(ast.iter_child_nodes(node)), handled=inside)
+
+
+def _list_replacing(outline: Outline) -> Iterator[str]:
+    """Yield the modules that are imported as what a module puts in its place, as it is imported itself.
+
+    :raises _Doubt: it cannot be parsed
+    """
+    nodes = list(_nodes_run_at_import(_parsed(outline)))
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name in called]
+    nodes += (node for function in functions for node in walk(function))
+    values = {
+        node.value.id
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Name)
+        and any(ast.unparse(target) == "sys.modules[__name__]" for target in node.targets)
+    }
+    for node in nodes:
+        for alias in node.names if isinstance(node, ast.Import) else ():
+            if alias.asname in values:
+                yield alias.name
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    """Whether a statement is a function or an assignment of that name."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name == name
+    return isinstance(node, ast.Assign) and any(isinstance(item, ast.Name) and item.id == name for item in node.targets)
 
 
 def _is_named(node: ast.AST, names: Collection[str]) -> bool:

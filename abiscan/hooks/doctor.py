@@ -163,10 +163,14 @@ def examine_environment(
     else:
         # A module that imports torch may be hardly ever imported: an unknown verdict on such a distribution is no news
         # about torch, unless something is missing that it requires.
-        required = list_required(environment, users, files)
+        all_users = [*users, *copies]
+        needed = list_required(environment, users, files)
+        required = [item for item in needed if item not in copies]
+        # What imports such a copy fails with it.
+        asked = [*users, *(item for item in needed if item in copies), *required]
         rows = [
             row
-            for row in examine(environment, [*users, *required], session, users=users, required=required)
+            for row in examine(environment, asked, session, users=all_users, required=required)
             if row.fitness is not Fitness.UNKNOWN
             or row.missing
             or (row.distribution in users and environment.may_need_torch(row.distribution))

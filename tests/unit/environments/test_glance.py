@@ -30,7 +30,10 @@ OTHERS = {
     # As multiprocess copies the methods of its default context.
     "copies/__init__.py": "from . import context\n"
     "globals().update((name, getattr(context._default, name)) for name in dir(context._default) if name[0] != '_')\n",
-    "copies/context.py": "class Context:\n    LIMIT = 1\n    def get_pool(self): ...\n\n_default = Context()\n",
+    "copies/context.py": "class Context:\n    LIMIT = 1\n    def get_pool(self):\n        hidden = 1\n\n"
+    "_default = Context()\n",
+    "replaceable/__init__.py": "import sys\n"
+    "def speed_up():\n    import _json as found\n    sys.modules[__name__] = found\n",
 }
 WORKS = {
     "names": "from other import name, starred, deep\nimport json, os.path\nfrom lazy import Model\n",
@@ -68,6 +71,8 @@ FAILS = {
     "absent name in a word": "from other import tarred\n",
     "absent name of a lazy one": "from lazy import Gone\n",
     "absent name of what copies attributes": "from copies import get_gone\n",
+    "absent name of what might be replaced": "from replaceable import gone\n",
+    "absent name that a method has": "from copies import hidden\n",
     "absent module": "from .gone import Thing\n",
     "absent module of a package": "import other.gone\n",
     "absent in a folder without a body": "from space import gone\nimport space.gone\n",
@@ -113,7 +118,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, boo
     """The folders with these packages, and whether Python imports ``user`` there."""
     root = tmp_path_factory.mktemp("sites")
     folders = {name: root / str(number) for number, name in enumerate(CODE)}
-    for package in ("copies", "other", "lazy", "space"):
+    for package in ("copies", "other", "lazy", "replaceable", "space"):
         files = {path: text for path, text in OTHERS.items() if path.startswith(f"{package}/")}
         install(root / "others", package, {}, requires="", files=files)
     for name, folder in folders.items():
@@ -181,6 +186,28 @@ def test_a_name_is_sound_if_it_is_there(
     looked = glance(tmp_path)
     for _ in range(2):
         assert looked.is_sound(module, name, frozenset(failing), uses_torch=False) is sound
+
+
+@pytest.mark.parametrize(
+    "lazy",
+    [
+        "def __getattr__(name):\n    import lazy.models as models\n    return getattr(models, name)\n",
+        # The name is a word of the text, as with the lazy modules of transformers.
+        "def __getattr__(name):\n    import lazy.models as models\n    return {'Model': models.Model}[name]\n",
+    ],
+)
+@pytest.mark.parametrize("own", ["lazy", "user"])
+def test_what_makes_a_name_when_it_is_asked_for_may_fail(tmp_path: Path, lazy: str, own: str) -> None:
+    """With torch 2.13.0, ``from lazy import Model`` raises an ImportError."""
+    models = "import torch\nfrom torch import gone_name\nclass Model: ...\n"
+    install(tmp_path, "lazy", {}, requires="", files={"lazy/__init__.py": lazy, "lazy/models.py": models})
+    install(tmp_path, "user", {}, requires="", files={"user/__init__.py": "import torch\nfrom lazy import Model\n"})
+    looked = glance(tmp_path)
+    assert looked.settles(["lazy"], (), uses_torch=True)
+    if own == "lazy":
+        assert not looked.is_sound("lazy", "Model", frozenset(), uses_torch=True)
+    else:
+        assert not looked.settles(["user"], (), uses_torch=True)
 
 
 @pytest.mark.parametrize("installed", [True, False])

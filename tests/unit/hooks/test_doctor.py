@@ -280,6 +280,22 @@ def test_a_second_libtorch_in_a_package(name: str, site: Path) -> None:
     assert name in found["message"]
 
 
+def test_what_imports_a_package_with_a_second_libtorch_that_fails_fails_with_it(site: Path) -> None:
+    """CPython imports none of the three with torch 2.13.0, whose libraries are loaded by then."""
+    codes = {
+        "first": "import ctypes\nctypes.CDLL(None)\nimport second\n",
+        "second": "import third\n",
+        "third": "from torch import gone_name\n",
+    }
+    requires = {"first": "torch\nRequires-Dist: second", "second": "torch\nRequires-Dist: third"}
+    for name, code in codes.items():
+        objects = {"third/lib/libtorch_cpu.so": Elf()} if name == "third" else {}
+        files = {f"{name}/__init__.py": f"import torch\n{code}"}
+        install(site, name, objects, requires=requires.get(name, "torch"), files=files)
+    found = {ailment["subject"] for ailment in ailments(site, 1) if ailment["trouble"] == "broken"}
+    assert found == {"first==1.0", "second==1.0", "third==1.0"}
+
+
 def test_libraries_called_alike_are_no_second_libtorch(site: Path) -> None:
     names = ("libtorch_npu.so", "libtorchvision.so", "libshm.so", "libc10_extra.so")
     install(site, "vendor", {f"vendor/{name}": Elf() for name in names})
