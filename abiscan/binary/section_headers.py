@@ -77,7 +77,7 @@ def _end_of_containers(data: memoryview, start: int, stop: int) -> int:
         at = _skip_zeroes(data, at, stop)
         try:
             size = _size_of_container(data, at) if at < stop else 0
-        except struct.error:
+        except (struct.error, OverflowError):  # an offset that no file has
             size = 0
         if not 0 < size <= stop - at:
             # Nothing but padding may be left.

@@ -71,3 +71,9 @@ def test_a_section_for_code_for_gpus_hides_no_text_behind_its_containers(contain
 def test_a_container_that_is_larger_than_its_section_is_none(size: int) -> None:
     content = _with_section(struct.pack("<IHHQ", 0xBA55ED50, 1, 16 if size else 0, size))
     assert not find_gpu_code(memoryview(content))
+
+
+def test_a_container_whose_entries_are_beyond_any_file_is_none() -> None:
+    """The length of a name in a bundle is 64 bits: the next entry would be at more than an offset can be."""
+    bundle = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 2, 0, 0, 2**64 - 64)
+    assert not find_gpu_code(memoryview(_with_section(bundle)))
