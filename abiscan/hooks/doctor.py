@@ -272,13 +272,17 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
             inspector = Inspector(Path(folder), session.index.words, limited, failing)
             # What fails for another may lack something of its own as well.
             lacking = [item for item in examination.broken if item.row.cause is not None and item.row.missing]
-            problems = list(_with_requirements([*asked, *lacking], WholeEnvironment.installed(python)))
-            result = find_remedies(problems, stays.keys(), torch, pip, inspector, limited)
+            environment = WholeEnvironment.installed(python)
+            problems = list(_with_requirements([*asked, *lacking], environment))
+            # pip builds what it plans with: nobody has asked for what is at an address.
+            addressed = {str(item.source): why for item in problems if (why := _explain_address(item, environment))}
+            tried = [item for item in problems if str(item.source) not in addressed]
+            result = find_remedies(tried, stays.keys(), torch, pip, inspector, limited)
         stopped = f"the search was stopped after {SECONDS} s of work; abiscan fit {{}} searches to the end"
         unfinished = {str(item.source): stopped.format(item.name) for item in result.unfinished}
         solved = {name for remedy in result.remedies for name in remedy.remedies}
         stays = {name: reason for name, reason in stays.items() if canonicalize_name(known[name].name) not in solved}
-        return WayOut(remedies=result.remedies, stays=stays | unfinished)
+        return WayOut(remedies=result.remedies, stays=stays | unfinished | addressed)
 
     observed_fs.look_once()  # another day, the index has other versions
     content = hashlib.sha256(result_codec.encode_result(examination).encode("utf-8", "surrogateescape")).hexdigest()
@@ -300,6 +304,15 @@ def _with_requirements(broken: Sequence[Broken], environment: WholeEnvironment) 
         below = map(environment.find, sorted(requires))
         unmet = (unmet for distribution in filter(None, below) for unmet in environment.unmet(distribution))
         yield msgspec.structs.replace(item.problem, requires=frozenset(requires), unmet=(*item.problem.unmet, *unmet))
+
+
+def _explain_address(problem: Problem, environment: WholeEnvironment) -> str | None:
+    """Return what a package requires from an address, itself or through others, as something to install by hand."""
+    for distribution in filter(None, map(environment.find, (problem.key, *sorted(problem.requires)))):
+        for requirement in environment.requirements(distribution):
+            if requirement.url is not None:
+                return f"{distribution.name} requires {requirement.name} @ {requirement.url}; addresses are not tried"
+    return None
 
 
 def _index_state(session: Session) -> Iterator[object]:

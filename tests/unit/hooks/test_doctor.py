@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.environments import examination
-from abiscan.environments.package_check import check_package
+from abiscan.environments.package_check import Problem, check_package
 from abiscan.hooks import remedies
 from abiscan.hooks.doctor import diagnose_environment, examine_environment
 from abiscan.inputs import observed_fs
@@ -112,6 +113,32 @@ def test_without_an_index_nothing_is_looked_for(site: Path, tmp_path: Path, monk
     other.mkdir()
     (ailment,) = ailments(site, 1, "--no-index", "--find-links", str(other))
     assert ailment["stays"] == "no index was asked, and what --find-links names does not have bad 1.0"
+
+
+def test_what_is_required_from_an_address_is_not_tried(
+    site: Path, wheel_index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip would download and build it (PEP 508): its setup.py is code that nobody has asked for."""
+    tried: list[str] = []
+
+    def find(broken: Sequence[Problem], *_: object) -> remedies.Remedies:
+        tried.extend(map(str, broken))
+        return remedies.Remedies(remedies=(), unfinished=())
+
+    monkeypatch.setattr(remedies, "find_remedies", find)
+    address = "file:///tmp/evil-1.0.tar.gz"
+    requires = {
+        "direct": f"torch\nRequires-Dist: evil @ {address}",
+        "above": "torch\nRequires-Dist: direct",
+        "apart": "torch",
+    }
+    for name, required in requires.items():
+        install(site, name, {}, requires=required, files={f"{name}/__init__.py": "import torch\nimport evil\n"})
+        package_wheel(wheel_index, name, {})
+    reasons = {ailment["subject"]: ailment["stays"] for ailment in ailments(site, 1, "--find-links", str(wheel_index))}
+    why = f"direct requires evil @ {address}; addresses are not tried"
+    assert reasons["direct==1.0"] == why
+    assert tried == ["the installed apart 1.0"]
 
 
 def test_python_code_counts_where_its_import_fails(site: Path) -> None:
