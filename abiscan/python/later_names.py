@@ -67,6 +67,7 @@ from abiscan.python.version_guards import (
     flags_in,
     guards_what_follows,
     is_guard,
+    root_of,
     values_in,
     words_in,
 )
@@ -113,6 +114,7 @@ _LOOKS_AT_PARAMETERS: Final = regex(
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TESTS = (ast.If, ast.IfExp, ast.While)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 class LaterUse(Struct, frozen=True, order=True, kw_only=True):
@@ -125,7 +127,7 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
         the call leaves out what it needs, "omission" if it does so for most values; "removed" if the function only
         raises; "fake" if a fake kernel is registered for the operator; "option" if it is
         one, which to set raises, too; "compile" if ``torch.compile`` gets it; "object" if it is taken of an object of a
-        class; "device" if it is taken of the module for a device that is computed
+        class; "method" if one of an object that is most likely a tensor is called; "device" if it is taken of the module for a device that is computed
     :ivar arguments: those of the call
     """
 
@@ -333,7 +335,9 @@ def _calls_with_lists(code: PythonCode, names: TorchNames) -> Iterator[tuple[str
     for file in filter(is_for_users, code.sources):
         for method in methods_with_lists(code.source(file)) if code.torch_uses(file) else ():
             if method not in lost:
-                lost[method] = operators.lost_list(f"{ATEN}{method}", LISTED)
+                definition = f"def {method}(".encode()  # of a class that may be the one that is meant
+                is_own = any(definition in code.source(path) for path in code.sources)
+                lost[method] = not is_own and operators.lost_list(f"{ATEN}{method}", LISTED)
             if lost[method]:
                 yield f"{METHODS}{method}", file
 
@@ -386,10 +390,10 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
         asking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
         return any(text in source for source in asking for text in texts)
-    if use.how not in {"call", "default", "omission", "removed"}:
+    if use.how not in {"call", "method", "default", "omission", "removed"}:
         return _is_known(code, name)
     sources = [code.source(file) for file in code.sources]
-    if use.how != "call":
+    if use.how not in {"call", "method"}:
         words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
     else:
         quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
@@ -802,9 +806,9 @@ class _Mentions:
             error = self._operators.refusal(full, _arguments_of(node))
             yield from () if error is None else (self._call_mention(full, error, node, scope, how="call"),)
         method = f"{METHODS}{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
-        if method in self._called and passes_list(node):
+        if method in self._called and passes_list(node) and root_of(node) not in self._foreign:
             error = f"{method.removeprefix(METHODS)}() received an invalid combination of arguments"
-            yield self._call_mention(method, error, node, scope, how="call")
+            yield self._call_mention(method, error, node, scope, how="method")
         if full is None or full not in self._called:
             return
         if full == STFT.function and self._names.has(*STFT.sign) is True and leaves_out(node, STFT):
@@ -821,6 +825,22 @@ class _Mentions:
         if error is None or all(refusal(callee.name, other, call) for other in others):
             return
         yield self._call_mention(full, error, node, scope, how="call")
+
+    @functools.cached_property
+    def _foreign(self) -> frozenset[str]:
+        """What the source imports that is not of torch, and what it binds to what that returns."""
+        parts = list(walk(self._tree)) if self._tree else []
+        foreign = {
+            name
+            for part in parts
+            if isinstance(part, _IMPORTS) and not getattr(part, "level", 0)
+            for name, origin in _imported(part)
+            if (origin or "").partition(".")[0] != "torch"
+        }
+        for part in parts:
+            if isinstance(part, ast.Assign) and root_of(part.value) in foreign:
+                foreign |= {name.id for name in part.targets if isinstance(name, ast.Name)}
+        return frozenset(foreign)
 
     def _compiled_call(self, full: str, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
         """Yield a mention of a compiled function that does not take a keyword here."""

@@ -125,22 +125,25 @@ def compiled_function(use: str) -> str | None:
 METHODS: Final = "torch.Tensor."
 LISTED: Final = "dim"
 """The parameter that takes several dimensions where it once took one: ``any(dim=(0, 1))`` since 2.2."""
-_WITH_LIST: Final = regex(rb"\.([a-z_]\w*)\((?:[^()]*,)?\s*%b\s*=\s*[\[(]" % LISTED.encode())
+_WITH_LIST: Final = regex(rb"\.([a-z_]\w*)\((?:[^()]*,)?\s*%b\s*=\s*[\[(]\s*-?\d" % LISTED.encode())
 
 
 def methods_with_lists(source: bytes) -> frozenset[str]:
-    """Return the methods, or functions, that a source gives several dimensions, going by its text.
-
-    Arrays of numpy call them ``axis``, those of xarray as torch does.
-    """
-    if b"xarray" in source:
-        return frozenset()
+    """Return the methods, or functions, that a source gives several dimensions by number, going by its text."""
     return frozenset(match[1].decode() for match in _WITH_LIST.finditer(source))
 
 
 def passes_list(call: ast.Call) -> bool:
-    """Whether a call has several dimensions."""
-    return any(item.arg == LISTED and isinstance(item.value, (ast.List, ast.Tuple)) for item in call.keywords)
+    """Whether a call has several dimensions, all by number: arrays whose dimensions have names are no tensors."""
+    lists = [item.value for item in call.keywords if item.arg == LISTED]
+    return any(isinstance(value, (ast.List, ast.Tuple)) and value.elts for value in lists) and all(
+        _is_number(part) for value in lists for part in getattr(value, "elts", ())
+    )
+
+
+def _is_number(node: ast.expr) -> bool:
+    number = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(number, ast.Constant) and type(number.value) is int
 
 
 def keyword_refusal(name: str, keyword: str, *, is_overloaded: bool) -> str:

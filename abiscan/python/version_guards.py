@@ -264,7 +264,7 @@ def _is_made_of(node: ast.expr, values: Collection[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in values
     if isinstance(node, ast.Attribute):
-        return _is_made_of(node.value, values) or _is_setting(node) or _root_of(node) == "torch"
+        return _is_made_of(node.value, values) or _is_setting(node) or root_of(node) == "torch"
     if isinstance(node, ast.Subscript):
         is_of_object = isinstance(node.value, ast.Attribute) and getattr(node.value.value, "id", None) in _OBJECT
         return (is_of_object or _is_made_of(node.value, values)) and _is_made_of(node.slice, values)
@@ -292,7 +292,7 @@ def _is_computed(node: ast.Call, values: Collection[str]) -> bool:
     if isinstance(node.func, ast.Name) and node.func.id == "isinstance":  # whatever the class
         return bool(node.args) and _is_made_of(node.args[0], values)
     is_given_some = not all(isinstance(argument, ast.Constant) for argument in arguments)
-    return is_given_some and _root_of(node.func) not in _OBJECT and _are_made_of(arguments, values)
+    return is_given_some and root_of(node.func) not in _OBJECT and _are_made_of(arguments, values)
 
 
 def _is_collected(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, values: Collection[str]) -> bool:
@@ -308,7 +308,7 @@ def _is_collected(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, values: C
 def _asks_value(node: ast.Call, values: Collection[str]) -> bool:
     """Whether a call asks an object of the package, or a value, whether it has an attribute."""
     asks = isinstance(node.func, ast.Name) and node.func.id in _ASKS_OBJECTS and len(node.args) > 1
-    return asks and (_root_of(node.args[0]) in _OBJECT or _root_of(node.args[0]) in values)
+    return asks and (root_of(node.args[0]) in _OBJECT or root_of(node.args[0]) in values)
 
 
 def _is_setting(node: ast.expr) -> bool:
@@ -322,7 +322,7 @@ def _is_setting(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self" and attributes > 1
 
 
-def _root_of(node: ast.expr) -> str | None:
+def root_of(node: ast.expr) -> str | None:
     """Return the name that attributes, items and calls begin with."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value

@@ -11,7 +11,8 @@ without `weights_only`, of a file whose content the code then uses as a module (
 keeps only to say that they are gone: `torch.symeig`.
 
 Of compiled functions (`torch.div`, `torch.nn.functional.gelu`), the schemas say which keywords a release takes; of
-methods, where `dim` takes several dimensions: `x.any(dim=(0, 1))` since 2.2.
+methods, where `dim` takes several dimensions: `x.any(dim=(0, 1))` since 2.2. Since `x` may be no tensor, such a finding
+is only possible; it is left out where `x` comes from another package, or the package has a method of that name.
 
 Calls of operators (`torch.ops.aten.add.Tensor(x)`) count by their schemas: those of this release, and those that the
 package's own libraries register, where all of them could be read.
@@ -36,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.missing_torch_name import advise, count_places
 
@@ -65,6 +66,8 @@ def list_findings(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
         message=f"{history.name} rejects a call in {torch}: {package} makes it in {count_places(calls)}",
+        # Of which class the object of a method is, nothing says.
+        confidence=Confidence.POSSIBLE if all(call.how == "method" for call in calls) else Confidence.CERTAIN,
         evidence=tuple(
             Evidence(subject=f"{call.file}:{call.line}", object=call.function or None, since=since, until=until)
             for call in calls

@@ -323,7 +323,16 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         ("import torch\ndef f(x): return torch.isnan(x).any(dim=(-2, -1))", "2.1.2", ANY),
         ("import torch\ndef f(x): return torch.abs(x).y, x.any(dim=[0, 1])", "2.2.0", None),
         ("import torch\ndef f(x): return x.any(dim=(1)), x.sum(dim=(0, 1)), x.any(axis=(0, 1))", "2.1.2", None),
-        ("import torch, xarray\ndef f(x): return x.any(dim=[0, 1])", "2.1.2", None),
+        # What is no tensor, or may be none: the dimensions of its own have names, or it is of another package.
+        ("import torch\ndef f(x): return torch.abs(x), x.y['mask'].any(dim=['lat', 'lon'])", "2.1.2", None),
+        ("import torch\ndef f(x, d): return torch.abs(x), x.any(dim=(1, d)), x.all(dim=[])", "2.1.2", None),
+        (
+            "import torch\nclass A:\n  def any(self, dim): ...\ndef f(): return A(torch.abs).any(dim=(1, 2))",
+            "2.1.2",
+            None,
+        ),
+        ("import torch\nimport other as o\ndef f(x): return torch.abs(x), o.any(x, dim=(1, 2))", "2.1.2", None),
+        ("import torch\nfrom other import o\ndef f(x):\n  x = o(torch.abs(x))\n  x.any(dim=(1, 2))", "2.1.2", None),
         # Compiled functions, by their schemas (QwenLM/Qwen-Image#65): the keywords came with 2.5, 1.12 and 1.8.
         (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gqa=True)", "2.4.1", GQA),
         (f"{SDPA}\ndef f(q): return {SDPA[-28:]}(q, q, q, enable_gqa=True)", "2.5.0", None),

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.findings import Confidence
 from abiscan.python.later_names import LaterUse
+from abiscan.rules import rejected_torch_call
 from abiscan.rules.missing_torch_name import count_places, list_findings
 from abiscan.torches import name_history
 from abiscan.torches.name_history import NameHistory
@@ -98,3 +100,10 @@ def test_releases_that_may_have_it_are_the_fix_where_none_certainly_does() -> No
     (finding,) = list_findings(uses, known, "pack", "torch 2.0.1", "2.0.1")
     assert finding.fix.startswith("use torch 2.1.0-")
     assert finding.fix.endswith(", which may have it, or a version of pack for torch 2.0.1")
+
+
+@pytest.mark.parametrize(("how", "confidence"), [("call", Confidence.CERTAIN), ("method", Confidence.POSSIBLE)])
+def test_that_an_object_is_a_tensor_is_not_certain(how: str, confidence: Confidence) -> None:
+    uses = [use("torch.Tensor.any", how)]
+    (finding,) = rejected_torch_call.list_findings(uses, history("torch.Tensor.any"), "pack", "torch 2.1.0")
+    assert finding.confidence is confidence
