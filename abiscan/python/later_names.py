@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 import functools
 import re
 from collections import Counter
@@ -53,6 +54,7 @@ from abiscan.python.operator_calls import (
     passes_list,
 )
 from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters, refusal
+from abiscan.python.settled_conditions import SettledConditions
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, FUNCTIONS, Callee, TorchNames, is_core
@@ -62,9 +64,8 @@ from abiscan.python.torch_uses import CallText, list_calls
 from abiscan.python.version_guards import (
     EXITS,
     are_guarding,
+    asks_by_words,
     asks_for_version,
-    chosen,
-    flags_in,
     guards_what_follows,
     is_guard,
     root_of,
@@ -84,9 +85,6 @@ _BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
-_SET: Final = regex(rb"(?<![\w.])(?:self\.)?(\w+)[ \t]*(?::[^=\n]{1,80})?=(?!=)[ \t]*([^,)\n#\]}]*)")
-"""What is set, or passed by keyword, and to what."""
-_PLAIN_VALUE: Final = regex(rb"True|False|None|-?\d[\w.]*|[\"'][^\"']*[\"']")
 _MOST_DEFINITIONS: Final = 3
 """How many functions of a package may have a name that still tells which of them is meant."""
 _CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
@@ -127,7 +125,8 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
         the call leaves out what it needs, "omission" if it does so for most values; "removed" if the function only
         raises; "fake" if a fake kernel is registered for the operator; "option" if it is
         one, which to set raises, too; "compile" if ``torch.compile`` gets it; "object" if it is taken of an object of a
-        class; "method" if one of an object that is most likely a tensor is called; "device" if it is taken of the module for a device that is computed
+        class; "method" if one of an object that may be a tensor is called; "device" if it is taken of the module for a
+        device that is computed
     :ivar arguments: those of the call
     """
 
@@ -157,23 +156,27 @@ def later_uses(
     """
     # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
     # hide the others.
-    open_uses = _open_mentions(code, names, own)
-    open_uses += (mention for versions in companions for mention in _open_mentions_of(code, versions))
+    settled = SettledConditions(code, names)
+    open_uses = _open_mentions(code, names, own, settled)
+    open_uses += (mention for versions in companions for mention in _open_mentions_of(code, versions, settled))
     unguarded: set[LaterUse] = set()
     for plain in (False, True):
         mentions = [mention for mention in open_uses if _is_plain(mention.use.name.rpartition(".")[2]) is plain]
-        callers = _Callers(code, mentions, imported) if mentions else None
+        callers = _Callers(code, mentions, imported, settled) if mentions else None
         unguarded.update(mention.use for mention in mentions if callers and not callers.guard(mention))
     return tuple(sorted(unguarded))
 
 
 def failing_uses(code: PythonCode, names: TorchNames) -> frozenset[LaterUse]:
     """Return the uses that fail in a torch unless a caller prevents it; importing the package may run some."""
-    return frozenset(mention.use for mention in _open_mentions(code, names, dict))
+    return frozenset(mention.use for mention in _open_mentions(code, names, dict, SettledConditions(code, names)))
 
 
 def _open_mentions(
-    code: PythonCode, names: TorchNames, own: Callable[[], Mapping[str, Sequence[Overload]]]
+    code: PythonCode,
+    names: TorchNames,
+    own: Callable[[], Mapping[str, Sequence[Overload]]],
+    settled: SettledConditions,
 ) -> list[_Mention]:
     """Return the uses of what a torch lacks that nothing guards where they stand."""
     # The cheapest checks first: words in the sources, the tables of names, and only then the syntax trees of the few
@@ -196,7 +199,7 @@ def _open_mentions(
     operators = _operators_in(code, names, own)
     for file, name, call in _doubtful_operators(code, operators):
         (called if call else requested).setdefault(name, set()).add(file)
-    return _unguarded_mentions(code, names, requested, called, operators)
+    return _unguarded_mentions(code, names, requested, called, operators, settled)
 
 
 def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
@@ -241,6 +244,7 @@ def _unguarded_mentions(
     requested: Mapping[str, Iterable[str]],
     called: Mapping[str, Iterable[str]],
     operators: KnownOperators,
+    settled: SettledConditions,
 ) -> list[_Mention]:
     """Return the mentions that nothing guards of what is missing, and of what is called.
 
@@ -249,9 +253,10 @@ def _unguarded_mentions(
     """
     requested, called = _within_limit(code, requested), _within_limit(code, called)
     files = sorted({file for files in (*requested.values(), *called.values()) for file in files})
-    flags = _Flags(code)
     mentions = [
-        mention for file in files for mention in _Mentions(code, file, names, requested, called, operators, flags).all()
+        mention
+        for file in files
+        for mention in _Mentions(code, file, names, requested, called, operators, settled.marks(file)).all()
     ]
     # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
     asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
@@ -273,7 +278,7 @@ def _within_limit(code: PythonCode, wanted: Mapping[str, Iterable[str]]) -> Mapp
     return kept
 
 
-def _open_mentions_of(code: PythonCode, versions: Sequence[TorchNames]) -> list[_Mention]:
+def _open_mentions_of(code: PythonCode, versions: Sequence[TorchNames], settled: SettledConditions) -> list[_Mention]:
     """Return the uses of names of another package that each of some versions lacks, and that nothing guards there."""
     missing: dict[str, list[str]] = {}
     for file in code.sources if versions else ():
@@ -283,7 +288,8 @@ def _open_mentions_of(code: PythonCode, versions: Sequence[TorchNames]) -> list[
             name = next(iter(lacking)) if len(lacking) == 1 else None
             if name is not None and versions[0].was_there(name):
                 missing.setdefault(name, []).append(file)
-    return _unguarded_mentions(code, versions[0], missing, {}, KnownOperators()) if missing else []
+    operators = KnownOperators()
+    return _unguarded_mentions(code, versions[0], missing, {}, operators, settled) if missing else []
 
 
 def _size_of(code: PythonCode, files: Iterable[str]) -> int:
@@ -425,35 +431,6 @@ def _is_defined(code: PythonCode, operator: str) -> bool:
     return any(text in code.source(file) for file in code.sources for text in texts)
 
 
-class _Flags:
-    """The flags of a package that only its users set.
-
-    It sets and passes them by keyword, but to constants, or to what it got under that name itself.
-    """
-
-    def __init__(self, code: PythonCode) -> None:
-        self._code = code
-
-    def marks(self, tree: ast.AST | None) -> frozenset[str]:
-        """Return what stands for those by which a source decides among its values."""
-        return frozenset(chosen(flag) for flag in flags_in(tree) if flag in self._only_chosen) if tree else frozenset()
-
-    @functools.cached_property
-    def _only_chosen(self) -> frozenset[str]:
-        files = [file for file in self._code.sources if is_for_users(file)]
-        if _size_of(self._code, files) > _MOST_PARSED:
-            return frozenset()
-        with_default, computed = set[bytes](), set[bytes]()
-        for file in files:
-            for match in _SET.finditer(self._code.source(file)):
-                name, value = match[1], match[2].strip()
-                if _PLAIN_VALUE.fullmatch(value):
-                    with_default.add(name)
-                elif value.rpartition(b".")[2] != name:
-                    computed.add(name)
-        return frozenset(name.decode("ascii", "replace") for name in with_default - computed)
-
-
 def _is_plain(name: str) -> bool:
     return name.isalpha() and name.islower()
 
@@ -518,9 +495,9 @@ class _Mentions:
         requested: Collection[str],
         called: Collection[str],
         operators: KnownOperators,
-        flags: _Flags,
+        marks: frozenset[str],
     ) -> None:
-        self._flags = flags
+        self._marks = marks
         self._tree = code.tree(file)
         self._file = file
         self._names = names
@@ -539,8 +516,7 @@ class _Mentions:
             return
         loads = frozenset(id(call) for call in whole_loads(self._tree)) if self._loads_weights else frozenset[int]()
         with suppress(RecursionError):
-            values = self._flags.marks(self._tree)
-            scope = _Scope(origins=(_make_origins(self._tree),), loads=loads, values=values)
+            scope = _Scope(origins=(_make_origins(self._tree),), loads=loads, values=self._marks)
             yield from self._body(self._tree.body, scope)
 
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:
@@ -1051,12 +1027,15 @@ class _Callers:
     :param imported: see ``later_uses``
     """
 
-    def __init__(self, code: PythonCode, mentions: Sequence[_Mention], imported: Collection[str]) -> None:
-        self._code, self._imported = code, imported
-        self._flags = _Flags(code)
+    def __init__(
+        self, code: PythonCode, mentions: Sequence[_Mention], imported: Collection[str], settled: SettledConditions
+    ) -> None:
+        self._code, self._imported, self._settled = code, imported, settled
         self._guarded: set[str] = set()
         self._asked: set[str] = set()
-        """Those that are used where the words of a condition ask for a version."""
+        """Those that are used where a condition may ask for a version."""
+        self._by_version: set[str] = set()
+        """Those that are used where the words of a condition do."""
         self._users: dict[str, set[str]] = {}
         self._common: dict[str, bool] = {}
         self._unknown: set[str] = set()
@@ -1087,7 +1066,7 @@ class _Callers:
 
     def _parse(self, file: str) -> None:
         self._parsed.add(file)
-        values = self._flags.marks(self._code.tree(file))
+        values = self._settled.marks(file)
         # What tests do under any condition says nothing; what they ask torch for does.
         counts = is_for_users(file)
         for statement in getattr(self._code.tree(file), "body", ()):
@@ -1097,10 +1076,13 @@ class _Callers:
                     self._users.setdefault(word, set()).update(inside)
                     self._guarded.update([word] if asked or (guarded and counts) else ())
                     self._asked.update([word] if asked and counts else ())
+                    self._by_version.update([word] if asked is _Asked.BY_WORDS and counts else ())
 
     def _is_common(self, name: str) -> bool:
-        """Whether many functions have a name that a condition asks for, which then may be about any of them."""
-        if name not in self._asked:
+        """Whether many functions have a name that a condition asks for, which then may be about any of them; not if its
+        words ask for a version.
+        """
+        if name not in self._asked - self._by_version:
             return False
         if name not in self._common:
             definition = f"def {name}(".encode()
@@ -1138,7 +1120,7 @@ class _Callers:
             names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
-        values = self._flags.marks(tree) if own else frozenset[str]()
+        values = self._settled.marks(mention.use.file) if own else frozenset[str]()
         return any(
             word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node, values)
         )
@@ -1228,15 +1210,23 @@ def _sought(mention: _Mention) -> list[str]:
     return [name for name in mention.public if not name.startswith("__") and name not in _COMMON]
 
 
-def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str, bool, bool]]:
-    """Yield the names in a part of a source, each with whether it stands where a condition decides, and where one asks
-    for a version.
+class _Asked(enum.IntEnum):
+    """Whether a condition asks for a version of torch."""
+
+    NO = 0
+    MAYBE = 1
+    BY_WORDS = 2
+
+
+def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str, bool, _Asked]]:
+    """Yield the names in a part of a source, each with whether it stands where a condition decides, and whether one
+    asks for a version.
 
     :param values: what stands for values in all of it
     """
     # Each entry carries its own state, so the order in which they are taken does not matter.
-    waiting: list[tuple[ast.AST, bool, bool, frozenset[str], frozenset[str]]] = [
-        (body, False, False, values, frozenset())
+    waiting: list[tuple[ast.AST, bool, _Asked, frozenset[str], frozenset[str]]] = [
+        (body, False, _Asked.NO, values, frozenset())
     ]
     while waiting:
         node, guarded, asked, values, local = waiting.pop()
@@ -1254,7 +1244,7 @@ def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str,
         if test is not None:
             waiting.append((test, guarded, asked, values, local))
         if _decides(node, values):
-            guarded, asked = True, asked or _asks(node, local)
+            guarded, asked = True, max(asked, _how_asked(node, local))
         for part in child_nodes(node):
             if part is test:
                 continue
@@ -1262,7 +1252,17 @@ def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str,
             # The statements after it in the same block, and after them those of other blocks of this node, which errs
             # towards a guard.
             if isinstance(part, ast.stmt) and guards_what_follows(part, values):
-                guarded, asked = True, asked or _asks(part, local)
+                guarded, asked = True, max(asked, _how_asked(part, local))
+
+
+def _how_asked(node: ast.AST, local: Collection[str]) -> _Asked:
+    """Return whether what decides asks for a version."""
+    if not _asks(node, local):
+        return _Asked.NO
+    # What stands inside of a statement says nothing of its condition.
+    test = node.test if isinstance(node, (*_TESTS, ast.Assert)) else node
+    is_test = test is not node or isinstance(node, (ast.BoolOp, ast.Expr))
+    return _Asked.BY_WORDS if not is_test or asks_by_words(test, local) else _Asked.MAYBE
 
 
 def _asks(node: ast.AST, local: Collection[str]) -> bool:

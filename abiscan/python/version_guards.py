@@ -26,8 +26,6 @@ _GUARDING: Final = regex(
     re.IGNORECASE,
 )
 """What is in the words of conditions, of functions and of decorators that may do so."""
-_CHECKING: Final = regex(r"check(?!point)|ensure|verify|assert", re.IGNORECASE)
-"""Words for what is done to values, too."""
 _OF_TORCH: Final = regex(r"torch|version|cuda|gpu|triton", re.IGNORECASE)
 """What is in the words of what may say something of torch."""
 _SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|triton", re.IGNORECASE)
@@ -64,10 +62,24 @@ def are_guarding(nodes: Iterable[ast.AST], values: Collection[str] = ()) -> bool
     return any(_GUARDING.search(word) or word in {"suppress", "raises"} for word in words)
 
 
+def is_of_torch(node: ast.AST) -> bool:
+    """Whether any word of a part of a source, or a text in it, may say something of torch."""
+    return any(map(_OF_TORCH.search, words_in(node))) or says_torch(node)
+
+
+def is_module_of_torch(name: str) -> bool:
+    """Whether a module may be one of torch, or have to do with its version."""
+    return name.startswith("torch") or _SAYING_TORCH.search(name) is not None
+
+
+def asks_by_words(test: ast.AST, values: Collection[str]) -> bool:
+    """Whether the words of a condition ask for a version."""
+    return any(_ASKING.search(word) and not _IS_TORCH_THERE.fullmatch(word) for word in words_in(test, values))
+
+
 def asks_for_version(tests: Sequence[ast.expr], values: Collection[str]) -> bool:
     """Whether conditions ask for a version, by their words or for a name of the module, unless that is given values."""
-    words = (word for test in tests for word in words_in(test, values))
-    if any(_ASKING.search(word) and not _IS_TORCH_THERE.fullmatch(word) for word in words):
+    if any(asks_by_words(test, values) for test in tests):
         return True
     names, waiting = set[str](), list[ast.AST](tests)
     while waiting:
@@ -98,7 +110,7 @@ def guards_what_follows(statement: ast.stmt, values: Collection[str]) -> bool:
     """Whether the code after a statement may be left out because of it."""
     if isinstance(statement, ast.If):
         ends = any(isinstance(part[-1], EXITS) for part in (statement.body, statement.orelse) if part)
-        return ends and is_guard(statement.test, values) and not _asks_for_other_package(statement)
+        return ends and is_guard(statement.test, values) and not _asks_for_other_package(statement, values)
     if isinstance(statement, ast.Assert):
         return is_guard(statement.test, values)
     if isinstance(statement, ast.Try):
@@ -106,10 +118,10 @@ def guards_what_follows(statement: ast.stmt, values: Collection[str]) -> bool:
         exits = _GOING_ON if all(isinstance(part, _IMPORTS) for part in statement.body) else EXITS
         return any(isinstance(node, exits) for handler in statement.handlers for node in walk(handler))
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and are_guarding([call.func]) and not _checks_value(call, values)
+    return isinstance(call, ast.Call) and are_guarding([call.func]) and not _checks_values(call, values)
 
 
-def _asks_for_other_package(statement: ast.If) -> bool:
+def _asks_for_other_package(statement: ast.If, values: Collection[str]) -> bool:
     """Whether a condition only refuses to go on where a package other than torch is not there: whoever gets there has
     what torch does not bring.
     """
@@ -119,19 +131,31 @@ def _asks_for_other_package(statement: ast.If) -> bool:
     error = refusal.exc if isinstance(refusal, ast.Raise) else None
     raised = error.func if isinstance(error, ast.Call) else error
     is_import_error = isinstance(raised, ast.Name) and raised.id in {"ImportError", "ModuleNotFoundError"}
-    if not is_import_error or statement.orelse:
-        return False
-    texts = [node.value for node in walk(statement) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return not (_OF_TORCH.search(test.operand.id) or any(map(_SAYING_TORCH.search, texts)))
+    is_other = found(test.operand.id) in values and not _OF_TORCH.search(test.operand.id)
+    return is_import_error and is_other and not statement.orelse and not says_torch(statement)
 
 
-def _checks_value(call: ast.Call, values: Collection[str]) -> bool:
-    """Whether a call checks, or ensures, something of a value that it gets: ``ensure_dir(folder)``."""
+def found(flag: str) -> str:
+    """Return what stands among the values for a flag that says whether packages other than torch could be imported."""
+    return f"{flag}!"
+
+
+def says_torch(node: ast.AST) -> bool:
+    """Whether any text in a part of a source may be about torch."""
+    texts = (part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return any(map(_SAYING_TORCH.search, texts))
+
+
+def checking(function: str) -> str:
+    """Return what stands among the values for a function of the package that only checks what it gets."""
+    return f"{function}()"
+
+
+def _checks_values(call: ast.Call, values: Collection[str]) -> bool:
+    """Whether a call only checks, or ensures, something of values: ``ensure_dir(folder)``."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    if any(_GUARDING.search(_CHECKING.sub("", word)) or _OF_TORCH.search(word) for word in words_in(call.func)):
-        return False
-    is_given_some = not all(isinstance(argument, ast.Constant) for argument in arguments)
-    return is_given_some and all(_is_value(argument, values) for argument in arguments)
+    return checking(name) in values and all(_is_value(argument, values) for argument in arguments)
 
 
 def chosen(flag: str) -> str:
@@ -174,7 +198,7 @@ def values_in(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, aro
     bound: dict[str, list[ast.expr | None]] = {}
     made_of: dict[str, set[str]] = {}
     for part in _parts_of(function):
-        for name, value in _bound_by(part):
+        for name, value in bound_by(part):
             bound.setdefault(name, []).append(value)
             for read in walk(value) if value else ():
                 if isinstance(read, ast.Name):
@@ -199,7 +223,7 @@ def _parts_of(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> 
         waiting += () if isinstance(part, _DEFINITIONS) else child_nodes(part)
 
 
-def _bound_by(part: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+def bound_by(part: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield the names that a part of a function binds, each with what it is made of; None if that is no value."""
     if isinstance(part, ast.Assign):
         pairs = [(target, part.value) for target in part.targets]
