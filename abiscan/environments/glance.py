@@ -270,12 +270,13 @@ class ImportGlance:
     def _finds_lacking(self, module: _Module) -> bool:
         names, outline = self._names, module.outline
         uses = torch_uses(module.text)
-        if not uses:
-            return False
         if names is None:
-            return True
+            return bool(uses)
+        of_numpy = self._lacking_in_numpy(module, names)
+        if not uses and not of_numpy:
+            return False
         imported = {full for line in module.imports for full in (line.module, *_imported_names(line))}
-        lacking = {use: names.first_lacking(use) or use for use in names.lacking(uses)}
+        lacking = of_numpy | {use: names.first_lacking(use) or use for use in names.lacking(uses)}
         lacking |= {
             use: around
             for use, around in names.source.in_unloaded(uses).items()
@@ -290,6 +291,18 @@ class ImportGlance:
             for use in uses
             if use.rpartition(".")[2] == name
         )
+
+    def _lacking_in_numpy(self, module: _Module, names: TorchNames) -> dict[str, str]:
+        """Return the names that a module mentions and that the installed numpy lacks, with the part that is absent."""
+        version = self._surroundings.version("numpy") if b"numpy" in module.text else None
+        if not isinstance(version, str) or names.companions is None:
+            return {}
+        uses = torch_uses(module.text, b"numpy")
+        return {
+            use: known.first_lacking(use) or use
+            for known in names.companions().matching("numpy", f"=={version}")
+            for use in known.lacking(uses)
+        }
 
     def breaks(self, module: str) -> bool:
         """Whether a module of torch needs a package that is not there: what ``import torch`` imports does not."""
@@ -609,7 +622,13 @@ def _nodes_run_at_import(body: Sequence[ast.AST], *, handled: bool = False) -> I
             continue
         yield node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _nodes_run_at_import([*node.decorator_list, *node.args.defaults])
+            arguments = node.args
+            defaults = filter(None, (*arguments.defaults, *arguments.kw_defaults))
+            # Annotations may be postponed; a doubt more is no wrong answer.
+            all_arguments = (*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs)
+            annotated = filter(None, (*all_arguments, arguments.kwarg))
+            annotations = filter(None, (node.returns, *(argument.annotation for argument in annotated)))
+            yield from _nodes_run_at_import([*node.decorator_list, *defaults, *annotations])
         elif not isinstance(node, ast.Lambda):
             # A raise in a handler only repeats that something is missing, which is checked anyway.
             inside = handled or isinstance(node, ast.Try | ast.ExceptHandler)

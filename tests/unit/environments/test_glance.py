@@ -16,6 +16,8 @@ from abiscan.inputs import packages
 from abiscan.inputs.files import Files
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.systems import LINUX
+from abiscan.python.torch_names import TorchNames
+from abiscan.torches import embedded_names
 from tests.elf_builder import Elf, exports
 from tests.fakes import install
 
@@ -266,9 +268,53 @@ def glance_at_libraries(site: Path) -> LibraryGlance:
     return LibraryGlance(environment, Surroundings(system_has=lambda _: False), Files())
 
 
-def glance(*folders: Path) -> ImportGlance:
+def glance(*folders: Path, names: TorchNames | None = None) -> ImportGlance:
     python = sys.version_info[:2]
     surroundings = Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
     users = {item.name: item for item in packages.list_installed([*map(str, folders)])}
     environment = WholeEnvironment(python=None, distributions=tuple(users.values()))
-    return ImportGlance(surroundings, None, users, LibraryGlance(environment, surroundings, Files()))
+    return ImportGlance(surroundings, names, users, LibraryGlance(environment, surroundings, Files()))
+
+
+@pytest.mark.parametrize(
+    ("use", "version", "settled"),
+    [
+        # asked of numpy 1.26.4 and 2.4.6
+        ("X = np.float_", "2.4.6", False),
+        ("def f(x: np.float_): ...", "2.4.6", False),
+        ("from numpy import float_", "2.4.6", False),
+        ("def f(x): return np.float_(x)", "2.4.6", True),
+        ("X = np.float_", "1.26.4", True),
+        ("X = np.float64", "2.4.6", True),
+    ],
+)
+def test_what_the_installed_numpy_lacks_is_not_settled(use: str, version: str, settled: bool, tmp_path: Path) -> None:
+    install(
+        tmp_path, "numpy", {}, version=version, requires="", files={"numpy/__init__.py": "def __getattr__(n): ...\n"}
+    )
+    install(tmp_path, "user", {}, files={"user/__init__.py": f"import numpy as np\n{use}\n"})
+    look = glance(tmp_path, names=embedded_names.names("2.13.0"))
+    assert look.settles(["user"], (), uses_torch=True) is settled
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "def f(x: torch.nope): ...",
+        "def f(*x: torch.nope): ...",
+        "def f(**x: torch.nope): ...",
+        "def f() -> torch.nope: ...",
+        "class A:\n    def f(self, *, x: torch.nope): ...",
+        "def f(*, x=torch.nope): ...",
+        "def f(x=torch.nope, /): ...",
+        "@torch.nope\ndef f(): ...",
+        "x: torch.nope = 1",
+    ],
+)
+def test_what_a_definition_evaluates_is_not_settled(use: str, tmp_path: Path) -> None:
+    """In Python before 3.14; see the reference on function definitions."""
+    look = glance(tmp_path, names=embedded_names.names("2.13.0"))
+    install(tmp_path, "user", {}, files={"user/__init__.py": f"import torch\n{use}\n"})
+    assert not look.settles(["user"], (), uses_torch=True)
+    (tmp_path / "user" / "__init__.py").write_text(f"import torch\n{use.replace('nope', 'Tensor')}\n", encoding="utf-8")
+    assert glance(tmp_path, names=embedded_names.names("2.13.0")).settles(["user"], (), uses_torch=True)
