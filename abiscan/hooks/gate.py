@@ -190,7 +190,8 @@ def _keep_torch(
         file.write_text(f"torch=={version}\n", encoding="utf-8")
         try:
             kept = installer.plan_install([*arguments, "--constraint", str(file)], silent=True)
-            named = {str(canonicalize_name(planned.name)): planned.version for planned in kept.packages}
+            # What is named by a path or an address is one version already.
+            named = {str(canonicalize_name(item.name)): item.version for item in kept.packages if not item.direct}
             words = arguments_of.pin_versions(
                 arguments, {name: named[name] for name in sorted(names & named.keys())}, {}
             )

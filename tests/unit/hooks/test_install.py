@@ -183,6 +183,9 @@ def test_versions_that_keep_torch_are_named_where_it_would_change(python: str, i
     package_wheel(index, "models", {}, metadata={"Requires-Dist": "vision"}, tag="py3-none-any")
     keeping = f"abiscan: to keep torch 9.9.0+cpu: abiscan pip --python {python} install models==1.0 vision==1.0\n"
     assert keeping in run(python, "install", "models", code=1)
+    file = next(index.rglob("models-1.0-*.whl"))
+    keeping = f"abiscan: to keep torch 9.9.0+cpu: abiscan pip --python {python} install {file} vision==1.0\n"
+    assert keeping in run(python, "install", str(file), code=1)
     assert "to keep" not in run(python, "install", "models", "--allow-torch-change")
     assert "to keep" not in run(python, "install", "vision==2.0", code=1)
 
