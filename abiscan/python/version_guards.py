@@ -158,26 +158,6 @@ def _checks_values(call: ast.Call, values: Collection[str]) -> bool:
     return checking(name) in values and all(_is_value(argument, values) for argument in arguments)
 
 
-def chosen(flag: str) -> str:
-    """Return what stands among the values for a flag that only users of the package set."""
-    return f"{flag}?"
-
-
-def flags_in(tree: ast.AST) -> Iterator[str]:
-    """Yield the plain names, and the attributes of objects of the package, by which a source decides."""
-    for node in walk(tree):
-        waiting = [node.test] if isinstance(node, (ast.If, ast.IfExp, ast.While)) else []
-        waiting += node.values if isinstance(node, ast.BoolOp) else []
-        while waiting:
-            test = waiting.pop()
-            if isinstance(test, ast.Name):
-                yield test.id
-            elif isinstance(test, ast.Attribute) and getattr(test.value, "id", None) in _OBJECT:
-                yield test.attr
-            elif isinstance(test, ast.UnaryOp):
-                waiting.append(test.operand)
-
-
 def is_guard(test: ast.expr, values: Collection[str]) -> bool:
     """Whether a condition may depend on the version of torch, as all may but those about values."""
     try:
@@ -263,9 +243,7 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
         return True
     # A plain name may be a flag that somebody else has set by the version, and any function may ask for it.
     if isinstance(test, ast.Name):
-        return chosen(test.id) in values
-    if isinstance(test, ast.Attribute) and getattr(test.value, "id", None) in _OBJECT and chosen(test.attr) in values:
-        return True
+        return False
     if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and not _asks_value(test, values):
         return test.func.id in _OF_VALUES | {"callable", "isinstance"} and _is_value(test, values)
     if isinstance(test, ast.Compare):

@@ -12,7 +12,8 @@ where torch has it.
 **Limits.** Nothing is said if the package has the name of the new class anywhere. Whether the question matters, and
 whether `_LRScheduler` is asked for besides other classes, is not looked at.
 
-**Example.** `pyro-ppl asks in 2 places for torch.optim.lr_scheduler._LRScheduler, from which none of torch 2.0.0 derives`
+**Example.** `pyro-ppl asks in 2 places for torch.optim.lr_scheduler._LRScheduler, from which no class of torch 2.0.0
+derives`
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def list_findings(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
         confidence=Confidence.POSSIBLE,
-        message=f"{package} asks in {plural(len(questions), 'place')} for {first.name}, from which none of {torch} derives",
+        message=f"{package} asks in {plural(len(questions), 'place')} for {first.name}, from which no class of {torch}"
+        " derives",
         evidence=tuple(
             Evidence(subject=f"{question.file}:{question.line}", instead=question.successor) for question in questions
         ),

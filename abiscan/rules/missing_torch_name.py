@@ -27,11 +27,9 @@ that the package's own libraries do not define. Options count where they are set
 at its callers, if the package sets the name or has it as a text (a plain word only where it looks names of torch up),
 in tests, for devices that other packages add, and where it is not certain what a name stands for. A condition on
 `torch.__version__` that certainly holds in this release does not count as one (`Version`, `parse`, tuples, constants
-and functions of the module), nor does a flag that only users of the package set: a parameter with a constant as its
-default, which no code of the package sets or passes but to a constant, or to what it got. Of objects, those count whose
-class is certain: `self` in a class that derives from one of torch's alone, and what `torch.zeros(…)` and the like
-return; of classes, only the ones that extensions derive from or patch, such as `torch.Tensor`. So silence proves
-nothing.
+and functions of the module). Of objects, those count whose class is certain: `self` in a class that derives from one
+of torch's alone, and what `torch.zeros(…)` and the like return; of classes, only the ones that extensions derive from
+or patch, such as `torch.Tensor`. So silence proves nothing.
 
 **Example.** `torch.autograd.profiler.format_time is missing in torch 2.13.0: monai uses it in 1 function`
 """
