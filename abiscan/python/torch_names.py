@@ -317,7 +317,10 @@ class TorchNames(Struct):
             return None
         # What the body does not bind, a star may bring; nothing compiled has the name of a module in Python.
         is_written = self.is_written(f"{owner}.{name}")
-        answers = {self._of_star(star, name) for star in owner_names.stars if not (is_written and is_core(star))}
+        stars = [star for star in owner_names.stars if not (is_written and is_core(star))]
+        if owner.startswith(CLASS) and any(map(is_core, stars)) and self.source.is_compiled(name):
+            return None  # a method may stay where the function has gone: ``absolute_``
+        answers = {self._of_star(star, name) for star in stars}
         if True in answers:
             return True
         return None if None in answers or self.source.is_patched(name) else False

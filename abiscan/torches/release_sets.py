@@ -88,7 +88,10 @@ class ReleaseSets:
         is_written = self.is_written(f"{owner}.{name}")
         for star, with_star in self._stars(entry) if depth else ():
             if may_bring(star, name) and not (is_written and is_core(star)):
-                bits |= with_star & self.mentioning(star, name, depth - 1)
+                # A method may stay where the function has gone: ``absolute_``.
+                is_method = owner in CLASSES and is_core(star)
+                named = self.with_compiled(name) if is_method else self.mentioning(star, name, depth - 1)
+                bits |= with_star & named
         return bits
 
     def with_dtype(self, name: str) -> int:
