@@ -135,6 +135,7 @@ def test_icicle_executes_unknown_instructions() -> None:
     machine.close()
 
 
+@pytest.mark.slow
 def test_a_loop_of_unknown_instructions() -> None:
     """20,000 times ``fld1; fstp qword [rdi]; add rdi, 8``: icicle goes on as long as it is needed, over pages."""
     machine = emulator("d9e8 dd1f 4883c708 ffce 75f4 c3")

@@ -227,6 +227,7 @@ def test_what_machines_differ_in_is_not_known(recovered: Compile, body: str, cal
     assert any(called in gap.reason for gap in found.gaps)
 
 
+@pytest.mark.slow
 def test_random_numbers_without_a_seed_are_not_known(recovered: Compile) -> None:
     found = recovered('if (rand() % 2) define("odd"); define("last");', "-O2")
     assert [gap.called for gap in found.gaps] == ["rand"]

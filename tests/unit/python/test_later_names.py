@@ -633,6 +633,7 @@ def test_attributes_of_objects_whose_class_is_certain(body: str, release: str, n
     assert [name for name, _, _ in names_in(source, release)] == ([name] if name else [])
 
 
+@pytest.mark.slow
 def test_conditions_that_are_nested_too_deeply_end_the_search_quietly() -> None:
     body = f"import torch\ndef first(x):\n    {GONE}(x)\ndef f(x):\n    while {'not ' * 1400}x:\n        {GONE}(x)\n"
     assert [line for _, line, _ in names_in(body)] == [3]
