@@ -51,15 +51,23 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
         return None if tree is None else _sole_bindings(tree)
 
     for file in filter(is_for_users, code.sources):
-        tree = code.tree(file) if _may_refuse(code.source(file)) else None
+        lines = _lines_that_may_refuse(code.source(file))
+        tree = code.tree(file) if lines else None
         if tree is not None:
             find = _finder(code, file, bindings_in)
             for name, function in _functions_of(tree.body, ""):
-                yield from _refusals_in(function, name, file, release, find)
+                if not lines.isdisjoint(statement.lineno for statement in function.body):
+                    yield from _refusals_in(function, name, file, release, find)
 
 
-def _may_refuse(source: bytes) -> bool:
-    return any(_OF_VERSIONS.search(match[1] or match[2]) for match in _REFUSES.finditer(source))
+def _lines_that_may_refuse(source: bytes) -> frozenset[int]:
+    lines: set[int] = set()
+    line, end = 1, 0
+    for match in _REFUSES.finditer(source):
+        line, end = line + source.count(b"\n", end, match.start() + 1), match.start() + 1
+        if _OF_VERSIONS.search(match[1] or match[2]):
+            lines.add(line)
+    return frozenset(lines)
 
 
 def _functions_of(

@@ -168,14 +168,16 @@ def test_modules_that_import_from_each_other_end() -> None:
 
 
 def test_one_finding_for_all_functions() -> None:
-    files = {"pack/__init__.py": f"{PARSED}def f(): assert not {OLD}, 'torch'\ndef g():\n  if {OLD}: raise OSError\n"}
+    files = {
+        "pack/__init__.py": f"{PARSED}def f():\n  assert not {OLD}, 'torch'\ndef g():\n  if {OLD}: raise OSError\n"
+    }
     reader = PackageReader(TextSources(files), ["pack"])
     found = reader.own_refusals(FakeWorld(torch_names=embedded_names.names("2.0.0")))
     (finding,) = list_findings(found, "pack", "torch 2.0.0")
     assert finding.message == "pack refuses torch 2.0.0 in 2 functions"
     assert finding.confidence is Confidence.POSSIBLE
     assert [(item.subject, item.object) for item in finding.evidence] == [
-        ("pack/__init__.py:3", "f"),
-        ("pack/__init__.py:5", "g"),
+        ("pack/__init__.py:4", "f"),
+        ("pack/__init__.py:6", "g"),
     ]
     assert not list(list_findings((), "pack", "torch 2.1.0"))
