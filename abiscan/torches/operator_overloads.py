@@ -75,6 +75,9 @@ class ReleaseOperators(Struct, frozen=True):
     def gone_keywords(self, name: str, keywords: Collection[str]) -> Sequence[str]:
         """Return those of some keywords that the function of an operator takes in another release, and not in this."""
         unusual = [keyword for keyword in keywords if keyword not in _OF_PYTHON]
+        # To parse a schema takes much longer than to look for a word in its text.
+        texts = _texts(self.release, name) if unusual else ()
+        unusual = [keyword for keyword in unusual if not any(keyword in text for text in texts)]
         own = self.keywords(name) if unusual else frozenset[str]()
         unknown = [keyword for keyword in unusual if own and keyword not in own]
         if not unknown:
@@ -145,12 +148,18 @@ def by_operator(definitions: Iterable[tuple[str, str | None]]) -> dict[str, tupl
 @functools.lru_cache(maxsize=4096)
 def _schemas(release: str, name: str) -> tuple[FunctionSchema, ...]:
     """Return the schemas of all overloads of an operator."""
-    names = _overloads_of().get(name, ())
     schemas: list[FunctionSchema] = []
-    for operator in embedded_operators.operators(release, _MACHINE, names).operators.values() if names else ():
+    for text in _texts(release, name):
         with suppress(SchemaError):
-            schemas.append(FunctionSchema.parse(operator.schema or ""))
+            schemas.append(FunctionSchema.parse(text))
     return tuple(schemas)
+
+
+@functools.lru_cache(maxsize=4096)
+def _texts(release: str, name: str) -> tuple[str, ...]:
+    names = _overloads_of().get(name, ())
+    operators = embedded_operators.operators(release, _MACHINE, names).operators.values() if names else ()
+    return tuple(operator.schema or "" for operator in operators)
 
 
 @functools.cache
