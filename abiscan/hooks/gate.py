@@ -16,7 +16,7 @@ from abiscan.hooks.changes import list_changes
 from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan
-from abiscan.hooks.pytorch_index import find_builds, is_read, words_with_builds
+from abiscan.hooks.pytorch_index import describe_unread, find_builds, is_read, words_with_builds
 from abiscan.hooks.solution import Task, explain_stays, solve
 from abiscan.hooks.torch_change import TorchChange, requiring_another, torch_change
 from abiscan.inputs import interpreter, packages
@@ -167,7 +167,7 @@ def name_builds(installer: Installer, task: Task, session: Session) -> Iterator[
     if not builds or any(is_read(name, task.torch, installer, words) for name in builds):
         return
     pins = [f"{name}=={version}" for name, version in builds.items()]
-    yield f"{listed(pins)} {'is' if len(pins) == 1 else 'are'} on PyTorch's own index, which was not read"
+    yield describe_unread(pins)
     yield f"to install {'it' if len(pins) == 1 else 'them'}: {installer.format_command(['install', *words])}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from packaging.requirements import Requirement
@@ -58,11 +58,10 @@ def list_wanted(problems: Sequence[Problem], torch: str, *, replacing: bool) -> 
 def words_of(wanted: Mapping[str, str]) -> list[str]:
     """Return the arguments of pip that install what ``list_wanted`` has returned."""
     words = list(wanted.values())
-    kinds = [word.partition("+")[2] for word in words if is_on_own_index(word)]
-    addresses = [f"{_ADDRESS}/{kind}" for kind in dict.fromkeys(kinds)]
-    if len(kinds) == len(words) and len(addresses) == 1:
-        return ["--no-deps", *words, "--index-url", *addresses]
-    return [*words, *(part for address in addresses for part in ("--extra-index-url", address))]
+    kinds = [_kind_of(word) for word in words if is_on_own_index(word)]
+    if len(kinds) == len(words) and len(set(kinds)) == 1:
+        return ["--no-deps", *words, *options_for(kinds[0])]
+    return [*words, *_options_beside(kinds)]
 
 
 def is_on_own_index(word: str) -> bool:
@@ -113,8 +112,8 @@ def _has_build(name: str, torch: str) -> bool:
     return name in _WITH_BUILDS and _kind_of(torch) == "cpu"
 
 
-def _kind_of(torch: str) -> str:
-    return torch.partition("+")[2]
+def _kind_of(version: str) -> str:
+    return version.partition("+")[2]
 
 
 def options_for(kind: str) -> list[str]:
@@ -140,9 +139,17 @@ def find_builds(problems: Sequence[Problem], torch: str) -> dict[str, str]:
 
 def words_with_builds(words: Sequence[str], builds: Mapping[str, str], urls: Mapping[str, str]) -> list[str]:
     """Return arguments of ``install`` with the builds of ``find_builds``, and the index that has them."""
-    kinds = dict.fromkeys(version.partition("+")[2] for version in builds.values())
-    addresses = (part for kind in kinds for part in ("--extra-index-url", f"{_ADDRESS}/{kind}"))
-    return [*arguments.pin_versions(words, builds, urls), *addresses]
+    return [*arguments.pin_versions(words, builds, urls), *_options_beside(map(_kind_of, builds.values()))]
+
+
+def _options_beside(kinds: Iterable[str]) -> list[str]:
+    """Return what names PyTorch's own indexes of builds of some kinds to pip, beside the index that it has."""
+    return [part for kind in dict.fromkeys(kinds) for part in ("--extra-index-url", f"{_ADDRESS}/{kind}")]
+
+
+def describe_unread(builds: Sequence[str]) -> str:
+    """Return what is said of builds, as ``NAME==VERSION``, whose index could not be read."""
+    return f"{listed(builds)} {'is' if len(builds) == 1 else 'are'} on PyTorch's own index, which was not read"
 
 
 def name_unread(problems: Sequence[Problem], wanted: Mapping[str, str], pip: Pip) -> Remedy:
@@ -152,7 +159,7 @@ def name_unread(problems: Sequence[Problem], wanted: Mapping[str, str], pip: Pip
     }
     before |= {problem.key: problem.version for problem in problems}
     builds = [word for word in wanted.values() if is_on_own_index(word)]
-    advice = f"{listed(builds)} {'is' if len(builds) == 1 else 'are'} on PyTorch's own index, which was not read"
+    advice = describe_unread(builds)
     pins = {name: version for name, word in wanted.items() if (version := _pinned(word))}
     if open_ := [word for name, word in wanted.items() if name not in pins]:
         advice += f"; which version of {listed(open_)} would be installed is not known"
