@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,8 @@ from abiscan.binary.image import ImageSystem
 from abiscan.index.client import System, settings_of_pip
 from abiscan.inputs import packages, programs
 
-PYPI = "https://pypi.org/simple/"
+# The index of a pip that nothing configures, in its own words.
+PYPI = f"{importlib.import_module('pip._internal.models.index').PyPI.simple_url}/"
 
 
 def say(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
