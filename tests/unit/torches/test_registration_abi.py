@@ -37,7 +37,7 @@ def include(tmp_path: Path) -> Include:
     return Include(folder=tmp_path, machine=Machine.X86_64, cxx11=True)
 
 
-@pytest.mark.skipif(CLANG is None, reason="needs clang")
+@pytest.mark.skipif(CLANG is None, reason="there is no clang++ on this machine")
 def test_what_the_headers_say(include: Include) -> None:
     assert CLANG is not None
     rows = registration_abi.read(include, CLANG)
@@ -51,7 +51,7 @@ def test_what_the_headers_say(include: Include) -> None:
     assert "c10::optional<c10::Device>" not in passed  # these headers have no such class
 
 
-@pytest.mark.skipif(CLANG is None, reason="needs clang")
+@pytest.mark.skipif(CLANG is None, reason="there is no clang++ on this machine")
 def test_headers_without_any_of_it(include: Include) -> None:
     assert CLANG is not None
     (include.folder / "ATen/ATen.h").write_text("#include <type_traits>\n")
