@@ -312,9 +312,10 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, set[str]]:
         changed, callee = BY_FUNCTION.get(use), names.callee(use)
         default = changed if changed is not None and names.has(*changed.sign) is True else None
         if callee is None:
-            for file in filter(is_for_users, code.files_using(use) if default or _is_compiled(names, use) else ()):
+            gone = _gone_keywords(names, use) if _is_compiled(names, use) else frozenset[str]()
+            for file in filter(is_for_users, code.files_using(use) if default or gone else ()):
                 calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
-                if default or any(_gone_keyword(names, use, call.keywords) for call in calls if call.keywords):
+                if default or any(not gone.isdisjoint(call.keywords) for call in calls):
                     doubtful.setdefault(use, set()).add(file)
             continue
         own = callee.signature
@@ -360,11 +361,10 @@ def _is_compiled(names: TorchNames, use: str) -> bool:
     return names.operators is not None and compiled_function(use) is not None and is_there
 
 
-def _gone_keyword(names: TorchNames, use: str, keywords: Collection[str]) -> str | None:
-    """Return the first keyword that a compiled function takes in another release, and not in this one."""
+def _gone_keywords(names: TorchNames, use: str) -> frozenset[str]:
+    """Return the keywords that a compiled function takes in another release, and not in this one."""
     operator = compiled_function(use)
-    gone = names.operators().gone_keywords(operator, keywords) if operator and names.operators else ()
-    return next(iter(gone), None)
+    return names.operators().gone_keywords(operator) if operator and names.operators else frozenset()
 
 
 def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList]) -> bool:
@@ -821,7 +821,8 @@ class _Mentions:
     def _compiled_call(self, full: str, node: ast.Call, scope: _Scope) -> Iterator[_Mention]:
         """Yield a mention of a compiled function that does not take a keyword here."""
         operator, operators = compiled_function(full), self._names.operators
-        keyword = _gone_keyword(self._names, full, _arguments_of(node).keywords) if operator else None
+        gone = _gone_keywords(self._names, full)
+        keyword = next((keyword for keyword in _arguments_of(node).keywords if keyword in gone), None) if gone else None
         if keyword is not None and operator is not None and operators is not None:
             is_overloaded = operators().is_overloaded(operator)
             error = keyword_refusal(full.rpartition(".")[2], keyword, is_overloaded=is_overloaded)

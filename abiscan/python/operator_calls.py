@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -58,8 +58,8 @@ class OperatorsOfTorch(Protocol):
         """Whether some release takes a call."""
         ...
 
-    def gone_keywords(self, name: str, keywords: Collection[str]) -> Sequence[str]:
-        """Return those of some keywords that the function of an operator takes in another release, and not in this."""
+    def gone_keywords(self, name: str) -> frozenset[str]:
+        """Return the keywords that the function of an operator takes in another release, and not in this."""
         ...
 
     def is_overloaded(self, name: str) -> bool:

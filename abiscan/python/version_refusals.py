@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.python.dynamic_names import absolute_name, package_of
+from abiscan.python.late_bodies import walk_with
 from abiscan.python.library import LocatedModule, PythonCode
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
@@ -21,9 +22,15 @@ from abiscan.python.version_tests import Find, Found, truth_of
 from abiscan.regex import regex
 
 _REFUSES: Final = regex(rb"\n[ \t]+(?:if ([^\n]{1,400}?):\s*raise|assert ([^\n]{1,400}))\b")
+_ASKS: Final = regex(
+    rb"torch(?:\.version)?\.__version__[ \t]*(?:[\])}<>=!,.:;[#\\\r\n]|(?:in|not)\b|\Z)"
+    rb"|RequirementCache|compare_version"
+)
+"""What asks for the version of torch, and is not a word in a sentence."""
 _OF_VERSIONS: Final = regex(rb"(?i)torch|version")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+_SETTING_AROUND: Final = (b"global", b"nonlocal")
 _LEAVING = (ast.Return, ast.Yield, ast.YieldFrom)
 _MOST_MODULES: Final = 4
 """From how many modules to the next the import of a constant is followed."""
@@ -50,6 +57,8 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
         tree = code.tree(file) if file in code.sources else None
         return None if tree is None else _sole_bindings(tree)
 
+    if not any(_ASKS.search(code.source(file)) for file in code.sources):
+        return  # few packages ask, and to follow what all their conditions call takes longer
     for file in filter(is_for_users, code.sources):
         lines = _lines_that_may_refuse(code.source(file))
         tree = code.tree(file) if lines else None
@@ -145,8 +154,8 @@ def _sole_bindings(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -
             for name, origin in _bound_by(part):
                 statements[name] = part if isinstance(part, ast.Import) else statement
                 bound.setdefault(name, set()).add(origin)
-    for part in walk(scope):
-        # A function may set a name of what is around it at any time.
+    # A function may set a name of what is around it at any time.
+    for part in walk_with(scope, _SETTING_AROUND):
         if isinstance(part, (ast.Global, ast.Nonlocal)):
             for name in part.names:
                 bound.setdefault(name, set()).add(part)

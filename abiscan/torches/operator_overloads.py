@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -16,6 +16,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.python.operator_calls import ATEN, Overload, refusal_of
 from abiscan.python.refusals import ParameterList, PassedArguments
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD, OVERLOADS_SINCE
+from abiscan.regex import regex
 from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.embedded_operators import EmbeddedOperators
 
@@ -25,6 +26,8 @@ _OF_PYTHON: Final = frozenset(
     | {"dtype", "layout", "device", "pin_memory", "requires_grad", "generator", "memory_format"}
 )
 """The keywords of functions that schemas do not have, or name otherwise (torch/csrc/utils/python_arg_parser.cpp)."""
+_WORD: Final = regex(r"\w+(?=[,=)])")
+"""What may be the name of an argument in the text of a schema."""
 
 
 class ReleaseOperators(Struct, frozen=True):
@@ -72,19 +75,9 @@ class ReleaseOperators(Struct, frozen=True):
         overloads = self.overloads(name) if self.has(name) else ()
         return refusal_of(overloads, call) is None if overloads else (False if self.lacks(name) else None)
 
-    def gone_keywords(self, name: str, keywords: Collection[str]) -> Sequence[str]:
-        """Return those of some keywords that the function of an operator takes in another release, and not in this."""
-        unusual = [keyword for keyword in keywords if keyword not in _OF_PYTHON]
-        # To parse a schema takes much longer than to look for a word in its text.
-        texts = _texts(self.release, name) if unusual else ()
-        unusual = [keyword for keyword in unusual if not any(keyword in text for text in texts)]
-        own = self.keywords(name) if unusual else frozenset[str]()
-        unknown = [keyword for keyword in unusual if own and keyword not in own]
-        if not unknown:
-            return ()
-        releases = (ReleaseOperators(str(release)) for release in reversed(embedded.versions(_MACHINE)))
-        elsewhere = frozenset[str]().union(*(release.keywords(name) for release in releases))
-        return [keyword for keyword in unknown if keyword in elsewhere]
+    def gone_keywords(self, name: str) -> frozenset[str]:
+        """Return the keywords that the function of an operator takes in another release, and not in this."""
+        return _gone_keywords(self.release, name)
 
     def is_overloaded(self, name: str) -> bool:
         """Whether the function of an operator has several lists of parameters; those with outputs are no others."""
@@ -108,7 +101,7 @@ class ReleaseOperators(Struct, frozen=True):
 
     def keywords(self, name: str) -> frozenset[str]:
         """Return the keywords of all overloads of an operator."""
-        return frozenset(argument.name for schema in _schemas(self.release, name) for argument in schema.arguments)
+        return _keywords_of(_schemas(self.release, name))
 
 
 def parse_overloads(schemas: Iterable[str | None]) -> tuple[Overload, ...]:
@@ -148,11 +141,31 @@ def by_operator(definitions: Iterable[tuple[str, str | None]]) -> dict[str, tupl
 @functools.lru_cache(maxsize=4096)
 def _schemas(release: str, name: str) -> tuple[FunctionSchema, ...]:
     """Return the schemas of all overloads of an operator."""
-    schemas: list[FunctionSchema] = []
-    for text in _texts(release, name):
+    return tuple(_parse(_texts(release, name)))
+
+
+def _parse(texts: Iterable[str]) -> Iterator[FunctionSchema]:
+    """Yield the schemas that can be read."""
+    for text in texts:
         with suppress(SchemaError):
-            schemas.append(FunctionSchema.parse(text))
-    return tuple(schemas)
+            yield FunctionSchema.parse(text)
+
+
+def _keywords_of(schemas: Iterable[FunctionSchema]) -> frozenset[str]:
+    return frozenset(argument.name for schema in schemas for argument in schema.arguments)
+
+
+@functools.lru_cache(maxsize=4096)
+def _gone_keywords(release: str, name: str) -> frozenset[str]:
+    own = _texts(release, name)
+    if not own:
+        return frozenset()
+    others = embedded_operators.table().schemas(_overloads_of()[name]).difference(own)
+    # To parse a schema takes much longer than to look for words in its text.
+    known = _OF_PYTHON.union(word for text in own for word in _WORD.findall(text))
+    unusual = [text for text in others if not known.issuperset(_WORD.findall(text))]
+    gone = _keywords_of(_parse(unusual)) - _OF_PYTHON
+    return gone - _keywords_of(_schemas(release, name)) if gone else gone
 
 
 @functools.lru_cache(maxsize=4096)

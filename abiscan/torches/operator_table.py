@@ -74,6 +74,16 @@ class OperatorTable(Table):
         file, column = self._find_file(build)
         return frozenset(name for name, builds in file.builds_of_namespaces.items() if builds >> column & 1)
 
+    def schemas(self, names: Collection[str]) -> frozenset[str]:
+        """Return the schemas that some operators have in any build."""
+        return frozenset(
+            _schema_of(row, schema)
+            for file in self._files
+            for row in file.list_rows(names)
+            for schema, *_ in row.definitions
+            if schema
+        )
+
     @functools.cached_property
     def all_names(self) -> frozenset[str]:
         """The names of the operators of all builds."""
@@ -194,7 +204,7 @@ class _Build:
         """Yield the definition of an operator, if this build has one."""
         for schema, tags, place, builds in row.definitions:
             if self._has[builds]:
-                text = schema and (schema[1:] if schema.startswith(WHOLE) else row.name + schema)
+                text = schema and _schema_of(row, schema)
                 yield Operator(row.name, text, tuple(self._tags[tags]), *self._find_place(place, builds))
 
     def kernels_of(self, row: OperatorRow) -> Iterator[Kernel]:
@@ -229,3 +239,8 @@ class _Build:
                 return Place(file, line)
             position -= count
         raise ValueError("the places of a table of operators are damaged")
+
+
+def _schema_of(row: OperatorRow, schema: str) -> str:
+    """Return the whole schema of what is in the file."""
+    return schema[1:] if schema.startswith(WHOLE) else row.name + schema

@@ -37,6 +37,11 @@ SAYS = ("f", "ImportError: torch 2.1 is needed")
             f"{PARSED}def f(x):\n  v = torch.__version__\n  assert Version(v) >= Version('2.1'), 'torch'\n",
             ("f", "AssertionError: torch"),
         ),
+        ("import torch\ndef f(x):\n  assert torch.__version__[:3] == '2.9', 'torch'\n", ("f", "AssertionError: torch")),
+        (
+            "import torch\ndef f(x):\n  assert int(torch.__version__.split('.')[1]) > 0, 'torch'",
+            ("f", "AssertionError: torch"),
+        ),
         (f"{PARSED}def f(x):\n  assert not {OLD}, f'torch {{x}}'\n", ("f", "AssertionError: torch …")),
         (f"{PARSED}def f(x):\n  if x: return 1\n  if {OLD}: raise ImportError\n", None),
         (f"{PARSED}def f(x):\n  if x and {OLD}: raise ImportError\n", None),
