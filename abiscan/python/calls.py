@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import PurePath
 from typing import Final
 from zlib import crc32
@@ -19,6 +20,7 @@ from abiscan.python.contexts import Manager
 from abiscan.python.filesystem import note_handed_over
 from abiscan.python.grammar import FAILURES, find_newer, parse, words_of, words_of_newer
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
+from abiscan.python.kept_calls import call_once, may_keep
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import Answer, NoResult
 from abiscan.python.modelled import Modelled
@@ -130,6 +132,7 @@ class Calls(ClassMaking):
         return NotKnown(f"{describe_value(function)}()")
 
     def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
+        self.outward += 1
         self.note_possible_uses(function, [*args, *kwargs.values()])
         if not only_keeps(function.name):
             self._hand_over([*args, *kwargs.values()])
@@ -162,6 +165,7 @@ class Calls(ClassMaking):
 
     def note_possible_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
         """Note that code which is not read gets values, and may call the functions among them."""
+        self.outward += 1
         waiting = list(values)
         # A value that occurs twice, or in itself, is used once.
         seen: set[int] = set()
@@ -206,6 +210,7 @@ class Calls(ClassMaking):
 
     def note_possible_call(self, caller: NotKnown, function: object) -> None:
         """Note that code which is not read may call a function of the package, and follow what it does then."""
+        self.outward += 1
         inner: object = function
         while isinstance(inner, (Bound, Wrapped)):
             inner = inner.function
@@ -248,7 +253,9 @@ class Calls(ClassMaking):
         )
         # Nothing of a generator or a coroutine runs yet, but its arguments are bound, and refused, at the call.
         if not form.is_generator and not form.is_coroutine:
-            return self._run_function(function, form, scope)
+            if not may_keep(self, function):
+                return self._run_function(function, form, scope)
+            return call_once(self, function, scope, partial(self._run_function, function, form, scope))
         node = function.node
         self.trace.called.add(node)
         frame = Frame(
@@ -377,10 +384,14 @@ class Calls(ClassMaking):
         :param count: the number of arguments that were passed by position
         :param passed: all keywords
         """
-        # In the order of initialize_locals (Python/ceval.c).
         parameters = function.node.args
+        is_unexpected = bool(leftover) and parameters.kwarg is None
+        most = len(parameters.posonlyargs) + len(parameters.args)
+        if not (is_unexpected or lacking or (count > most and parameters.vararg is None)):
+            return
+        # In the order of initialize_locals (Python/ceval.c).
         name = self._name_in_errors(function)
-        if leftover and not parameters.kwarg:
+        if is_unexpected:
             by_position = [parameter.arg for parameter in parameters.posonlyargs if parameter.arg in leftover]
             if by_position:
                 text = "got some positional-only arguments passed as keyword arguments"
@@ -388,7 +399,6 @@ class Calls(ClassMaking):
             by_name = [parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)]
             raise thrown(TypeError, self._word_unexpected(name, next(iter(leftover)), by_name))
         keyword_only = {parameter.arg for parameter in parameters.kwonlyargs}
-        most = len(parameters.posonlyargs) + len(parameters.args)
         if count > most and not parameters.vararg:
             words = too_many_arguments(name, most, len(parameters.defaults), count, len(passed & keyword_only))
             raise thrown(TypeError, words)
@@ -413,6 +423,7 @@ class Calls(ClassMaking):
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:
         """Call one of the built-in functions that look at their caller."""
+        self.outward += 1
         if name == "super":
             return self._make_super(args, scope)
         if name in {"exec", "eval"}:

@@ -150,6 +150,7 @@ class Expressions(PythonMachine):
         is_there = name not in FIRST or self._has_built_in(name)
         if is_there and name in self.builtins:
             return self.builtins[name]
+        self.outward += 1
         # A NameError ends most imports: it is raised only if nothing unseen can have bound the name.
         if scope.module.open_ or (is_there and name in NAMES) or self.has_guessed:
             return NotKnown(name)
@@ -201,6 +202,7 @@ class Expressions(PythonMachine):
 
     def _evaluate_unbound(self, name: str, *, inside: bool) -> object:
         """Raise what Python raises for a local name without a value, unless it may have one."""
+        self.outward += 1
         if self.has_guessed:
             return NotKnown(name)
         if inside:

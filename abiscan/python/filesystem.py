@@ -32,6 +32,7 @@ def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> obje
     # hand, and the processor as Linux describes it. Everything else is up to the machine.
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
+    machine.outward += inside is None or "/" not in inside
     on_disk = {"any": observed_fs.path_exists, "file": observed_fs.is_file, "folder": observed_fs.is_dir}[kind]
     if text is not None and inside is None and machine.files.system.is_empty(text):
         resolved = machine.files.system.resolved(text)
@@ -58,6 +59,7 @@ def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> obje
 
 def note_made(machine: PythonMachine, path: object, kind: str) -> None:
     """Note that the code makes a ``"file"`` or a ``"folder"`` outside of the package."""
+    machine.outward += 1
     text = as_text(path)
     if text is not None and machine.files.inside(text) is None:
         resolved = machine.files.system.resolved(text)
@@ -67,6 +69,7 @@ def note_made(machine: PythonMachine, path: object, kind: str) -> None:
 
 def note_handed_over(machine: PythonMachine, path: str | PurePath) -> None:
     """Note that code which is not read gets a path: it may make something there, or below."""
+    machine.outward += 1
     if machine.files.system.is_empty(str(path)):
         machine.made_places.setdefault(machine.files.system.resolved(str(path)), "")
 
@@ -174,6 +177,7 @@ def read_text(machine: PythonMachine, path: object) -> object:
         return of_processor
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
+    machine.outward += inside is None
     if text is not None and inside is None and (made := machine.made_texts.get(machine.files.system.resolved(text))):
         return made
     if inside is None or inside not in machine.files.members:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.python.acting import ACTING
+from abiscan.python.call_records import KeptCalls
 from abiscan.python.dynamic_names import absolute_name, package_of
 from abiscan.python.grammar import FAILURES, accepts_tree, find_newer, parse
 from abiscan.python.installed import Surroundings
@@ -108,6 +109,8 @@ class PythonCode(Struct, dict=True):
     """The sources that cannot be parsed, and what was raised."""
     has_requirements: bool = False
     """Whether what the package requires is assumed to be installed, whatever the environment has."""
+    kept_calls: KeptCalls = field(default_factory=KeptCalls)
+    """The calls that only compute: what they give depends on no version of Python."""
     _too_new: dict[tuple[str, tuple[int, int]], Newer | None] = field(default_factory=dict)
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _late: set[str] = field(default_factory=set)

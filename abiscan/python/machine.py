@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.python.call_records import Cache, CallRecord
 from abiscan.python.library import PythonCode
 from abiscan.python.model import (
     Answer,
@@ -220,6 +221,11 @@ class PythonMachine:
         """What has last ended a branch whose condition is noted for that."""
         self._taken: dict[object, bool] = {}
         """What was decided, by what it depends on."""
+        self.calls = CallRecord()
+        self.outward = 0
+        """How often the code has done more than compute from plain values and the files of the package: see
+        ``kept_calls``.
+        """
         self.is_traced = _log.isEnabledFor(logging.DEBUG)
         self.steps = 0
 
@@ -230,6 +236,12 @@ class PythonMachine:
         self.steps += steps
         if self.steps > self.most_steps:
             raise Exhausted(f"after {self.limits.steps:,} steps, the limit of an import")
+
+    def note_cached(self, cache: Cache, name: str, value: object) -> None:
+        """Put what a function has given into its cache."""
+        cache.results[name] = value
+        if self.calls.watched:
+            self.calls.cached.append((cache, name, value))
 
     def call_operator(self, name: str) -> int | bool | str | NoResult | None:
         """Ask the world what an operator returns that is called without arguments."""
@@ -251,18 +263,21 @@ class PythonMachine:
 
     def gap(self, text: str) -> None:
         """Note what could not be followed."""
+        self.outward += 1
         where = f"{self.place()}: {text}"
         if not self.is_speculative and where not in self.trace.gaps and len(self.trace.gaps) < 50:
             self.trace.gaps.append(where)
 
     def need(self, kind: str, name: str, why: str, *, is_there: bool | None = None) -> None:
         """Note what is assumed to be there, and why it is needed."""
+        self.outward += 1
         need = Need(kind=kind, name=name, why=why, at=self.place(), is_there=is_there)
         if not self.is_speculative and need not in self.trace.needs:
             self.trace.needs.append(need)
 
     def imports_unknown(self, name: object) -> None:
         """Note the import of a module whose name is not known: whether it succeeds is not known, either."""
+        self.outward += 1
         if self.catches(ImportError) or self.is_speculative:
             return
         text = name.name if isinstance(name, NotKnown) else repr(name)
@@ -275,6 +290,7 @@ class PythonMachine:
 
     def tell(self, how: Channel, text: str | None) -> None:
         """Note that users are told something."""
+        self.outward += 1
         if self.is_speculative:
             return
         notice = UserMessage(how=how, at=self.place(), text=None if text is None else strip_folders(text))
@@ -292,6 +308,7 @@ class PythonMachine:
         :param error: what tells the code that it is not
         :param module: the module that is imported
         """
+        self.outward += 1
         if not self.catches(error):
             return True
         self.trace.optional = True
@@ -308,6 +325,7 @@ class PythonMachine:
 
         :param about: what it depends on; whatever else depends on the same is decided alike
         """
+        self.outward += 1
         # One question has one answer in a run. Without that, runs would follow paths that no machine takes, with a GPU
         # here and none there.
         taken = None if about is None else self.taken(about)
@@ -324,12 +342,14 @@ class PythonMachine:
 
     def taken(self, unknown: NotKnown) -> bool | None:
         """Return which way was taken where this decided before, None if it did not."""
+        self.outward += 1
         key, negated = unknown.question()
         was_taken = self._taken.get(key)
         return None if was_taken is None else was_taken is not negated
 
     def take(self, unknown: NotKnown, *, taken: bool) -> None:
         """Remember which way was taken."""
+        self.outward += 1
         key, negated = unknown.question()
         self._taken[key] = taken is not negated
 

@@ -215,6 +215,8 @@ class AskedWorld:
     def __init__(self, world: World) -> None:
         self._world = _Quoting(world)
         self.asked: list[tuple[_Question, object]] = []
+        self.times_asked = 0
+        """How often it was asked, also for what it had answered before."""
         self._known: dict[Hashable, object] = {}
         self._since_load: dict[Hashable, object] = {}
 
@@ -288,17 +290,20 @@ class AskedWorld:
 
     def foresee(self, ask: Ask) -> object:
         """Return what ``tells`` would answer, without asking."""
+        self.times_asked += 1
         return ask(self._world)
 
     def _ask_once(
         self, text: Hashable, ask: Ask, answers: dict[Hashable, object] | None = None, *, lasts: bool = False
     ) -> object:
+        self.times_asked += 1
         answers = self._known if answers is None else answers
         if text not in answers:
             answers[text] = self._ask_now(text, ask, lasts=lasts)
         return answers[text]
 
     def _ask_now(self, text: Hashable, ask: Ask, *, lasts: bool = False) -> object:
+        self.times_asked += 1
         answer = ask(self._world)
         self.asked.append((_Question(text=text, ask=ask, lasts=lasts), answer))
         if _log.isEnabledFor(logging.DEBUG):

@@ -80,9 +80,11 @@ WITH_LARGE_BODIES: Final = WorldKind(key="large bodies", world=AskedWorld, large
 
 
 class RunCache(Struct, kw_only=True):
-    """What has been done for any target: the results of each task, and how many steps it took."""
+    """What has been done for any target: the results of each task, how many steps it took, and which calls that are
+    kept, with the steps of each.
+    """
 
-    tasks: dict[Hashable, Answered[tuple[Any, int]]] = field(default_factory=dict)
+    tasks: dict[Hashable, Answered[tuple[Any, int, Mapping[Hashable, int]]]] = field(default_factory=dict)
 
 
 class Runs:
@@ -102,6 +104,8 @@ class Runs:
     ) -> None:
         self.library, self._fresh, self._limits, self._cache, self._kind = library, fresh, limits, cache, kind
         self._steps = [0]
+        self._counted: set[Hashable] = set()
+        """The calls whose steps are among these."""
         self._told: dict[Hashable, KeptAnswers] = {}
         """What the target has told, with its own torch and with another one in place of that."""
         self._ended: dict[str, PythonInterpreter] = {}
@@ -110,7 +114,8 @@ class Runs:
     def of(self, kind: WorldKind) -> Runs:
         """Return the runs in another kind of world, as part of the same reading."""
         related = Runs(self.library, self._fresh, self._limits, self._cache, kind)
-        related._steps, related._told, related._ended = self._steps, self._told, self._ended
+        related._steps, related._counted, related._told = self._steps, self._counted, self._told
+        related._ended = self._ended
         return related
 
     @property
@@ -150,13 +155,16 @@ class Runs:
                 if self._kind.large_bodies:
                     machine.most_steps_with_large_bodies = STEPS_WITH_LARGE_BODIES
             world, before = machine.world, machine.steps
+            machine.calls.used, machine.calls.steps = {}, 0
             with counted_by(machine.count_steps), deep_calls():
                 made = work(machine)
             # What would have taken more steps than are left was not done.
-            kept = made, min(machine.steps, machine.most_steps) - before
+            kept = made, min(machine.steps, machine.most_steps) - before, machine.calls.used
             answered.keep(world.asked, kept)
-        result, steps = kept
-        self._steps[0] += steps
+        result, steps, calls = kept
+        # The first task of the reading that uses a call counts its steps, whoever made it.
+        self._steps[0] += steps + sum(steps for call, steps in calls.items() if call not in self._counted)
+        self._counted.update(calls)
         return spell_out(result, world) if spell_out else result
 
     def run(

@@ -631,9 +631,10 @@ def find_key(machine: PythonMachine, container: Collection[object], key: object)
     if _is_compared_here(key):
         if key in container:
             return key
-        candidates = [
-            candidate for candidate in container if type(candidate) not in EVERYDAY and not _is_compared_here(candidate)
-        ]
+        if EVERYDAY.issuperset(map(type, container)):
+            candidates = ()
+        else:
+            candidates = [other for other in container if type(other) not in EVERYDAY and not _is_compared_here(other)]
     answer: object = ABSENT
     count_parts(len(container))
     for candidate in list(candidates):

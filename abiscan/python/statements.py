@@ -786,16 +786,25 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
     return run
 
 
+_MOST_SPECULATIVE_ROUNDS: Final = 1_000
+"""How many rounds of a ``while`` run that may not run at all."""
+
+
 def _compile_while(compiler: Compiler, node: ast.While) -> Code:
     before = compiler.steps
     test, body, orelse = compiler.value(node.test), body_of(node.body), body_of(node.orelse)
     steps = compiler.steps - before + 1
 
     def run(machine: Statements, scope: Scope) -> Signal | None:
+        rounds = 0
         while True:
             machine.steps += steps
-            if machine.steps > machine.most_steps:
+            rounds += machine.is_speculative
+            if rounds > _MOST_SPECULATIVE_ROUNDS or machine.steps > machine.most_steps:
                 machine.count_steps(0)
+                # Where all that could end it is unknown, it would never end.
+                machine.forget_bindings([node], scope, NotKnown(machine.source_of(node.test)))
+                return None
             value = test(machine, scope)
             is_true = value if value is True or value is False else special.truth_of(machine, value)
             if is_true is None:

@@ -91,14 +91,30 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
 
 def _is_small(key: object) -> bool:
     """Whether hashing and comparing a key takes few steps; a part that occurs twice in it counts twice."""
-    parts = [key]
-    for _ in range(_LARGEST_KEY):
-        if not parts:
-            return True
-        part = parts.pop()
-        if isinstance(part, (tuple, frozenset)):
-            parts += part
-    return False
+    if not isinstance(key, (tuple, frozenset)):
+        return True
+    # Keys are made of others, which were counted before.
+    size, parts = 0, [key]
+    while parts:
+        part: object = parts.pop()
+        counted = _sizes.get(id(part))
+        if counted is not None:
+            size += counted[1]
+        else:
+            size += 1
+            if isinstance(part, (tuple, frozenset)):
+                parts += part
+        if size >= _LARGEST_KEY:
+            return False
+    if len(_sizes) >= _MOST_SIZES:
+        _sizes.clear()
+    _sizes[id(key)] = key, size
+    return True
+
+
+_sizes: Final[dict[int, tuple[object, int]]] = {}
+"""How many parts keys have that are small, by their numbers (``id``): the keys stay as long as these."""
+_MOST_SIZES: Final = 2_000
 
 
 def as_key(value: object) -> object:

@@ -41,6 +41,7 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
             return self.names[name]
         if name in self.of_target:
             return self.of_target[name](machine)
+        machine.outward += 1
         full = f"{self.name}.{name}"
         return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
 

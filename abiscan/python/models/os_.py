@@ -66,6 +66,7 @@ class Environment(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its methods."""
+        machine.outward += 1
         methods: dict[str, Model] = {
             "get": self._model_get,
             "__getitem__": self._model_item,

@@ -72,6 +72,9 @@ class PlainMatch(Modelled):
 _MOST_MATCHING = 10**9
 _AT_ONCE = 10_000
 """What a regular expression does in the time of one step."""
+_SEARCHED_AT_ONCE = 1_000
+"""The characters that a text is searched for in the time of one step."""
+_OF_ONE_MATCH = frozenset({"fullmatch", "match", "search"})
 
 
 class Pattern(Modelled):
@@ -87,8 +90,15 @@ class Pattern(Modelled):
         return Native(name, lambda m, args, kwargs: _make_regular(name)(m, [self, *args], kwargs))
 
 
-def _is_harmless(machine: PythonMachine, pattern: str, text: str) -> bool:
-    """Whether matching takes few steps, which are counted: little text, few repetitions, none of them around others."""
+def _is_harmless(machine: PythonMachine, pattern: str, text: str, flags: int = 0) -> bool:
+    """Whether matching takes few steps, which are counted."""
+    from abiscan.python.matching import most_steps  # few packages match anything as they are imported
+
+    steps = most_steps(pattern, flags, text)
+    if steps is not None and steps <= _MOST_MATCHING:
+        machine.count_steps(steps // _AT_ONCE)
+        return True
+    # Little text, few repetitions, none of them around others.
     # A backtracking search takes, at worst, as many steps as the text is long to the power of the repetitions; a
     # repetition around another one, exponentially many.
     repeats = len(re.findall(r"[*+?{]", pattern))
@@ -98,6 +108,15 @@ def _is_harmless(machine: PythonMachine, pattern: str, text: str) -> bool:
         return False
     machine.count_steps(most // _AT_ONCE)
     return True
+
+
+def _lacks(machine: PythonMachine, texts: list[str], flags: int) -> bool:
+    """Whether a text, the second, lacks a part that each match of a pattern has."""
+    pattern, text = texts
+    from abiscan.python.matching import lacks_literal
+
+    machine.count_steps(len(text) // _SEARCHED_AT_ONCE)
+    return lacks_literal(pattern, flags, text)
 
 
 def _make_regular(name: str) -> Model:
@@ -111,7 +130,9 @@ def _make_regular(name: str) -> Model:
         if name == "compile" and texts:
             given = take_argument(args, kwargs, 1, "flags", flags)
             return Pattern(texts[0], given) if isinstance(given, int) else NotKnown("re.compile()")
-        if len(texts) < 2 or not is_concrete(args) or kwargs or not _is_harmless(machine, texts[0], texts[-1]):
+        if name in _OF_ONE_MATCH and len(texts) == len(args) == 2 and not kwargs and _lacks(machine, texts, flags):
+            return None
+        if len(texts) < 2 or not is_concrete(args) or kwargs or not _is_harmless(machine, texts[0], texts[-1], flags):
             return NotKnown(f"re.{name}()")
         if name == "sub" and (len(texts[-1]) + 1) * len(texts[1]) > LONGEST:
             return NotKnown("re.sub()")
