@@ -9,6 +9,7 @@ from typing import Final
 from abiscan.cpu.processors import cpuinfo
 from abiscan.inputs import observed_fs
 from abiscan.python.builtin_methods import HostMethod
+from abiscan.python.cost import LONGEST
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
@@ -17,6 +18,8 @@ from abiscan.python.systems import LINUX
 from abiscan.python.values import NotKnown, Why, is_concrete, thrown
 
 CPUINFO: Final = "/proc/cpuinfo"
+_READ_AT_ONCE: Final = 1_000
+"""The bytes of a file that are read in the time of a step."""
 _CHECKOUT_FILES = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pyproject.toml", "setup.cfg", "setup.py"})
 """What is next to a package in its developers' folder, and not where packages are installed."""
 
@@ -183,7 +186,12 @@ def read_text(machine: PythonMachine, path: object) -> object:
     if inside is None or inside not in machine.files.members:
         return NotKnown(f"the text of {describe_value(path)}", Why.ENVIRONMENT)
     content = machine.files.read(inside)
-    return attempt_operation("read_text()", content[:100_000].decode, "utf-8")
+    machine.count_steps(len(content) // _READ_AT_ONCE)
+    if len(content) > LONGEST:
+        return NotKnown(f"the text of {describe_value(path)}", Why.ENVIRONMENT)
+    # As text files are opened by default, with ``newline=None``: each end of a line is one character.
+    content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in content else content
+    return attempt_operation("read_text()", content.decode, "utf-8")
 
 
 def _glob_below(machine: PythonMachine, path: PurePath, name: str, args: list[object]) -> object:

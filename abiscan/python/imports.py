@@ -169,16 +169,17 @@ class PythonInterpreter(Calls):
         # that come back to it in a circle, and is taken out if the body raises.
         self.modules[full] = module
         self.trace.imported.append(located.file)
+        self.trace.unfinished.add(located.file)
         _log.debug("enters %s, %s", full, located.file)
         try:
             # Of a body that is not run now, only the imports are followed; it is run once one of its names is used.
             if self._matters(located.file) or self._runs_large() or not self._skim_imports(module, located.file):
                 self.run_body(module)
         except Thrown:
-            self.trace.unfinished.add(located.file)
             self.modules.pop(full, None)
             self.whole_names.clear()
             raise
+        self.trace.unfinished.discard(located.file)
         # What the body has put into ``sys.modules`` in its own place is what the import gives (_load_unlocked).
         return self.modules.get(full, module)
 

@@ -18,12 +18,10 @@ from abiscan.python.runs import UNFINISHED, Runs
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import DEVICE_MODULES, TorchNames
 from abiscan.python.uses import try_import
-from abiscan.python.values import PythonModule, Stage
 
 _MOST_IN_TURN: Final = 200
 _MOST_APART: Final = 40
 _OPERATORS: Final = "torch.ops."
-_ENDED: Final = frozenset({Stage.DEFERRED, Stage.DONE})
 
 
 def failing_submodules(
@@ -132,8 +130,8 @@ class _Search:
                 for name in names:
                     if not name.startswith(tuple(failing)) and not try_import(machine, name):
                         failing.append(f"{name}.")
-            modules = (module for module in machine.modules.values() if isinstance(module, PythonModule))
-            return frozenset(module.file for module in modules if module.file and module.stage in _ENDED)
+            # Not those in ``sys.modules``: a body may have put something else in its own place there.
+            return frozenset(machine.trace.imported) - machine.trace.unfinished
 
         self._reached |= self._runs.run_cached(("import in turn", names), work)
 
