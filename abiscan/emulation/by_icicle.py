@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import struct
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -130,6 +131,13 @@ class IcicleProcessor:
             return bytes(self._vm.mem_read(address, size))
         except MemoryException as error:
             raise AccessError(f"nothing is mapped at {address:#x}") from error
+
+    def mem_words(self, address: int, count: int) -> tuple[int, ...]:
+        """Return words of eight bytes at ``address``.
+
+        :raises AccessError: they are not all mapped
+        """
+        return struct.unpack(f"<{count}Q", self.mem_read(address, 8 * count))
 
     def mem_write(self, address: int, content: bytes) -> None:
         """Store bytes, also where code cannot.

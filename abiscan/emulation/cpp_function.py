@@ -74,8 +74,11 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     """Return the kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
     machine, process = state.process.machine, state.process
     if size == CPP_FUNCTION_WORDS and address not in state.doubled:
-        state.recorder.debug_at.update(_empty_strings(process, machine.words(address, _WORDS_WITH_STRING), address))
-    words = machine.words(address, size)
+        words = machine.words(address, _WORDS_WITH_STRING)
+        state.recorder.debug_at.update(_empty_strings(process, words, address))
+        words = words[:size]
+    else:
+        words = machine.words(address, size)
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
     behind = words[boxed_at + 1 :]

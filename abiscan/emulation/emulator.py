@@ -188,7 +188,7 @@ class Emulator:
         """Return the bytes at the edge of a page that may begin or end an instruction; none if it is not mapped."""
         if not is_mapped(self.vm, address):
             return b""
-        return bytes(self.vm.mem_read(address, _SUSPECT_HEAD))
+        return self.vm.mem_read(address, _SUSPECT_HEAD)
 
     def read(self, address: int, size: int) -> bytes:
         """Return ``size`` bytes at ``address``.
@@ -202,12 +202,12 @@ class Emulator:
         if self.taint.memory:
             self.taint.read |= self.taint.label_of(address, size)
         try:
-            return bytes(self.vm.mem_read(address, size))
+            return self.vm.mem_read(address, size)
         # The access may straddle pages of which only some are there: map all of them, then try once more.
         except (AccessError, OverflowError):
             self._page_in(address, size)
         try:
-            return bytes(self.vm.mem_read(address, size))
+            return self.vm.mem_read(address, size)
         except AccessError as error:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc) from error
 
@@ -252,10 +252,10 @@ class Emulator:
         # Breakpoints stay in icicle: only memory, registers and the count of instructions are lost.
         names = (*self.arch.registers, *self.arch.vectors, self.arch.thread_pointer)
         registers, executed = {name: vm.reg_read(name) for name in names}, vm.icount
-        pages = {address: bytes(vm.mem_read(address, PAGE_SIZE)) for address in self._pages}
+        pages = {address: vm.mem_read(address, PAGE_SIZE) for address in self._pages}
         for base, top in ((HEAP_BASE, heap_top), (IMPORT_BASE, imports_top), (STACK_TOP - _STACK_SIZE, STACK_TOP)):
             for address in range(base, top, PAGE_SIZE):
-                content = bytes(vm.mem_read(address, PAGE_SIZE))
+                content = vm.mem_read(address, PAGE_SIZE)
                 # The regions are gigabytes of zeros, and mapped again as such; only pages that were written have to be
                 # restored.
                 if content != _BLANK_PAGE:
@@ -277,10 +277,17 @@ class Emulator:
 
     def word(self, address: int) -> int:
         """Return the eight bytes at ``address`` as an unsigned number."""
-        return int.from_bytes(self.read(address, 8), "little")
+        (value,) = self.words(address, 1)
+        return value
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Return ``count`` words of eight bytes at ``address``."""
+        # Most of them are there, and come from no unknown answer.
+        if not self.taint.memory and 0 <= count <= HEAP_SIZE // 8:
+            try:
+                return self.vm.mem_words(address, count)
+            except (AccessError, OverflowError):
+                pass
         return struct.unpack(f"<{count}Q", self.read(address, 8 * count))
 
     def set_word(self, address: int, value: int) -> None:

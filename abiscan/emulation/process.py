@@ -623,7 +623,7 @@ class Call:
             taint = self.machine.taint
             if taint.registers:
                 taint.read |= taint.label_in(self.process.arch.parts_of(names[index]))
-            return int(vm.reg_read(names[index]))
+            return vm.reg_read(names[index])
         return self.machine.word(self.process.arch.stack_after_return(vm) + 8 * (index - registers))
 
     def number(self, index: int, bits: int = 64) -> float:

@@ -75,6 +75,12 @@ class Processor(Protocol):
         :raises AccessError: they are not all mapped
         """
 
+    def mem_words(self, address: int, count: int, /) -> tuple[int, ...]:
+        """Return words of eight bytes at ``address``, as unsigned numbers.
+
+        :raises AccessError: they are not all mapped
+        """
+
     def mem_write(self, address: int, content: bytes, /) -> None:
         """Store bytes, also where code cannot.
 

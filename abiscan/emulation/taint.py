@@ -12,9 +12,8 @@ called function look at the registers that it keeps for its caller: it runs at f
 
 from __future__ import annotations
 
-import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from abiscan.emulation.processor import Processor
@@ -74,6 +73,19 @@ class _Suspended(NamedTuple):
     address: int
     stack: int
     registers: dict[str, int]
+
+
+class _Unseen:
+    """See ``Taint.unseen``; not a generator, which takes longer than all that most doubles do."""
+
+    def __init__(self, taint: Taint) -> None:
+        self._taint, self._read = taint, taint.read
+
+    def __enter__(self) -> None:
+        self._taint.read = 0
+
+    def __exit__(self, *_: object) -> None:
+        self._taint.read = self._read
 
 
 class Taint:
@@ -162,14 +174,9 @@ class Taint:
         self.read |= self.label_in(self._arch.result_parts)
         self.registers = before
 
-    @contextlib.contextmanager
-    def unseen(self) -> Iterator[None]:
+    def unseen(self) -> _Unseen:
         """Leave out what a double reads and writes here: it only manages memory, or finds its way through frames."""
-        read, self.read = self.read, 0
-        try:
-            yield
-        finally:
-            self.read = read
+        return _Unseen(self)
 
     def mark(self, address: int, size: int, label: int) -> None:
         """Note that bytes are written that come from answers, or from none."""

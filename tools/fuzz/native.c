@@ -53,6 +53,7 @@ static void run_sequence(Core *core) {
     Registers *r = &core->r;
     memory_free(&core->memory);
     free(core->breakpoints);
+    free(core->decoded);
     free(core->extensions);
     memset(core, 0, sizeof *core);
     memory_init(&core->memory, 16);
@@ -179,6 +180,7 @@ int main(int count, char **words) {
     printf("%lu sequences, %lu instructions\n", sequences, executed);
     memory_free(&core->memory);
     free(core->breakpoints);
+    free(core->decoded);
     free(core->extensions);
     free(core);
     return 0;

@@ -114,11 +114,13 @@ class X8664:
         """Pop the return address."""
         stack = vm.sp
         vm.sp = stack + 8
-        return int.from_bytes(vm.mem_read(stack, 8), "little")
+        (address,) = vm.mem_words(stack, 1)
+        return address
 
     def return_address(self, vm: Processor) -> int:
         """Return the word on top of the stack."""
-        return int.from_bytes(vm.mem_read(vm.sp, 8), "little")
+        (address,) = vm.mem_words(vm.sp, 1)
+        return address
 
     def stack_after_return(self, vm: Processor) -> int:
         """Return the address above the return address."""

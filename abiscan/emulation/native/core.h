@@ -18,6 +18,7 @@
 #define MAX_INSTRUCTION 15
 #define MAX_REGIONS 64
 #define CACHE_ENTRIES 256u
+#define DECODED_ENTRIES 4096u
 #define FILTER_BITS 65536u
 #define MAX_EXTENSIONS (1u << 20)
 
@@ -69,6 +70,7 @@ typedef struct {
     CacheEntry readable[CACHE_ENTRIES];
     CacheEntry writable[CACHE_ENTRIES];
     Page *code; /* the page of the instruction that was executed last */
+    uint64_t changes; /* how often pages were mapped or unmapped */
 } Memory;
 
 typedef union {
@@ -90,6 +92,35 @@ typedef struct {
     Vector vectors[32];
 } Registers;
 
+/* An instruction, decoded as far as all of them are alike (SDM 2A, chapter 2). */
+typedef struct {
+    uint8_t length;
+    uint8_t map;    /* 0: one byte; 1: 0F; 2: 0F 38; 3: 0F 3A */
+    uint8_t opcode;
+    uint8_t size;   /* of an operand that is no byte: 2, 4 or 8 */
+    bool operand16, wide, has_rex, lock; /* 66, REX.W, any REX, F0 */
+    uint8_t repeat;                      /* 0, F2 or F3 */
+    uint8_t mode, reg, rm;               /* of ModRM, with the bits of REX */
+    bool has_memory;
+    uint8_t base, index, scale; /* of the operand in memory: numbers of registers, or NO_REGISTER; a number of bits */
+    bool is_relative;           /* it is behind the instruction */
+    int8_t segment;             /* -1, or which of those that have a base */
+    uint64_t displacement;
+    uint64_t address; /* of it, once it is executed */
+    uint64_t immediate; /* sign-extended */
+    bool vex;
+    uint8_t second; /* VEX.vvvv */
+    uint8_t bytes;  /* of a vector: 16 or 32 */
+} Instruction;
+
+enum { NO_REGISTER = 0xFF };
+
+/* What is at an address in memory: an instruction that was marked as executed, which nothing can change. */
+typedef struct {
+    uint64_t pc, changes; /* those of the memory since when it holds, plus one; 0 is none */
+    Instruction instruction;
+} DecodedInstruction;
+
 typedef struct {
     bool is_arm64;
     Registers r;
@@ -105,26 +136,10 @@ typedef struct {
     uint8_t filter[FILTER_BITS / 8]; /* which addresses may have a breakpoint */
     uint64_t *extensions; /* where instructions were executed that not every processor has: each place once */
     size_t extension_count, extension_room;
+    DecodedInstruction *decoded; /* by the last bits of the address; NULL before the first */
     uint64_t monitor;   /* of AArch64: where an exclusive load was, */
     unsigned monitored; /* and of how many bytes; 0 if a store there does not pass */
 } Core;
-
-/* An instruction, decoded as far as all of them are alike (SDM 2A, chapter 2). */
-typedef struct {
-    uint8_t length;
-    uint8_t map;    /* 0: one byte; 1: 0F; 2: 0F 38; 3: 0F 3A */
-    uint8_t opcode;
-    uint8_t size;   /* of an operand that is no byte: 2, 4 or 8 */
-    bool operand16, wide, has_rex, lock; /* 66, REX.W, any REX, F0 */
-    uint8_t repeat;                      /* 0, F2 or F3 */
-    uint8_t mode, reg, rm;               /* of ModRM, with the bits of REX */
-    bool has_memory;
-    uint64_t address; /* of the operand in memory */
-    uint64_t immediate; /* sign-extended */
-    bool vex;
-    uint8_t second; /* VEX.vvvv */
-    uint8_t bytes;  /* of a vector: 16 or 32 */
-} Instruction;
 
 /* memory.c */
 void memory_init(Memory *memory, size_t most_pages);
@@ -146,7 +161,7 @@ bool store_vector(Core *core, uint64_t address, const void *value, unsigned size
 
 /* decode.c */
 typedef enum { DECODED, TOO_SHORT, UNDECODED } Decoded;
-Decoded decode(const Core *core, const uint8_t *code, size_t available, Instruction *instruction);
+Decoded decode(const uint8_t *code, size_t available, Instruction *instruction);
 
 /* Whether code begins with an instruction that not every processor of the architecture may have: rather too often. */
 bool is_extension(const uint8_t *code, size_t available);

@@ -86,7 +86,7 @@ typedef struct {
 } Prefixes;
 
 /* ModRM, SIB and displacement (SDM 2A, tables 2-2 and 2-3). */
-static void operands(const Core *core, Reader *reader, const Prefixes *prefixes, Instruction *i, bool *is_relative) {
+static void operands(Reader *reader, const Prefixes *prefixes, Instruction *i) {
     uint8_t modrm = byte(reader), mode = modrm >> 6, rm = modrm & 7;
     i->mode = mode;
     i->reg = (uint8_t)((modrm >> 3 & 7) | prefixes->r);
@@ -94,28 +94,27 @@ static void operands(const Core *core, Reader *reader, const Prefixes *prefixes,
     i->has_memory = mode != 3;
     if (!i->has_memory)
         return;
-    uint64_t address = 0;
+    i->base = i->index = NO_REGISTER;
+    i->segment = (int8_t)prefixes->segment;
     if (rm == 4) {
         uint8_t sib = byte(reader), index = (uint8_t)((sib >> 3 & 7) | prefixes->x), base = sib & 7;
         if (index != RSP)
-            address += core->r.registers[index] << (sib >> 6);
+            i->index = index;
+        i->scale = sib >> 6;
         if (base == 5 && mode == 0)
-            address += number(reader, 4, true);
+            i->displacement = number(reader, 4, true);
         else
-            address += core->r.registers[base | prefixes->b];
+            i->base = base | prefixes->b;
     } else if (rm == 5 && mode == 0) {
-        address += number(reader, 4, true);
-        *is_relative = true;
+        i->displacement = number(reader, 4, true);
+        i->is_relative = true;
     } else {
-        address += core->r.registers[i->rm];
+        i->base = i->rm;
     }
     if (mode == 1)
-        address += number(reader, 1, true);
+        i->displacement = number(reader, 1, true);
     if (mode == 2)
-        address += number(reader, 4, true);
-    if (prefixes->segment >= 0)
-        address += core->r.segments[prefixes->segment];
-    i->address = address;
+        i->displacement = number(reader, 4, true);
 }
 
 static void immediate(Reader *reader, Instruction *i, unsigned form) {
@@ -195,7 +194,7 @@ bool is_extension(const uint8_t *code, size_t available) {
     }
 }
 
-Decoded decode(const Core *core, const uint8_t *code, size_t available, Instruction *i) {
+Decoded decode(const uint8_t *code, size_t available, Instruction *i) {
     size_t most = available < MAX_INSTRUCTION ? available : MAX_INSTRUCTION;
     Reader reader = {code, code + most, false};
     Prefixes prefixes = {.segment = -1};
@@ -253,9 +252,8 @@ Decoded decode(const Core *core, const uint8_t *code, size_t available, Instruct
         return failed;
     if (form & NO)
         return UNDECODED;
-    bool is_relative = false;
     if (form & M) {
-        operands(core, &reader, &prefixes, i, &is_relative);
+        operands(&reader, &prefixes, i);
     } else {
         i->reg = (uint8_t)((opcode & 7) | prefixes.b); /* where the opcode names a register */
         i->rm = i->reg;
@@ -264,8 +262,6 @@ Decoded decode(const Core *core, const uint8_t *code, size_t available, Instruct
     if (reader.short_of)
         return failed;
     i->length = (uint8_t)(reader.at - code);
-    if (is_relative)
-        i->address += core->r.pc + i->length;
     /* Addresses of 32 bits: only where there are none, as in the padding of calls. */
     bool is_string = i->map == 0 && opcode >= 0xA4 && opcode <= 0xAF && opcode != 0xA8 && opcode != 0xA9;
     bool counts = i->map == 0 && opcode == 0xE3;

@@ -120,6 +120,8 @@ bool memory_map(Memory *memory, uint64_t first, uint64_t last, uint8_t permissio
 
 bool memory_unmap(Memory *memory, uint64_t first, uint64_t last) {
     bool has_pages = false;
+    forget(memory);
+    memory->changes++;
     if (last - first < 16)
         for (uint64_t number = first; number <= last && !has_pages; number++)
             has_pages = memory_page(memory, number) != NULL;
@@ -152,7 +154,6 @@ bool memory_unmap(Memory *memory, uint64_t first, uint64_t last) {
             *region = memory->regions[--memory->region_count];
         }
     }
-    forget(memory);
     return true;
 }
 

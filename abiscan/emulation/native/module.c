@@ -58,6 +58,7 @@ static void processor_dealloc(PyObject *self) {
     if (core != NULL) {
         memory_free(&core->memory);
         free(core->breakpoints);
+        free(core->decoded);
         free(core->extensions);
         free(core);
     }
@@ -74,7 +75,18 @@ static bool to_word(PyObject *value, uint64_t *word) {
 }
 
 static PyObject *fails(PyObject *self, const char *what, uint64_t address) {
-    return PyErr_Format(((Processor *)self)->access_error, "%s 0x%llx", what, (unsigned long long)address);
+    PyObject *number = PyLong_FromUnsignedLongLong(address), *text = number ? PyNumber_ToBase(number, 16) : NULL;
+    if (text != NULL)
+        PyErr_Format(((Processor *)self)->access_error, "%s %U", what, text);
+    Py_XDECREF(number);
+    Py_XDECREF(text);
+    return NULL;
+}
+
+static bool has_arguments(Py_ssize_t count, Py_ssize_t wanted) {
+    if (count != wanted)
+        PyErr_Format(PyExc_TypeError, "takes %zd arguments", wanted);
+    return count == wanted;
 }
 
 /* Whole pages: their first and last number. */
@@ -126,15 +138,24 @@ static bool is_range(const Core *core, uint64_t address, uint64_t size) {
     return true;
 }
 
-static PyObject *processor_read(PyObject *self, PyObject *arguments) {
-    PyObject *where = NULL;
+/* An address, and how much of what is there. */
+static bool to_part(PyObject *const *arguments, Py_ssize_t count, uint64_t *address, Py_ssize_t *much) {
+    if (!has_arguments(count, 2) || !to_word(arguments[0], address))
+        return false;
+    *much = PyLong_AsSsize_t(arguments[1]);
+    if (*much == -1 && PyErr_Occurred())
+        return false;
+    if (*much < 0)
+        PyErr_SetString(PyExc_ValueError, "negative size");
+    return *much >= 0;
+}
+
+static PyObject *processor_read(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     Py_ssize_t size = 0;
     uint64_t address = 0;
     Core *core = core_of(self);
-    if (!PyArg_ParseTuple(arguments, "On:mem_read", &where, &size) || !to_word(where, &address))
+    if (!to_part(arguments, count, &address, &size))
         return NULL;
-    if (size < 0)
-        return PyErr_Format(PyExc_ValueError, "negative size");
     unsigned offset = (unsigned)(address & PAGE_MASK);
     if (size > 0 && (size_t)size <= PAGE_BYTES - offset) {
         const uint8_t *data = memory_peek(&core->memory, address >> PAGE_SHIFT);
@@ -163,13 +184,37 @@ static PyObject *processor_read(PyObject *self, PyObject *arguments) {
     return result;
 }
 
-static PyObject *processor_write(PyObject *self, PyObject *arguments) {
-    PyObject *where = NULL;
+static PyObject *processor_words(PyObject *self, PyObject *const *arguments, Py_ssize_t given) {
+    Py_ssize_t count = 0;
+    uint64_t address = 0;
+    Core *core = core_of(self);
+    if (!to_part(arguments, given, &address, &count))
+        return NULL;
+    if (count > PY_SSIZE_T_MAX / 8 || !is_range(core, address, 8 * (uint64_t)count))
+        return fails(self, "nothing is mapped at", address);
+    PyObject *words = PyTuple_New(count);
+    const uint8_t *data = NULL;
+    for (Py_ssize_t at = 0; words != NULL && at < count; at++) {
+        uint64_t word = 0;
+        for (unsigned byte = 0; byte < 8; byte++, address++) {
+            if (data == NULL || (address & PAGE_MASK) == 0)
+                data = memory_peek(&core->memory, address >> PAGE_SHIFT);
+            word |= (uint64_t)data[address & PAGE_MASK] << (8 * byte);
+        }
+        PyObject *number = PyLong_FromUnsignedLongLong(word);
+        if (number == NULL || PyTuple_SetItem(words, at, number) < 0)
+            Py_CLEAR(words);
+    }
+    return words;
+}
+
+static PyObject *processor_write(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     const char *bytes = NULL;
     Py_ssize_t size = 0;
     uint64_t address = 0;
     Core *core = core_of(self);
-    if (!PyArg_ParseTuple(arguments, "Oy#:mem_write", &where, &bytes, &size) || !to_word(where, &address))
+    if (!has_arguments(count, 2) || !to_word(arguments[0], &address) ||
+        !PyArg_Parse(arguments[1], "y#:mem_write", &bytes, &size))
         return NULL;
     if (!is_range(core, address, (uint64_t)size))
         return fails(self, "nothing can be written at", address);
@@ -240,13 +285,10 @@ static PyObject *processor_reg_read(PyObject *self, PyObject *name) {
     return PyLong_FromUnsignedLongLong(value);
 }
 
-static PyObject *processor_reg_write(PyObject *self, PyObject *arguments) {
-    PyObject *name = NULL, *number = NULL;
+static PyObject *processor_reg_write(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     Place place;
     uint64_t value = 0;
-    if (!PyArg_ParseTuple(arguments, "UO:reg_write", &name, &number))
-        return NULL;
-    if (!to_place(self, name, &place) || !to_word(number, &value))
+    if (!has_arguments(count, 2) || !to_place(self, arguments[0], &place) || !to_word(arguments[1], &value))
         return NULL;
     if (place.is_flag)
         value = value != 0;
@@ -367,15 +409,18 @@ static PyObject *processor_step(PyObject *self, PyObject *arguments) {
     return PyLong_FromLong(stopped);
 }
 
+#define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
+
 static PyMethodDef methods[] = {
     {"mem_map", processor_map, METH_VARARGS, PyDoc_STR("Map zeros: address, size, permissions.")},
     {"mem_unmap", processor_unmap, METH_VARARGS, PyDoc_STR("Unmap a part of memory: address, size.")},
-    {"mem_read", processor_read, METH_VARARGS, PyDoc_STR("The bytes at an address: address, size.")},
-    {"mem_write", processor_write, METH_VARARGS, PyDoc_STR("Store bytes, also in memory that code cannot write.")},
+    {"mem_read", FAST(processor_read), PyDoc_STR("The bytes at an address: address, size.")},
+    {"mem_words", FAST(processor_words), PyDoc_STR("Words of eight bytes at an address: address, how many.")},
+    {"mem_write", FAST(processor_write), PyDoc_STR("Store bytes, also in memory that code cannot write.")},
     {"guard", processor_guard, METH_VARARGS, PyDoc_STR("Stop at accesses to a byte, or no longer: address, whether.")},
     {"permissions", processor_permissions, METH_O, PyDoc_STR("What code may do with an address; 0 if it is not mapped.")},
     {"reg_read", processor_reg_read, METH_O, PyDoc_STR("The value of a register.")},
-    {"reg_write", processor_reg_write, METH_VARARGS, PyDoc_STR("Set a register: name, value.")},
+    {"reg_write", FAST(processor_reg_write), PyDoc_STR("Set a register: name, value.")},
     {"vector", processor_vector, METH_O, PyDoc_STR("The 64 bytes of a vector register.")},
     {"set_vector", processor_set_vector, METH_VARARGS, PyDoc_STR("Set a vector register: number, 64 bytes.")},
     {"add_breakpoint", processor_add_breakpoint, METH_O, PyDoc_STR("Stop before the instruction at an address.")},

@@ -42,10 +42,12 @@ static bool find_x86_64(Core *core, const char *name, Place *place) {
         place->cleared = place->size == 4 ? 4 : 0;
         return place->size != 0 && (name[at] == 0 || name[at + 1] == 0);
     }
+    bool is_long = name[0] == 'R' || name[0] == 'E';
     for (unsigned number = 0; number < 8; number++) {
-        bool is_wide = name[0] == 'R' && strcmp(name + 1, words[number]) == 0;
-        bool is_dword = name[0] == 'E' && strcmp(name + 1, words[number]) == 0;
-        unsigned size = is_wide ? 8 : is_dword ? 4 : strcmp(name, words[number]) == 0 ? 2 : 0;
+        bool is_word = strcmp(name + is_long, words[number]) == 0;
+        unsigned size = !is_word ? 0 : name[0] == 'R' ? 8 : name[0] == 'E' ? 4 : 2;
+        if (is_long && !is_word)
+            continue;
         if (size == 0 && strcmp(name, lows[number]) == 0)
             size = 1;
         if (size) {

@@ -112,19 +112,29 @@ static void count_stop(Core *core) {
     }
 }
 
-/* Execute the instruction of x86-64 at the program counter; whether that is done. */
-static bool step_x86_64(Core *core) {
-    uint64_t pc = core->r.pc, number = pc >> PAGE_SHIFT;
+/* The instruction of x86-64 at the program counter, marked as executed; NULL, and why, if there is none.
+
+   Most code is executed more than once, and decoding takes longer than executing. */
+static Instruction *fetch(Core *core) {
+    uint64_t pc = core->r.pc, changes = core->memory.changes + 1;
+    if (core->decoded == NULL && (core->decoded = calloc(DECODED_ENTRIES, sizeof *core->decoded)) == NULL) {
+        stop(core, NO_MEMORY, pc);
+        return NULL;
+    }
+    DecodedInstruction *known = &core->decoded[pc % DECODED_ENTRIES];
+    if (known->pc == pc && known->changes == changes)
+        return &known->instruction;
     unsigned offset = (unsigned)(pc & PAGE_MASK), here = PAGE_BYTES - offset;
     uint8_t joined[2 * MAX_INSTRUCTION];
-    Page *page = code_page(core, number), *after = NULL;
-    Instruction instruction;
-    if (page == NULL)
-        return stop(core, NOT_CODE, pc);
+    Page *page = code_page(core, pc >> PAGE_SHIFT), *after = NULL;
+    if (page == NULL) {
+        stop(core, NOT_CODE, pc);
+        return NULL;
+    }
     const uint8_t *code = page->data + offset;
     size_t available = here;
     if (here < MAX_INSTRUCTION) {
-        after = code_page(core, number + 1);
+        after = code_page(core, (pc >> PAGE_SHIFT) + 1);
         memcpy(joined, code, here);
         if (after != NULL) {
             memcpy(joined + here, after->data, MAX_INSTRUCTION);
@@ -132,23 +142,50 @@ static bool step_x86_64(Core *core) {
         }
         code = joined;
     }
-    switch (decode(core, code, available, &instruction)) {
-    case DECODED: break;
-    case TOO_SHORT: return stop(core, NOT_CODE, pc);
-    case UNDECODED:
-        if (is_extension(code, available) && !mark(core, page, after, code, available, 1))
-            return stop(core, NO_MEMORY, pc);
-        return unknown(core);
+    known->changes = 0;
+    Decoded decoded = decode(code, available, &known->instruction);
+    bool is_marked = decoded == DECODED || (decoded == UNDECODED && is_extension(code, available));
+    unsigned length = decoded == DECODED ? known->instruction.length : 1;
+    if (is_marked && !mark(core, page, after, code, available, length)) {
+        stop(core, NO_MEMORY, pc);
+        return NULL;
     }
-    if (!mark(core, page, after, code, available, instruction.length))
-        return stop(core, NO_MEMORY, pc);
-    core->next = pc + instruction.length;
+    if (decoded != DECODED) {
+        stop(core, decoded == TOO_SHORT ? NOT_CODE : UNKNOWN, decoded == TOO_SHORT ? pc : 0);
+        return NULL;
+    }
+    known->pc = pc;
+    known->changes = changes;
+    return &known->instruction;
+}
+
+static uint64_t address_of(const Core *core, const Instruction *i) {
+    uint64_t address = i->displacement;
+    if (i->base != NO_REGISTER)
+        address += core->r.registers[i->base];
+    if (i->index != NO_REGISTER)
+        address += core->r.registers[i->index] << i->scale;
+    if (i->is_relative)
+        address += core->r.pc + i->length;
+    if (i->segment >= 0)
+        address += core->r.segments[i->segment];
+    return address;
+}
+
+/* Execute the instruction of x86-64 at the program counter; whether that is done. */
+static bool step_x86_64(Core *core) {
+    Instruction *instruction = fetch(core);
+    if (instruction == NULL)
+        return false;
+    if (instruction->has_memory)
+        instruction->address = address_of(core, instruction);
+    core->next = core->r.pc + instruction->length;
     bool done = false;
-    if (instruction.vex) {
-        done = execute_avx(core, &instruction);
+    if (instruction->vex) {
+        done = execute_avx(core, instruction);
     } else {
         core->count++;
-        done = is_of_vectors(&instruction) ? execute_vector(core, &instruction) : execute_integer(core, &instruction);
+        done = is_of_vectors(instruction) ? execute_vector(core, instruction) : execute_integer(core, instruction);
         if (!done)
             count_stop(core);
     }

@@ -240,11 +240,12 @@ int main(int count, char **words) {
         for (unsigned page = 0; page < DATA_PAGES; page++)
             memcpy(memory_page(&core->memory, DATA / PAGE_BYTES + page)->data, data + page * PAGE_BYTES, PAGE_BYTES);
         Registers before = *r;
-        if (decode(core, bytes, sizeof bytes, &instruction) != DECODED)
+        if (decode(bytes, sizeof bytes, &instruction) != DECODED)
             continue;
         core->limit = core->count + 1000;
         if (run(core, 1, true) != RUNNING || r->pc != CODE + hole + instruction.length || r->df)
             continue;
+        instruction = core->decoded[before.pc % DECODED_ENTRIES].instruction; /* it has the address of its operand */
         bool is_cpuid = instruction.map == 1 && instruction.opcode == 0xA2 && !instruction.vex;
         bool is_scan = instruction.map == 1 && (instruction.opcode == 0xBC || instruction.opcode == 0xBD);
         if (is_cpuid || (is_scan && !instruction.repeat && r->zf)) /* undefined: the result of a scan of zero */
@@ -299,6 +300,7 @@ int main(int count, char **words) {
     }
     fprintf(stderr, "%lu instructions of %u forms\n", done, forms);
     memory_free(&core->memory);
+    free(core->decoded);
     free(core);
     return different != 0;
 }

@@ -126,6 +126,46 @@ def test_a_byte_that_is_guarded(kind: str, code: str, stopped: Stopped) -> None:
     vm.close()
 
 
+def test_other_code_at_an_address_where_code_was_executed() -> None:
+    """``inc eax``, then ``dec eax`` in a page that is mapped there anew, then nothing: icicle keeps what it decoded."""
+    vm = with_code("native", "ffc0")
+    assert (vm.step(), vm.reg_read("RAX")) == (Stopped.NOT, 1)
+    vm.mem_unmap(CODE, PAGE_SIZE)
+    vm.mem_map(CODE, PAGE_SIZE, READ | EXECUTE)
+    vm.mem_write(CODE, bytes.fromhex("ffc8"))
+    vm.pc = CODE
+    assert (vm.step(), vm.reg_read("RAX")) == (Stopped.NOT, 0)
+    vm.mem_unmap(CODE, PAGE_SIZE)
+    vm.pc = CODE
+    assert vm.step() == Stopped.NOT_CODE
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_the_operand_of_an_instruction_that_is_executed_again(kind: str) -> None:
+    """``mov al, [rdi + rcx * 2 + 1]; jmp`` back: its address is that of the registers at each time."""
+    vm = with_code(kind, "8a444f01 ebfa")
+    vm.mem_write(DATA, bytes(range(16)))
+    vm.reg_write("RDI", DATA)
+    for number in (0, 3, 5):
+        vm.reg_write("RCX", number)
+        assert (vm.step(), vm.reg_read("AL"), vm.step(), vm.pc) == (Stopped.NOT, 2 * number + 1, Stopped.NOT, CODE)
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_words(kind: str) -> None:
+    """In two pages, and where the second one is missing."""
+    vm = made(kind)
+    vm.mem_map(DATA, 2 * PAGE_SIZE, READ | WRITE)
+    place = DATA + PAGE_SIZE - 12
+    vm.mem_write(place, b"\1" + bytes(7) + b"\xff" * 8)
+    assert (vm.mem_words(place, 2), vm.mem_words(place, 0)) == ((1, (1 << 64) - 1), ())
+    with pytest.raises(AccessError, match=f"nothing is mapped at {place + PAGE_SIZE:#x}"):
+        vm.mem_words(place + PAGE_SIZE, 2)
+    vm.close()
+
+
 def test_icicle_executes_unknown_instructions() -> None:
     """``fld1; fadd st(0), st(0); fstp qword [rdi]; mov rax, [rdi]; ret``: 2.0, wherever the numbers of the x87 are."""
     machine = emulator("d9e8 d8c0 dd1f 488b07 c3")
