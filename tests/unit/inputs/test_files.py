@@ -14,6 +14,7 @@ import pytest
 from abiscan.errors import InputError
 from abiscan.inputs import files as files_module
 from abiscan.inputs.files import DiskFile, Files, Wheel, read_facts
+from abiscan.inputs.hollow import HollowCopy
 from tests.elf_builder import Elf
 from tests.fakes import wheel
 
@@ -78,9 +79,9 @@ def test_members_are_kept_while_the_disk_has_as_much_left(
     archive = Wheel(wheel(tmp_path / "x.whl", {"x.so": Elf(size=5_000).build(), "y.so": Elf(size=6_000).build()}))
     copied, copy = list[str](), Wheel.copy_member
 
-    def count(archive: Wheel, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
+    def count(archive: Wheel, info: zipfile.ZipInfo, to: IO[bytes], hollow: HollowCopy | None) -> str:
         copied.append(info.filename)
-        return copy(archive, info, to)
+        return copy(archive, info, to, hollow)
 
     monkeypatch.setattr(Wheel, "copy_member", count)
     for name, value in (("_SMALL_MEMBER", 1_000), ("_KEPT_INFLATED", 8_000), ("_INFLATED", {})):
