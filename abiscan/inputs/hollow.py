@@ -18,6 +18,9 @@ _PAGE: Final = 1 << 12
 _WORTHWHILE: Final = 1 << 16
 """The size of a hole from which on it takes less than to write."""
 
+_MOST: Final = 1 << 16
+"""How many places of a library are looked at that may begin a container."""
+
 
 class HollowCopy:
     """Writes blocks to an empty file.
@@ -32,6 +35,7 @@ class HollowCopy:
         self._place = 0
         self._container = range(0)
         self._before = b""  # the end of the last block, in which a header may begin
+        self._left = _MOST
         self.holes: list[range] = []
 
     def write(self, block: bytes) -> None:
@@ -63,7 +67,8 @@ class HollowCopy:
         """Go to the container that begins next in what ends at an offset; False if none does."""
         start = stop - len(content)
         at = max(self._container.stop - start, 0)
-        while (at := content.find(CONTAINER, at)) >= 0:
+        while self._left and (at := content.find(CONTAINER, at)) >= 0:
+            self._left -= 1
             try:
                 size = size_of_container(memoryview(content), at)
             except struct.error:  # the header ends in the next block

@@ -111,3 +111,12 @@ def test_containers_are_found_however_a_library_is_cut_into_blocks(size: int) ->
         written[hole.start : hole.stop] = content[hole.start : hole.stop]
     assert bytes(written) == content
     assert bool(copy.holes) == (size >= PAGE)
+
+
+def test_no_more_places_are_looked_at_than_a_library_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What repeats the first bytes of a container compresses to nothing."""
+    monkeypatch.setattr(hollow, "_MOST", 100)
+    content = container(4 * PAGE) + b"\x50\xed\x55\xba" * 99 + container(4 * PAGE)
+    copy = HollowCopy(io.BytesIO(), len(content))
+    copy.write(content)
+    assert [hole.start < 4 * PAGE for hole in copy.holes] == [True]
