@@ -3,6 +3,7 @@
     python -m tools.mutate                            # 8 mutants of each room, seed 0, and a table
     python -m tools.mutate --seed 3 --count 20 --room locks --time-limit 600
     python -m tools.mutate --room dispatch --only 17 --tests tests/unit/dispatch
+    python -m tools.mutate --seed 3 4 --count 1 --tests tests/unit --together
 
 A mutant is determined by the seed, its room and its number (``mutants.py``).
 
@@ -15,7 +16,9 @@ tests of the room, too.
 
 A mutant is killed if a test fails that passes without the change after the same tests, or takes ten times its processor
 time, and ten seconds: how busy the machine is does not count. Otherwise it survived, and either a test is missing or
-the change makes no difference. Exits with 1 if fewer than 85 % are killed.
+the change makes no difference. With ``--together``, all tests of ``.ci/run`` run once with all changes that survived
+those of ``--tests``, and what fails then with each of them (``together.py``). Exits with 1 if fewer than 85 % are
+killed.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ import pytest
 from tools.mutate.mutants import ROOMS, ROOT, Mutant, mutant
 from tools.mutate.processes import Processes, bits, in_process, lines_of, processes
 from tools.mutate.record import Record, load
+from tools.mutate.together import noticed
 
 ENOUGH: Final = 0.85
 _IN_CI: Final = "not long and not hostile"
@@ -68,6 +72,7 @@ class _Killers:
         self._functions: dict[str, list[types.FunctionType]] = defaultdict(list)  # by file
         self.killed: Counter[str] = Counter()  # by room
         self.done: Counter[str] = Counter()
+        self.survivors: list[Mutant] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -92,15 +97,16 @@ class _Killers:
         record, imported = self._recorded(session.items), lines_of(self._imports.get_data())
         gc.freeze()  # or else a fork that collects garbage would copy all of it
         begin = time.monotonic()
-        for one, number in _mutants(self._chosen):
+        for seed, number, one in _mutants(self._chosen):
             if time.monotonic() - begin > self._chosen.time_limit:
                 break
             is_imported = bool(bits(one.lines) & imported.get(one.path, 0))
             by, tried = self._killer(one, session.items, record, is_imported=is_imported)
             self.done[one.room] += 1
             self.killed[one.room] += by is not None
-            print(f"{one.room} {number} {f'killed by {by}' if by else f'SURVIVED {tried}'}: {one}", flush=True)
+            print(f"{one.room} {seed} {number} {f'killed by {by}' if by else f'SURVIVED {tried}'}: {one}", flush=True)
             if by is None:
+                self.survivors.append(one)
                 print(one.diff(), flush=True)
         return True
 
@@ -280,11 +286,11 @@ def _pairs(before: types.CodeType, after: types.CodeType) -> Iterator[tuple[tupl
         yield from _pairs(first, second)
 
 
-def _mutants(chosen: argparse.Namespace) -> Iterator[tuple[Mutant, int]]:
-    """The mutants to make, with their numbers in their rooms."""
+def _mutants(chosen: argparse.Namespace) -> Iterator[tuple[int, int, Mutant]]:
+    """The mutants to make, with their seeds and their numbers in their rooms."""
     numbers = range(chosen.count) if chosen.only is None else chosen.only
-    for room, number in itertools.product(chosen.room or ROOMS, numbers):
-        yield mutant(chosen.seed, number, room), number
+    for room, seed, number in itertools.product(chosen.room or ROOMS, chosen.seed, numbers):
+        yield seed, number, mutant(seed, number, room)
 
 
 def _options(tests: Sequence[str]) -> list[str]:
@@ -292,21 +298,30 @@ def _options(tests: Sequence[str]) -> list[str]:
     return ["-q", "--no-header", "--assert=plain", "-p", "no:cacheprovider", "-m", _IN_CI, *tests]
 
 
+def _together(killers: _Killers, started: Processes) -> None:
+    """Ask all tests about the mutants that survived some of them."""
+    by = noticed(killers.survivors, started, _options([]))
+    for one in killers.survivors:
+        killers.killed[one.room] += one in by
+        print(f"{one.room} {f'killed by {by[one]}' if one in by else 'SURVIVED all tests'}: {one}", flush=True)
+
+
 def main() -> int:
     """Print each mutant, and what killed it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0])
     parser.add_argument("--count", type=int, default=8, help="so many mutants of each room")
     parser.add_argument("--room", choices=ROOMS, action="append", help="only mutants of this room (repeatable)")
     parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="only these mutants")
     parser.add_argument("--tests", nargs="+", metavar="PATH", default=["tests"], help="what is to notice it")
+    parser.add_argument("--together", action="store_true", help="then ask all tests about what survived those")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep there which test runs which line")
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="begin none after it")
     parser.add_argument("--list", action="store_true", help="show the mutants, and test none")
     chosen = parser.parse_args()
     if chosen.list:
-        for one, number in _mutants(chosen):
-            print(number, one)
+        for seed, number, one in _mutants(chosen):
+            print(seed, number, one)
         return 0
     os.chdir(ROOT)
     begin, imports = time.monotonic(), in_process()
@@ -314,12 +329,14 @@ def main() -> int:
     with processes() as started:
         killers = _Killers(chosen, imports, started)
         status = pytest.main(_options(chosen.tests), plugins=[killers])
+        if chosen.together and killers.survivors:
+            _together(killers, started)
     if status or not killers.done:
         return int(status)
     for room, done in sorted(killers.done.items()):
         print(f"| {room} | {done} | {killers.killed[room] / done:.0%} |")
     killed, done, took = killers.killed.total(), killers.done.total(), time.monotonic() - begin
-    print(f"seed {chosen.seed}: {killed} of {done} killed ({killed / done:.1%}) in {took:.0f} s")
+    print(f"seed {' '.join(map(str, chosen.seed))}: {killed} of {done} killed ({killed / done:.1%}) in {took:.0f} s")
     return 0 if killed / done >= ENOUGH else 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import marshal
 import os
 import sysconfig
 import tempfile
@@ -69,12 +70,14 @@ def record():
     os._exit = save_and_end
 
 def change(path):
+    import marshal
     from _frozen_importlib_external import SourceFileLoader
-    with open(path, encoding="utf-8") as stream:
-        file, _, text = stream.read().partition("\\n")
+    with open(path, "rb") as stream:
+        texts = marshal.load(stream)
     original = SourceFileLoader.get_code
     def get_code(self, fullname):
-        return compile(text, file, "exec") if self.path == file else original(self, fullname)
+        file = self.path
+        return compile(texts[file], file, "exec") if file in texts else original(self, fullname)
     SourceFileLoader.get_code = get_code
 
 begin()
@@ -104,10 +107,22 @@ class Processes:
         os.truncate(self._lines, 0)
         return result
 
+    @contextlib.contextmanager
+    def changed(self, mutants: Iterable[Mutant]) -> Iterator[None]:
+        """Have those that this process starts in the meantime import changed modules."""
+        path = self._changed({str(ROOT / one.path): one.text for one in mutants})
+        yield
+        path.unlink()
+
+    def _changed(self, texts: dict[str, str]) -> Path:
+        path = self._folder / f"changed.{os.getpid()}"
+        path.write_bytes(marshal.dumps(texts))
+        return path
+
     def change(self, one: Mutant) -> None:
         """Have this process, and those that it starts, import a changed module."""
         file = str(ROOT / one.path)
-        (self._folder / f"changed.{os.getpid()}").write_text(f"{file}\n{one.text}", "utf-8")
+        self._changed({file: one.text})
         original = SourceFileLoader.get_code
 
         def get_code(self: SourceFileLoader, fullname: str) -> types.CodeType | None:

@@ -227,6 +227,18 @@ def test_what_is_not_known_of_an_environment(index: LocalIndex, tmp_path: Path) 
     newer = check(uv_lock(tmp_path / "project", index, torch="9.9.1"), tmp_path)
     assert newer.exit_code == 3
     assert {item.error for item in newer.environments[0].distributions} == {"torch 9.9.1 is not known to this abiscan"}
+    # A change is shown, what was unknown before is not.
+    known, unknown = tmp_path / "known", tmp_path / "project" / "uv.lock"
+    change = compare(uv_lock(known, index, vision="2.0"), unknown, tmp_path)
+    assert [(item.name, item.before, item.after) for item in change.unknown] == [
+        ("metrics", PackageVerdict.WORKS, PackageVerdict.UNKNOWN),
+        ("vision", PackageVerdict.WORKS, PackageVerdict.UNKNOWN),
+    ]
+    assert compare(unknown, unknown, tmp_path).unknown == ()
+    assert fit(unknown, tmp_path).unknown == (
+        "metrics 1.0: torch 9.9.1 is not known to this abiscan",
+        "vision 1.0: torch 9.9.1 is not known to this abiscan",
+    )
     path = tmp_path / "requirements.txt"
     path.write_text("plain==1.0\n")
     assert check(path, tmp_path).exit_code == 0
@@ -331,3 +343,18 @@ def test_the_environments_of_a_lock(index: LocalIndex, tmp_path: Path) -> None:
     assert [system.python for system in list_systems(lock, [], ["win_amd64"], ALL)] == [(3, 12)]
     with pytest.raises(InputError, match=r"is not for Python 3\.11 on win_amd64"):
         list_systems(lock, [(3, 11)], ["win_amd64"], ALL)
+
+
+def test_the_pythons_that_the_torch_of_a_lock_is_for(index: LocalIndex, tmp_path: Path) -> None:
+    path = uv_lock(tmp_path / "project", index)
+    tags = ("cp311-cp311-manylinux_2_28_x86_64", "cp313-cp313-manylinux_2_28_x86_64", "cp313-cp313-win_amd64")
+    wheels = ", ".join(f'{{ url = "{index.url}/torch-2.13.0-{tag}.whl", hash = "sha256:{"12" * 32}" }}' for tag in tags)
+    text = path.read_text().replace(">=3.12,<3.13", ">=3.10")
+    path.write_text(f"{text}wheels = [{wheels}]\n")  # torch is the last package
+
+    def pythons(platform: str) -> list[tuple[int, int]]:
+        return [system.python for system in list_systems(read_lock(path), [], [platform], ALL)]
+
+    assert pythons("manylinux_2_28_x86_64") == [(3, 11), (3, 13)]
+    assert pythons("win_amd64") == [(3, 13)]
+    assert pythons("macosx_14_0_arm64") == [(3, 10)]  # one of those that it is for, to say that torch is not

@@ -55,3 +55,27 @@ def test_what_has_no_address_stays() -> None:
     assert json.loads(bound_page(URL, "application/vnd.pypi.simple.v1+json", page))["files"] == [
         *(3, {"url": 5}, {"url": f"{URL}f.whl"}),
     ]
+
+
+MANY = ".".join(f"p{number}" for number in range(11))
+TEN = ".".join(f"t{number}" for number in range(10))
+
+
+@pytest.mark.parametrize(
+    ("name", "stays"),
+    [
+        # A wheel is for each combination of the parts of its last three words (PEP 425, compressed tag sets).
+        ("f-1.0-py2.py3-none-any.whl", True),
+        (f"f-1.0-{TEN}-none-{TEN}.whl", True),
+        (f"f-1.0-{MANY}-none-{TEN}.whl", False),
+        (f"f-1.0-{TEN}-abi3.none-{TEN}.whl", False),
+        (f"f-1.0-{MANY}-none-{TEN}-label.whl", False),  # PEP 825: a variant's label comes behind them
+        (f"f-{'1.' * 40}0-{'1.' * 40}0-py3-none-any.whl", True),  # a version and a build have no tags
+        (f"f-{'1.' * 100}0.tar.gz", True),
+        (f"{MANY}-{MANY}-{MANY}-{MANY}.zip", True),
+        (f"{'f' * 248}-1.zip"[-255:], True),
+        (f"{'f' * 250}-1.0.zip", False),  # no file system takes a name of 257 characters
+    ],
+)
+def test_a_file_has_a_name_and_systems_that_it_can_have(name: str, *, stays: bool) -> None:
+    assert [file["url"] for file in files(f'<a href="{name}">{name}</a>')] == ([URL + name] if stays else [])

@@ -359,3 +359,21 @@ def test_a_disk_that_is_full_while_it_is_read(monkeypatch: pytest.MonkeyPatch, t
 )
 def test_the_hash_that_an_index_states(stated: object, expected: str | None) -> None:
     assert sound_hash(stated) == expected
+
+
+def test_what_is_kept_is_not_reached_through_a_link(tmp_path: Path) -> None:
+    """Whoever may write to the folder cannot have another file of the user read, or written to."""
+    served, cache = Served(), tmp_path / "cache"
+    with served.file(cache) as file:
+        file.read(1_000)
+    kept = sorted(cache.iterdir())
+    assert [path.suffix for path in kept] == [".data", ".parts"]
+    for path in kept:
+        other = path.rename(tmp_path / "other")
+        path.symlink_to(other)
+        before, asked = other.read_bytes(), len(served.asked)
+        with served.file(cache) as file:
+            assert file.read(1_000) == CONTENT[:1_000]
+        assert len(served.asked) > asked
+        assert other.read_bytes() == before
+        other.replace(path)

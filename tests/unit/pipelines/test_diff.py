@@ -1,8 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
 
+import pytest
+
+from abiscan.binary.machines import Machine
 from abiscan.dispatch.operators import Kernel, Operator, Operators
+from abiscan.inputs.session import Session
+from abiscan.pipelines import diff
 from abiscan.pipelines.diff import Side, compare_sides
 from abiscan.pipelines.use import Use
 from abiscan.python.library import PythonCode
@@ -10,6 +17,8 @@ from abiscan.python.model import Answer
 from abiscan.python.sources import PackageFiles
 from abiscan.results.diff import Break, KeyChange, SymbolChange
 from abiscan.torches.name_changes import NameChanges, SignatureChange
+from abiscan.torches.torch import TorchChoice
+from tests.fakes import package_wheel
 from tests.unit.python.packages import TextSources
 
 
@@ -234,3 +243,19 @@ def test_what_of_a_package_breaks_has_its_lines() -> None:
         Break(kind="symbol", name="a", places=("pack/_C.so",)),
     )
     assert compare_sides(old, old, use).breaks == ()
+
+
+def test_the_python_of_what_uses_torch_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code = "import torch.autograd.profiler as profiler\nprofiler.format_time(1)\n"
+    path = package_wheel(tmp_path, "timed", {}, files={"timed/__init__.py": code}, tag="py3-none-any")
+    sides = {
+        "old": Side(name="torch", exports={}, operators=operators(), version="1.9.1"),
+        "new": Side(name="torch", exports={}, operators=operators(), version="1.10.0"),
+    }
+    monkeypatch.setattr(diff, "_make_side", lambda choice, *_: sides[choice])
+    monkeypatch.setattr(diff, "_choose_alike", lambda _, side, *__: side)
+    old, new = (cast("TorchChoice", name) for name in sides)
+    found = diff.compare_torches(old, new, Machine.X86_64, path, Session(folder=tmp_path / "cache"))
+    assert found.breaks == (
+        Break(kind="name", name="torch.autograd.profiler.format_time", places=("timed/__init__.py:2",)),
+    )

@@ -361,3 +361,24 @@ def test_what_depends_on_a_way_that_is_not_the_usual_one_is_followed_too() -> No
     (outcome,) = reading_of({"p/__init__.py": code}).imports
     assert outcome.raised is Answer.UNKNOWN
     assert {one.text for one in outcome.conditions} >= {"os.path.isfile(path)"}
+
+
+@pytest.mark.parametrize(
+    ("path", "raises"),
+    [
+        # What a package requires is there, though it is not read; what its user or developer would have to make is not.
+        ("os.path.join(os.path.dirname(torch.__file__), 'lib', 'libc10.so')", False),
+        ("os.path.join(sys.prefix, 'lib', 'libother.so')", False),
+        ("os.path.expanduser('~/libother.so')", True),
+    ],
+)
+def test_a_library_outside_of_the_package(path: str, *, raises: bool) -> None:
+    reading = reading_of({"p/__init__.py": f"import os, sys, torch\ntorch.ops.load_library({path})\n"})
+    (outcome,) = reading.imports
+    assert isinstance(outcome.raised, Raised) is raises
+
+
+def test_a_library_at_a_place_of_which_nothing_is_known() -> None:
+    reading = reading_of({"p/__init__.py": "import torch\ntorch.ops.load_library('/opt/vendor/libother.so')\n"})
+    (outcome,) = reading.imports
+    assert any("/opt/vendor/libother.so" in gap for gap in outcome.gaps)

@@ -1,0 +1,55 @@
+"""The processor of this machine, as Linux describes it in ``/proc/cpuinfo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from abiscan.binary.machines import Machine
+from abiscan.cpu import processors
+
+# arch/x86/kernel/cpu/proc.c and arch/arm64/kernel/cpuinfo.c: a line for each field, the same for each processor.
+X86 = """\
+processor\t: 0
+vendor_id\t: AuthenticAMD
+flags\t\t: fpu sse2 ssse3 sse4_1 avx avx2 fma
+bogomips\t: 4891.00
+
+processor\t: 1
+vendor_id\t: AuthenticAMD
+flags\t\t: fpu
+"""
+ARM = "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd atomics\nCPU implementer\t: 0x41\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "architecture", "machine", "some", "maker"),
+    [
+        (X86, "x86_64", Machine.X86_64, {"ssse3", "avx", "avx2", "fma"}, "AuthenticAMD"),
+        (ARM, "aarch64", Machine.AARCH64, {"lse"}, None),  # Arm calls atomics LSE
+        (X86, "riscv64", None, set(), "AuthenticAMD"),
+        ("processor\t: 0\n", "x86_64", None, set(), None),
+        (None, "x86_64", None, set(), None),
+    ],
+)
+def test_the_processor_of_this_machine(
+    text: str | None,
+    architecture: str,
+    machine: Machine | None,
+    some: set[str],
+    maker: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if text is not None:
+        tmp_path.joinpath("cpuinfo").write_text(text)
+    monkeypatch.setattr(processors, "_CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr("platform.machine", lambda: architecture)
+    found = processors.native_cpu.__wrapped__()
+    assert (found and found.machine) == machine
+    assert processors.native_maker.__wrapped__() == maker
+    if found is not None:
+        assert found.features >= some
+        assert not found.features & {"avx512f", "sve"}
+        assert processors.cpuinfo(found) == text

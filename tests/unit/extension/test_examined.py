@@ -1,0 +1,38 @@
+"""Which features of a processor the code of a target uses: those of all of its libraries for that processor."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from abiscan.binary.elf import Machine
+from abiscan.emulation import cpu_reach
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.inputs.sources import Target
+
+X86_64, AARCH64 = Machine.X86_64, Machine.AARCH64
+USED = {("a.so", X86_64): {"avx2"}, ("b.so", X86_64): {"fma"}, ("c.so", AARCH64): {"sve"}, ("d.so", AARCH64): None}
+
+
+def library(name: str, machine: Machine) -> SimpleNamespace:
+    return SimpleNamespace(facts=SimpleNamespace(machine=machine), source=SimpleNamespace(open_elf=lambda: name))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("a.so b.so c.so d.so", {X86_64: {"avx2", "fma"}, AARCH64: None}),  # one that is not known may use any
+        ("d.so c.so a.so", {X86_64: {"avx2"}, AARCH64: None}),
+        ("c.so", {X86_64: set(), AARCH64: {"sve"}}),
+        ("", {X86_64: set(), AARCH64: set()}),
+    ],
+)
+def test_features_of_all_code(
+    names: str, expected: dict[Machine, set[str] | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_reach, "features_in", lambda name, machine: USED[name, machine])
+    libraries = {name: library(name, machine) for name, machine in USED if name in names.split()}
+    examined = ExaminedTarget(cast("Target", SimpleNamespace(extensions=(), libraries=libraries)))
+    assert {machine: examined.features_in_code(machine) for machine in Machine} == expected
