@@ -15,7 +15,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import pytest
@@ -194,14 +194,27 @@ def each_once(lines: Iterable[tuple[Path, str]]) -> Iterator[tuple[Path, str]]:
             yield page, line
 
 
+def shape(line: str) -> tuple[str, ...]:
+    """The command of abiscan in a line, and its options; a line without one is its own."""
+    found = re.search(r"abiscan [^#]*", line)
+    words = found[0].split()[1:] if found else [line]
+    return (words[0], *sorted({word.partition("=")[0] for word in words[1:] if word.startswith("-")}))
+
+
+def with_marks(lines: Iterable[tuple[Path, str]]) -> Iterator[Any]:
+    """Each line; long if one before it, or a session, has the same command with the same options."""
+    sessions = (line for page in RUN for body in fences(page, "console") for line in body.splitlines())
+    seen = {shape(line) for line in sessions if line.startswith("$ ")}
+    for page, line in lines:
+        marks = [pytest.mark.long] * (shape(line) in seen)
+        seen.add(shape(line))
+        yield pytest.param(page, line, id=f"{name_of(page)}: {line}", marks=marks)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "line"),
-    [
-        pytest.param(page, line, id=f"{name_of(page)}: {line}")
-        for page, line in each_once(SHELL_LINES)
-        if not keys_of(page, line, NOT_RUN)
-    ],
+    with_marks((page, line) for page, line in each_once(SHELL_LINES) if not keys_of(page, line, NOT_RUN)),
 )
 def test_shell_lines_are_understood(page: Path, line: str, workshop: Workshop) -> None:
     code, printed = workshop.run(line, workshop.repository if page in IN_REPOSITORY else workshop.samples)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
-import sysconfig
 import venv
 from pathlib import Path
 from typing import Final
 
 import pytest
+from packaging.requirements import Requirement
 
 import abiscan
 from tests.commands.processes import run
@@ -17,6 +18,21 @@ from tests.fakes import extension, install, package_wheel, site_of, torch_packag
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 NOTHING: Final = {"VIRTUAL_ENV": None, "CONDA_PREFIX": None, "PYTHONPATH": None}
+
+
+def needed() -> set[Path]:
+    """What abiscan needs, as it is installed here, and pip: what else is installed here takes seconds to examine.
+
+    Not abiscan: the metadata of an editable install lead to the test data, which fit no torch.
+    """
+    names, paths = ["abiscan", "pip"], set()
+    for name in names:
+        distribution = importlib.metadata.distribution(name)
+        tops = {file.parts[0] for file in distribution.files or ()}
+        paths |= {Path(str(distribution.locate_file(top))) for top in tops if "abiscan" not in top and top != ".."}
+        required = [one for one in map(Requirement, distribution.requires or ()) if one.name not in names]
+        names += [one.name for one in required if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return paths
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         install(site, f"in_{name}", {f"in_{name}/_C.so": extension()}, requires="")
         (site / f"in_{name}" / "__init__.py").touch()
     site = site_of(folder / "own")
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        # Not the metadata of abiscan: those of an editable install lead to the test data, which fit no torch.
-        if "abiscan" not in path.name and not path.name.startswith("torch") and path.suffix != ".pth":
-            (site / path.name).symlink_to(path)
+    for path in needed():
+        (site / path.name).symlink_to(path)
     (site / "abiscan").symlink_to(Path(abiscan.__file__).parent)
     package_wheel(folder / "wheels", "pkg", {"pkg/_C.so": extension()}, files={"pkg/__init__.py": ""})
     return folder

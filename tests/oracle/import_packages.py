@@ -7,6 +7,7 @@ which loads were tried, and what the dispatcher has got from Python. The status,
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib.machinery
 import json
 import os
@@ -53,9 +54,8 @@ def _operators() -> set[str]:
     return set(torch._C._dispatch_get_all_op_names())
 
 
-def _imported(folder: str, module: str) -> dict[str, object]:
+def _imported(folder: str, module: str, before: set[str]) -> dict[str, object]:
     loads: list[dict[str, object]] = []
-    before = _operators()
     _watch(folder, loads)
     sys.path.insert(0, folder)
     chain: list[tuple[str, str]] = []
@@ -84,13 +84,15 @@ def _imported(folder: str, module: str) -> dict[str, object]:
 
 def main() -> None:
     """Print the operators of torch, import the module that each folder has, and print a line for each."""
-    print(json.dumps(sorted(_operators())))
+    of_torch = _operators()
+    print(json.dumps(sorted(of_torch)), flush=True)
+    gc.freeze()  # a child that looks for garbage would copy all of torch
     for folder in sys.argv[1:]:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             os.dup2(2, 1)
-            result = _imported(folder, Path(folder).name)
+            result = _imported(folder, Path(folder).name, of_torch)
             with os.fdopen(writer, "w") as file:
                 json.dump(result, file)
             os._exit(0)

@@ -102,7 +102,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder, package = tmp_path_factory.mktemp("operators"), interpreter.installed_torch()
     assert package is not None
     compilers = {
-        "classic": ["g++", "-std=c++20", f"-I{package}/include", "-x", "c++"],
+        "classic": ["g++", "-std=c++20", "-fno-plt", f"-I{package}/include", "-x", "c++"],
         "stable": ["gcc", "-x", "c"],
     }
     linked = [f"-L{package}/lib", "-ltorch_cpu", "-lc10"]

@@ -21,7 +21,7 @@ from abiscan.registrations import Phase
 from tests import live_torch
 from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
-from tests.oracle.test_ground_truth import SMALL, SMALL_WHEELS
+from tests.oracle.test_ground_truth import LARGE, SMALL, SMALL_WHEELS, either_size
 from tests.oracle.test_samples import TORCH
 from tests.processor import needs_avx2, needs_avx512
 from tools import ground_truth, registrations
@@ -42,11 +42,9 @@ def inventories(package: str, version: str, machine: Machine = Machine.X86_64) -
 @pytest.mark.parametrize(
     "load",
     [
-        # To recover all of the largest wheel takes ten seconds; two other releases have the same.
+        # To recover all of the largest wheel takes ten seconds; another release has the same.
         pytest.param(
-            load,
-            id=f"{load.corpus}/{load.path}-{load.torch}",
-            marks=[pytest.mark.long] * (load.corpus == "intel-extension-for-pytorch-2.6.0"),
+            load, id=f"{load.corpus}/{load.path}-{load.torch}", marks=[pytest.mark.long] * (load.corpus in LARGE)
         )
         for load in LOADS
     ],
@@ -69,10 +67,11 @@ def test_recovers_exactly_what_the_loads_of_small_wheels_registered(tmp_path: Pa
 
 
 @needs_corpus
-def test_no_kernel_of_a_recorded_file_is_said_to_contradict_itself() -> None:
+@either_size
+def test_no_kernel_of_a_recorded_file_is_said_to_contradict_itself(is_large: bool) -> None:
     """Each was accepted by a real torch, which made both its C++ type and its schema."""
-    typed = 0
-    for package, version, machine in dict.fromkeys((load.package, load.version, load.machine) for load in LOADS):
+    typed, loads = 0, [load for load in LOADS if (load.corpus in LARGE) is is_large]
+    for package, version, machine in dict.fromkeys((load.package, load.version, load.machine) for load in loads):
         for each in inventories(package, version, machine):
             assert [gap.reason for gap in each.gaps if "contradicts" in gap.reason] == [], each.path
             kernels_of = each.registrations.kernels

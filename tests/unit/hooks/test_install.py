@@ -199,6 +199,34 @@ def test_python_code_that_cannot_be_imported_is_refused(python: str, index: Path
     assert "abiscan: fails 1.0 will not work with torch 9.9.0+cpu: AttributeError: module 'torch' has no" in error
 
 
+def bypassing(index: Path) -> None:
+    """Packages with a library that fails, in wheels whose names say that there is none."""
+    package_wheel(index, "hidden", {"hidden/_C.so": extension(undefined=GONE)}, tag="py3-none-any")
+    package_wheel(index, "outer", {}, metadata={"Requires-Dist": "hidden"}, tag="py3-none-any")
+    required = {"Requires-Dist": "torch", "Provides-Extra": "t"}
+    package_wheel(
+        index, "declared", {"declared/_C.so": extension(undefined=GONE)}, metadata=required, tag="py3-none-any"
+    )
+    optional = {"Requires-Dist": 'hidden; extra == "t"', "Provides-Extra": "t"}
+    package_wheel(index, "extra", {}, metadata=optional, tag="py3-none-any")
+    package_wheel(index, "pure", {}, files={"pure/__init__.py": ""}, tag="py3-none-any")
+
+
+@pytest.mark.parametrize(
+    "target", ["hidden", *(pytest.param(name, marks=pytest.mark.long) for name in ("outer", "declared", "extra[t]"))]
+)
+def test_the_contents_of_a_wheel_decide_and_not_its_name(
+    python: str, index: Path, target: str, handed_over: list[list[str]]
+) -> None:
+    bypassing(index)
+    error = run(python, "install", target, "pure", code=1)
+    name = {"outer": "hidden", "extra[t]": "hidden"}.get(target, target)
+    assert handed_over == []
+    assert f"{name} 1.0 will not work with torch 9.9.0+cpu: " in error
+    assert run(python, "install", "pure", "extra") == ""
+    assert len(handed_over) == 1
+
+
 def test_installed_python_code_counts_where_torch_changes(python: str, index: Path) -> None:
     site = site_of(Path(python).parent.parent)
     install(site, "there", {}, requires="torch", files={"there/__init__.py": "from torch._six import inf\n"})
