@@ -17,7 +17,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE 
 UNIT := tests/unit tests/property tests/golden tests/test_cases.py tests/test_architecture.py
 INSTALL = $(BIN)/python -m pip install --quiet
 
-.PHONY: first-run setup check quick lint unit icicle test fuzz fuzz-day hostile native-fuzz native-arm64 pythons docs truth bench gen new-rule release
+.PHONY: first-run setup tools torch check quick lint unit icicle test fuzz fuzz-day hostile native-fuzz native-arm64 pythons docs truth bench gen new-rule release
 
 first-run: $(BIN)/abiscan  ## check a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
@@ -27,10 +27,17 @@ $(BIN)/abiscan:
 	$(INSTALL) .
 
 setup:  ## install the package editable, with the test tools and the torch that the tests load extensions into
+	@$(MAKE) --no-print-directory tools
+	@$(MAKE) --no-print-directory torch
+
+tools:  ## the first half of setup: all but torch
 	$(PYTHON) -m venv $(VENV)
-	@echo "Installing $(TORCH_WHEEL): PyPI has it with CUDA, which is several GB. CONTRIBUTING.md says how to get the CPU build."
 	$(INSTALL) 'pip>=25.1'  # the first one that reads dependency groups
-	$(INSTALL) --editable . --group test --group docs '$(TORCH_WHEEL)'
+	$(INSTALL) --editable . --group test --group docs
+
+torch:  ## the second half of setup
+	@echo "Installing $(TORCH_WHEEL): PyPI has it with CUDA, which is several GB. CONTRIBUTING.md says how to get the CPU build."
+	$(INSTALL) --no-compile '$(TORCH_WHEEL)'  # hardly any of its 4,000 modules are ever imported
 
 check: lint docs test  ## everything CI checks
 

@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,14 +113,26 @@ def compiled(sources: Path, module: Path) -> str | None:
     from_pypi = [[sys.executable, "-m", FROM_PYPI, "cc", "-fno-sanitize=undefined"]]
     problem = "there is no C compiler"
     for compiler in (*compilers_of_the_system(), *from_pypi):
-        command = [*compiler, *OPTIONS, f"-I{headers}", *map(str, sorted(sources.glob("*.c"))), "-o", str(module)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            failed = error_of([*compiler, *OPTIONS, f"-I{headers}"], sorted(sources.glob("*.c")), module)
         except OSError as error:
             problem = str(error)
             continue
-        if done.returncode == 0:
+        if failed is None:
             return None
-        if "No module named" not in done.stderr:
-            problem = f"{compiler[0]}: {done.stderr.strip()[-500:]}"
+        if "No module named" not in failed:
+            problem = f"{compiler[0]}: {failed.strip()[-500:]}"
     return problem
+
+
+def error_of(command: list[str], sources: list[Path], module: Path) -> str | None:
+    """Compile sources, as many at once as there are processors, and link them; what a compiler says if it fails."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as threads:
+        objects = [str(Path(folder, f"{source.stem}.o")) for source in sources]
+        steps = list(threads.map(lambda source, file: run("-c", str(source), "-o", file), sources, objects))
+        steps.append(run(*objects, "-o", str(module)))
+    return next((step.stderr for step in steps if step.returncode), None)

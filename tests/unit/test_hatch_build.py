@@ -59,7 +59,7 @@ def built(folder: Path, version: str, target: str = "wheel") -> dict[str, Any]:
     """What the build adds to a wheel of the package."""
     module = build_module()
     # Optimising takes most of the time, and ``make setup`` has shown that it works.
-    vars(module)["OPTIONS"] = tuple(option for option in module.OPTIONS if option != "-O2")
+    vars(module)["OPTIONS"] = tuple(option for option in module.OPTIONS if not option.startswith("-O"))
     vars(module)["FROM_PYPI"] = "no_compiler"  # what a machine has installed from there must not matter
     hook = module.CompileHook(str(folder), {}, None, None, str(folder / "dist"), target)
     data: dict[str, Any] = {"force_include": {}}
