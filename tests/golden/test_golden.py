@@ -15,15 +15,14 @@ from typing import Final
 
 import click
 import click.testing
-import jsonschema
 import pytest
 
 import abiscan
 from abiscan.cli import main
-from abiscan.results.document import read_schema
 from abiscan.rules import EVERY_RULE
 from tests.conftest import Golden
 from tests.fakes import SAMPLES, torch_package
+from tests.schemas import validate
 
 EFFORT: Final = re.compile(r"abiscan: \d+\.\d s; looked at .*\n")
 """With ``-v``, what differs in each run."""
@@ -76,7 +75,7 @@ def test_text(sample: str, verbosity: str, torch: Path, golden: Golden) -> None:
 @pytest.mark.parametrize("sample", CHECKED)
 def test_json(sample: str, torch: Path, golden: Golden) -> None:
     text = printed("check", CHECKED[sample], "--torch", str(torch), "--format", "json")
-    jsonschema.validate(json.loads(text), read_schema("check"), cls=jsonschema.Draft202012Validator)
+    validate(json.loads(text), "check")
     golden(HERE / "json" / f"{sample}.json", normal(text, torch))
 
 

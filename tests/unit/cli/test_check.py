@@ -7,13 +7,12 @@ import re
 from pathlib import Path
 
 import click.testing
-import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.results.document import read_schema
 from tests.elf_builder import EM_AARCH64, Elf, uses
 from tests.fakes import SAMPLES, extension, package_wheel, torch_libraries, torch_package, wheel
+from tests.schemas import validate
 
 GONE = "_ZN2at4goneEv"
 FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
@@ -59,7 +58,7 @@ def test_a_release_with_builds_that_differ_names_them(tmp_path: Path, number: st
     assert f"{needs_cuda}: fails on torch 2.13.0+cpu (loads on torch 2.13.0+cu130) - libc10_cuda.so: " in result.stdout
     assert result.exit_code == 1
     document = json.loads(run(needs_cuda, "--torch", number, "--format", "json").stdout)
-    jsonschema.validate(document, read_schema("check"))
+    validate(document, "check")
     assert [one["other_builds"] for one in document["results"]] == [{"2.13.0+cu130": "loads"}]
 
 
@@ -172,7 +171,7 @@ def test_each_target_gets_its_own_answer(tmp_path: Path, good: Path, bad: Path, 
     assert (both.exit_code, both.stdout) == (2, "")
     assert both.stderr.startswith(unread)
     document = json.loads(run(pure, broken, good, "--torch", torch, "--format", "json").stdout)
-    jsonschema.validate(document, read_schema("check"), cls=jsonschema.Draft202012Validator)
+    validate(document, "check")
     assert [one["target"] for one in document["results"]] == [str(good)]
     assert {one["target"]: one["readable"] for one in document["unchecked"]} == {str(pure): True, str(broken): False}
 
@@ -189,7 +188,7 @@ def test_a_library_that_has_nothing_to_do_with_torch_is_said_to(tmp_path: Path, 
     result = run(plain, "--torch", torch)
     assert (result.exit_code, result.stdout) == (0, f"{plain}: loads on torch 9.9.0+cpu, but does not use torch\n")
     document = json.loads(run(plain, "--torch", torch, "--format", "json").stdout)
-    jsonschema.validate(document, read_schema("check"), cls=jsonschema.Draft202012Validator)
+    validate(document, "check")
     assert document["results"][0]["uses_torch"] is False
     # Through a library that it brings along, it does.
     extension(soname="libside.so").write(tmp_path / "user" / "libside.so")
@@ -311,7 +310,7 @@ def test_strict_does_not_count_what_a_release_number_leaves_open() -> None:
 def test_json_on_stdout_is_json_alone(good: Path, bad: Path, noted: Path, torch: Path) -> None:
     result = run(good, bad, noted, "--torch", torch, "--format", "json")
     document = json.loads(result.stdout)
-    jsonschema.validate(document, read_schema("check"), cls=jsonschema.Draft202012Validator)
+    validate(document, "check")
     assert (result.exit_code, result.stderr) == (1, "")
     assert [one["verdict"] for one in document["results"]] == ["loads", "fails", "loads"]
     assert [one["external"] for one in document["results"]] == [[], [], ["libvendor.so.1"]]

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgspec.structs
 import pytest
 from click.testing import CliRunner
@@ -13,8 +12,8 @@ from rich.console import Console
 import abiscan
 from abiscan.cli import main
 from abiscan.report import coverage_text
-from abiscan.results.document import read_schema
 from tests.fakes import torch_package
+from tests.schemas import validate
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 BACKEND = str(SAMPLES / "coverage" / "backend.so")
@@ -31,7 +30,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 def report(*arguments: str, code: int = 0) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(run(*arguments, "--format", "json", code=code))
-    jsonschema.validate(document, read_schema("coverage"))
+    validate(document, "coverage")
     return document
 
 

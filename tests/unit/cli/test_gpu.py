@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
-import jsonschema
 import pytest
 
 from abiscan.cli import main
 from abiscan.extension.examined import examine
 from abiscan.hooks import doctor
 from abiscan.inputs.gpu_tools import NativeGpu, native_gpus
-from abiscan.results.document import read_schema
 from tests.fakes import extension, install, python_of, torch_package
+from tests.schemas import validate
 from tests.unit.gpu.samples import FOLDER
 
 MIXED = FOLDER / "mixed.so"
@@ -31,7 +30,7 @@ def run(*words: str | Path) -> click.testing.Result:
 
 def document(command: str, *words: str | Path) -> Any:
     found = json.loads(run(command, *words, "--format", "json").stdout)
-    jsonschema.validate(found, read_schema(command))
+    validate(found, command)
     return found
 
 
@@ -154,5 +153,5 @@ def test_doctor_finds_a_package_without_code(
     # The package of a fake torch has no code for GPUs: it borrows that of a sample.
     monkeypatch.setattr(doctor, "examine_target", lambda _, session: examine(FOLDER / sample, session))
     found = json.loads(run("doctor", "--python", python, "--format", "json1").stdout)
-    jsonschema.validate(found, read_schema("doctor"))
+    validate(found, "doctor")
     assert [(problem["subject"], problem["trouble"]) for problem in found["ailments"]] == troubles

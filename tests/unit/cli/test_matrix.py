@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
-import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.results.document import read_schema
 from abiscan.torches import embedded
 from tests.elf_builder import EM_AARCH64, Elf, exports, uses
 from tests.fakes import SAMPLES, extension, torch_package, wheel
+from tests.schemas import validate
 
 GONE = "_ZN2at4goneEv"
 # Exported by libc10.so of x86_64 from 1.6 to 2.6, and from 2.7 on: the constructor with the old and the new string.
@@ -32,7 +31,7 @@ def run(*words: str | Path) -> click.testing.Result:
 
 def document(*words: str | Path) -> dict[str, Any]:
     found = json.loads(run("matrix", *words, "--format", "json").stdout)
-    jsonschema.validate(found, read_schema("matrix"))
+    validate(found, "matrix")
     return found  # type: ignore[no-any-return]
 
 
@@ -139,7 +138,7 @@ def test_each_release_of_a_range_has_its_own_answer(old: Path, tmp_path: Path) -
     }
     both = run("check", old, arm, "--torch", ">=1.7.1,<1.8.1", "--format", "json")
     report = json.loads(both.stdout)
-    jsonschema.validate(report, read_schema("check"))
+    validate(report, "check")
     assert {(one["path"], one["torch"]) for one in report["results"]} == {
         ("_C.so", "1.7.1"),
         ("_C.so", "1.8.0"),
@@ -241,7 +240,7 @@ def test_one_build_under_two_names_is_one_column(again: str, old: Path) -> None:
 
 def test_into_a_file(old: Path, tmp_path: Path) -> None:
     run("matrix", old, "--format", "json", "--output", tmp_path / "matrix.json")
-    jsonschema.validate(json.loads((tmp_path / "matrix.json").read_text("utf-8")), read_schema("matrix"))
+    validate(json.loads((tmp_path / "matrix.json").read_text("utf-8")), "matrix")
 
 
 SAME = (

@@ -26,8 +26,8 @@ from abiscan.registrations import (
     Registry,
 )
 from abiscan.report import ops_text
-from abiscan.results.document import read_schema
 from abiscan.results.operators import ExtensionOperators
+from tests.schemas import validate
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 LOADS = str(SAMPLES / "loads" / "loads.so")
@@ -47,7 +47,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 def test_one_library_is_one_document() -> None:
     document = json.loads(run(LOADS, "--format", "json"))
-    jsonschema.validate(document, read_schema("ops"))
+    validate(document, "ops")
     assert document["path"] == "loads.so"
     (operator,) = document["operators"]
     assert operator["name"] == "abiscan_loads::double_it"
@@ -68,7 +68,7 @@ def test_colours_unless_the_user_wants_none() -> None:
 
 def test_a_wheel_is_a_list_of_documents() -> None:
     document = json.loads(run(WHEEL, "--format", "json"))
-    jsonschema.validate(document, read_schema("ops"))
+    validate(document, "ops")
     assert document["target"] == WHEEL
     assert [result["path"] for result in document["results"]] == ["abiscan_sample/_C.so"]
 
@@ -78,7 +78,7 @@ def test_the_schema_asks_for_every_part(missing: str) -> None:
     document = json.loads(run(LOADS, "--format", "json"))
     del document[missing]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, read_schema("ops"))
+        validate(document, "ops")
 
 
 def test_operators_are_selected_by_name_and_namespace() -> None:
@@ -87,7 +87,7 @@ def test_operators_are_selected_by_name_and_namespace() -> None:
     namespace, _, name = everything["kernels"][0]["operator"].rpartition("::")
     for words in (("--operator", name), ("--namespace", namespace)):
         document = json.loads(run(conflicts, *words, "--format", "json"))
-        jsonschema.validate(document, read_schema("ops"))
+        validate(document, "ops")
         assert document["kernels"] == everything["kernels"]
         assert bool(document["libraries"]) == ("--namespace" in words)
         assert document["gaps"] == everything["gaps"]
@@ -216,7 +216,7 @@ def test_a_python_that_cannot_be_run_is_named() -> None:
 @pytest.mark.slow
 def test_a_release_number_has_operators() -> None:
     document = json.loads(run("--torch", "2.6.0", "--format", "json"))
-    jsonschema.validate(document, read_schema("ops"))
+    validate(document, "ops")
     assert document["built_for"] == ["2.6.0"]
     operators = {operator["name"]: operator["schema"] for operator in document["operators"]}
     assert operators["aten::relu"] == "aten::relu(Tensor self) -> Tensor"

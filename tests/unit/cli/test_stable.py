@@ -3,13 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
 import abiscan
 from abiscan.cli import main
-from abiscan.results.document import read_schema
+from tests.schemas import validate
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 STABLE = str(SAMPLES / "stable/scalar_argument.so")
@@ -36,7 +35,7 @@ def test_exit_codes(arguments: tuple[str, ...], code: int) -> None:
 def test_the_document_satisfies_its_schema_and_has_what_scripts_read() -> None:
     run = CliRunner().invoke(main, ["stable", STABLE, TIED, "--format", "json"])
     document = json.loads(run.stdout)
-    jsonschema.validate(document, read_schema("stable"), cls=jsonschema.Draft202012Validator)
+    validate(document, "stable")
     stable, tied = document["results"]
     assert (stable["state"], stable["minimum_torch"], stable["deciding"]) == ("stable", "2.10", ["torch_library_impl"])
     assert (stable["compiled_with"], stable["symbols"], stable["after_port"]) == ("2.10.0", [], None)

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import click.testing
-import jsonschema
 import pytest
 
 from abiscan.binary.elf import ElfFile
@@ -19,7 +18,7 @@ from abiscan.emulation.emulator import Stop
 from abiscan.emulation.recovery import Recovery
 from abiscan.gaps import Gap
 from abiscan.registrations import Phase
-from abiscan.results.document import read_schema
+from tests.schemas import validate
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 SOURCE = """
@@ -146,7 +145,7 @@ def test_in_text_and_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ]
     assert "lost" not in runner.invoke(main, ["ops", str(path)]).output
     document = json.loads(runner.invoke(main, ["ops", str(path), "--format", "json"]).output)
-    jsonschema.validate(document, read_schema("ops"))
+    validate(document, "ops")
     gap = next(gap for gap in document["gaps"] if gap["reason"] == "the code calls abort")
     assert (gap["symbol"], gap["called"], gap["started"]) == ("stops", "abort", f"{start:#x}")
     assert gap["lost"] == {"operator": 3, "kernel": 1}

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from abiscan.environments.lock_comparison import compare_locks, kind_of_change
@@ -20,13 +19,13 @@ from abiscan.locks.model import ProjectPart
 from abiscan.locks.reading import read_lock
 from abiscan.report.lock_markdown import LARGEST, render_comparison_markdown
 from abiscan.results.doctor import DistributionState, Origin
-from abiscan.results.document import read_schema
 from abiscan.results.lock import LockComparison, LockFit, LockReport, OutcomeChange
 from abiscan.results.package import PackageVerdict
 from abiscan.verdict.hardware import hardware_of
 from tests.elf_builder import uses
 from tests.fakes import conda_package, extension, package_wheel, wheel
 from tests.index_server import LocalIndex, serving
+from tests.schemas import validate
 from tests.unit.gpu.samples import FOLDER as SAMPLES
 
 GONE = uses("_ZN2at4goneEv")
@@ -111,14 +110,14 @@ def uv_lock(folder: Path, index: LocalIndex, *, vision: str = "1.0", torch: str 
 def check(path: Path, tmp_path: Path, *gpus: str) -> LockReport:
     session = Session(folder=tmp_path / "cache")
     report = check_lock(read_lock(path), [LINUX], ALL, session, hardware_of(gpus, None) if gpus else None)
-    jsonschema.validate(json.loads(report.to_json()), read_schema("check-lock"))
+    validate(json.loads(report.to_json()), "check-lock")
     return report
 
 
 def compare(old: Path, new: Path, tmp_path: Path) -> LockComparison:
     session = Session(folder=tmp_path / "cache")
     comparison = compare_locks(read_lock(old), read_lock(new), [LINUX], ALL, session)
-    jsonschema.validate(json.loads(comparison.to_json()), read_schema("diff-lock"))
+    validate(json.loads(comparison.to_json()), "diff-lock")
     return comparison
 
 
@@ -261,7 +260,7 @@ def test_what_an_update_makes_worse_and_better(index: LocalIndex, tmp_path: Path
 
 def fit(path: Path, tmp_path: Path, torch: str | None = None) -> LockFit:
     result = fit_lock(read_lock(path), [LINUX], ALL, torch, Session(folder=tmp_path / "cache"))
-    jsonschema.validate(json.loads(result.to_json()), read_schema("fit-lock"))
+    validate(json.loads(result.to_json()), "fit-lock")
     return result
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
-import jsonschema
 import pytest
 
 from abiscan.cli import main
@@ -22,9 +21,9 @@ from abiscan.inputs import observed_fs
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.session import Session
 from abiscan.results.doctor import ProblemKind
-from abiscan.results.document import read_schema
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, install, package_wheel, python_of, torch_libraries, torch_package
+from tests.schemas import validate
 
 PYTHON = f"py{sys.version_info[0]}{sys.version_info[1]}"
 GONE = uses("_ZN2at4goneEv")
@@ -59,7 +58,7 @@ def ailments(site: Path, code: int, *words: str) -> list[dict[str, Any]]:
     result = run(site, "--format", "json", *words)
     assert result.exit_code == code, result.output
     document = json.loads(result.stdout)
-    jsonschema.validate(document, read_schema("doctor", 2), cls=jsonschema.Draft202012Validator)
+    validate(document, "doctor", 2)
     found: list[dict[str, Any]] = document["ailments"]
     return found
 
@@ -94,7 +93,7 @@ def test_what_a_package_works_without_is_listed(site: Path) -> None:
     assert (result.exit_code, result.stdout.splitlines()[4:6]) == (0, ["in part:", f"  {lost}"])
     assert result.stdout.startswith("2 distributions use torch: 1 works, 1 without a part\n")
     document = json.loads(run(site, "--format", "json1").stdout)
-    jsonschema.validate(document, read_schema("doctor"), cls=jsonschema.Draft202012Validator)
+    validate(document, "doctor")
     assert document["incomplete"] == [lost]
 
 

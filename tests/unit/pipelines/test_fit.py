@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click.testing
-import jsonschema
 import pytest
 from packaging.requirements import Requirement
 from rich.console import Console
@@ -29,12 +28,12 @@ from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import Opinion, _Attempt, fit_packages, torches_of_index
 from abiscan.report import fit_text
-from abiscan.results.document import read_schema
 from abiscan.results.fit import FitReport, Fitting
 from abiscan.torches.platforms import LinuxPlatform
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 from tests.index_server import LocalIndex, serving
+from tests.schemas import validate
 
 pytestmark = pytest.mark.slow
 
@@ -210,7 +209,7 @@ def test_builds_that_are_published_elsewhere(server: LocalIndex, tmp_path: Path)
         printed = run(index, "natten", "--torch", "2.8.0+cpu")
         document = json.loads(run(index, "natten", "--torch", "2.8.0+cpu", "--format", "json").stdout)
     assert "  abiscan fit natten --torch 2.8.0+cpu --find-links https://whl.natten.org\n" in printed.stdout
-    jsonschema.validate(document, read_schema("fit"), cls=jsonschema.Draft202012Validator)
+    validate(document, "fit")
     assert [place["page"] for place in document["elsewhere"]] == ["https://natten.org/install"]
     assert "published" not in run(server, "eye>=3", "--torch", "2.7.1").output
 
@@ -234,7 +233,7 @@ def test_the_command(server: LocalIndex) -> None:
     assert printed.stdout.splitlines()[-1] == command
     assert "undefined symbol: torch_from_blob" in " ".join(printed.stdout.split())
     document = json.loads(run(server, "eye", "--torch", "2.9.1", "--format", "json").stdout)
-    jsonschema.validate(document, read_schema("fit"), cls=jsonschema.Draft202012Validator)
+    validate(document, "fit")
     assert (document["torch"], document["packages"][0]["version"]) == ("2.9.1+cu128", "2.0")
     assert document["packages"][0]["rejected"][0]["version"] == "3.0"
 
@@ -251,7 +250,7 @@ def test_nothing_fits(server: LocalIndex) -> None:
     document = json.loads(printed.stdout)
     assert document["torch_instead"] == "2.13.0+cu130"
     assert (printed.exit_code, document["packages"], document["command"]) == (1, [], None)
-    jsonschema.validate(document, read_schema("fit"), cls=jsonschema.Draft202012Validator)
+    validate(document, "fit")
 
 
 @pytest.mark.parametrize("command", ["fit eye", "check eye==1.0", "matrix eye --versions all", "doctor"])

@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -23,9 +22,9 @@ import abiscan
 from abiscan.cli import main
 from abiscan.pipelines import cluster as cluster_module
 from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, check_task, run_survey
-from abiscan.results.document import read_schema
 from abiscan.results.survey_file import SurveyFile
 from abiscan.verdict.torch_set import TorchSet
+from tests.schemas import validate
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +68,7 @@ def test_a_survey_answers_as_check_does(targets: Path, tmp_path: Path) -> None:
     found = lines(output)
     assert len(found) == 14
     for line in found:
-        jsonschema.validate(line, read_schema("survey"), cls=jsonschema.Draft202012Validator)
+        validate(line, "survey")
         alone = json.loads(abiscan.check(line["target"], line["torch"]).to_json())
         packages = [line["package"]] if line["package"] else []
         assert {"packages": packages, "results": line["results"]} == {

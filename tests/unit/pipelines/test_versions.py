@@ -10,7 +10,6 @@ import json
 from pathlib import Path
 
 import click.testing
-import jsonschema
 import pytest
 from rich.console import Console
 
@@ -19,11 +18,11 @@ from abiscan.cli import main
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.report import versions_text
-from abiscan.results.document import read_schema
 from abiscan.results.package import PackageVerdict
 from abiscan.results.versions import VersionRow, VersionTable
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
+from tests.schemas import validate
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +114,7 @@ def test_the_command(wheels: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ["1.1", "-", "1.0", "✓", "✗"],
     ]
     document = json.loads(run(*words, "--format", "json").stdout)
-    jsonschema.validate(document, read_schema("matrix-versions"), cls=jsonschema.Draft202012Validator)
+    validate(document, "matrix-versions")
     assert document["versions"]["1.0"] == {"2.9.1": "works", "2.13.0": "import-fails"}
     page = run(*words, "--format", "html").stdout
     assert '<td class="loads" data-verdict="loads">✓</td>' in page

@@ -21,6 +21,7 @@ from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.stable import StableReport
 from abiscan.results.unchecked import Unchecked
 from tests.fakes import SAMPLES
+from tests.schemas import validate
 from tools import schemas
 from tools.schemas import schema_files
 
@@ -92,7 +93,7 @@ def test_a_document_satisfies_its_schema(name: str, words: Sequence[str]) -> Non
     printed = click.testing.CliRunner().invoke(main, [*words, "--format", "json"])
     document = json.loads(printed.stdout)
     jsonschema.Draft202012Validator.check_schema(read_schema(name))
-    jsonschema.validate(document, read_schema(name), cls=jsonschema.Draft202012Validator)
+    validate(document, name)
     assert (document["version"], document["tool"]) == (1, {"name": "abiscan", "version": abiscan.__version__})
     del document["tool"]
     assert not jsonschema.Draft202012Validator(read_schema(name)).is_valid(document)
@@ -113,9 +114,9 @@ def test_doctor() -> None:
         torch=TorchHealth(version="2.13.0+cpu", imports=None),
     )
     document = json.loads(diagnosis.to_json())
-    jsonschema.validate(document, read_schema("doctor", 2), cls=jsonschema.Draft202012Validator)
+    validate(document, "doctor", 2)
     first = json.loads(diagnosis.to_json1())
-    jsonschema.validate(first, read_schema("doctor"), cls=jsonschema.Draft202012Validator)
+    validate(first, "doctor")
     assert (document["version"], first["version"]) == (2, 1)
 
 
@@ -126,7 +127,7 @@ FITTING: Final = Fitting(name="a", version="1", rejected=(Rejected(version="2", 
 def test_fit(packages: Sequence[Fitting]) -> None:
     document = json.loads(FitReport(torch="2.13.0+cpu", installed=False, packages=packages, obstacle=None).to_json())
     jsonschema.Draft202012Validator.check_schema(read_schema("fit"))
-    jsonschema.validate(document, read_schema("fit"), cls=jsonschema.Draft202012Validator)
+    validate(document, "fit")
 
 
 def test_no_command_is_forgotten() -> None:

@@ -13,6 +13,7 @@ from abiscan.gaps import Gap
 from abiscan.results.check import Report
 from abiscan.results.document import read_schema
 from abiscan.results.verdict import How, PredictedError, Verdict
+from tests.schemas import validate
 from tests.unit.report.reports import failure, finding, result
 
 FULL = Report(
@@ -124,7 +125,7 @@ def test_the_schema_is_a_schema() -> None:
     ],
 )
 def test_what_is_rendered_satisfies_the_schema(report: Report) -> None:
-    jsonschema.validate(document(report), read_schema("check"), cls=jsonschema.Draft202012Validator)
+    validate(document(report), "check")
 
 
 @pytest.mark.parametrize(

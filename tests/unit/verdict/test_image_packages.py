@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import click.testing
-import jsonschema
 import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.cli import main
 from abiscan.dispatch import torchscript
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.document import read_schema
 from abiscan.torches import embedded_operators
 from tests.fakes import SAMPLES
 from tests.image_samples import image, package
+from tests.schemas import validate
 
 PLATFORMS: Final = {"Windows": "win_amd64", "macOS": "macosx_11_0_arm64"}
 MODULES: Final = {"Windows": "pyd", "macOS": "so"}
@@ -53,7 +52,7 @@ def checked(folder: Path, system: str, files: Mapping[str, str | bytes], *, exit
     wheel = package(folder, members, platform=PLATFORMS[system])
     printed = run("check", wheel, "--torch", "2.13.0", "--format", "json")
     document = json.loads(printed.stdout)
-    jsonschema.validate(document, read_schema("check"), cls=jsonschema.Draft202012Validator)
+    validate(document, "check")
     assert printed.exit_code == exit_code, document["packages"]
     (found,) = document["packages"]
     assert isinstance(found, dict)
@@ -311,7 +310,7 @@ def test_matrix(tmp_path: Path, system: str) -> None:
     wheel = package(tmp_path, files, platform=PLATFORMS[system])
     printed = run("matrix", wheel, "--torch", ">=2.12", "--format", "json")
     document = json.loads(printed.stdout)
-    jsonschema.validate(document, read_schema("matrix"), cls=jsonschema.Draft202012Validator)
+    validate(document, "matrix")
     (row,) = document["packages"]
     assert {release["verdict"] for release in row["releases"].values()} == {"import-fails"}
 

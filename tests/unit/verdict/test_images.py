@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
-import jsonschema
 import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.cli import main
-from abiscan.results.document import read_schema
 from abiscan.torches import torch_images
 from tests.fakes import SAMPLES, extension, wheel
 from tests.image_samples import IMAGES, LACKED, WARN, image, package, torch_folder, torch_wheel
+from tests.schemas import validate
 
 
 def run(*words: str | Path) -> click.testing.Result:
@@ -28,7 +27,7 @@ def run(*words: str | Path) -> click.testing.Result:
 def checked(*words: str | Path) -> tuple[int, dict[str, Any]]:
     printed = run("check", *words, "--format", "json")
     document = json.loads(printed.stdout)
-    jsonschema.validate(document, read_schema("check"), cls=jsonschema.Draft202012Validator)
+    validate(document, "check")
     return printed.exit_code, document
 
 
@@ -162,7 +161,7 @@ def test_a_target_that_is_no_elf_file_is_no_gap_of_another(tmp_path: Path) -> No
 def test_matrix() -> None:
     printed = run("matrix", IMAGES / "missing_symbol.so", IMAGES / "loads.pyd", "--torch", ">=2.12", "--format", "json")
     document = json.loads(printed.stdout)
-    jsonschema.validate(document, read_schema("matrix"), cls=jsonschema.Draft202012Validator)
+    validate(document, "matrix")
     assert printed.exit_code == 1
     assert "fails" in printed.stdout
     assert "loads" in printed.stdout

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
-import jsonschema
 import pytest
 
 import abiscan
@@ -21,11 +20,11 @@ from abiscan.python import reading
 from abiscan.python.installed import Surroundings
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
-from abiscan.results.document import read_schema
 from abiscan.results.package import PackageResult
 from abiscan.verdict import package_reading
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, package_wheel, torch_package
+from tests.schemas import validate
 
 GOOD = extension()
 BAD = extension(undefined=uses("_ZN2at4goneEv"))
@@ -63,7 +62,7 @@ def run(*words: str | Path) -> click.testing.Result:
 
 def document(*words: str | Path) -> Any:
     found = json.loads(run("check", *words, "--format", "json").stdout)
-    jsonschema.validate(found, read_schema("check"), cls=jsonschema.Draft202012Validator)
+    validate(found, "check")
     return found
 
 
@@ -443,7 +442,7 @@ def test_builds_of_a_release_share_a_column(wheels: Path) -> None:
     words = ("matrix", wheel, "--torch", "2.12.0", "--torch", "2.13.0", "--torch", "2.13.0+cu130")
     done = run(*words, "--format", "json")
     found = json.loads(done.stdout)
-    jsonschema.validate(found, read_schema("matrix"), cls=jsonschema.Draft202012Validator)
+    validate(found, "matrix")
     (package,) = found["packages"]
     assert {release: cell["verdict"] for release, cell in package["releases"].items()} == {
         "2.12.0": "works",
