@@ -26,6 +26,7 @@ import hypothesis
 import pytest
 
 from abiscan.dispatch.operators import Operators
+from abiscan.inputs import memory
 from abiscan.torches.operator_table import OperatorTable
 from tests import groups
 
@@ -144,6 +145,14 @@ def little_memory() -> Iterator[None]:
     if _resident() - _KEPT[0] > _MUCH:
         give_memory_back()
         _KEPT[0] = _resident()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def little_garbage() -> Iterator[None]:
+    """A process of tests is always larger than one in which a command looks for garbage, a quarter of a second long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_MUCH", 8 << 30)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

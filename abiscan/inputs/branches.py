@@ -50,7 +50,7 @@ def share_in_order(
     remaining, is_open = iter(items), True
     for item in itertools.islice(remaining, int(first_here)) if _may_fork(jobs) else remaining:
         yield item, functools.partial(find, item)
-    if first_here:
+    if first_here and _may_fork(jobs):
         gc.collect()  # the others begin with what it read, but not with what it needs no more
     # Results come in the order of the items, work is done in any order: a branch that has finished early waits in this
     # list for those before it. Its pipe is read meanwhile, or it would block as soon as the pipe is full (64 KiB).
