@@ -49,6 +49,7 @@ from abiscan.hooks.pip import Pip
 from abiscan.hooks.pytorch_index import name_builds
 from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
 from abiscan.inputs import observed_fs, result_codec, system
+from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import is_torch_image
@@ -311,7 +312,8 @@ def _explain_address(problem: Problem, environment: WholeEnvironment) -> str | N
     for distribution in filter(None, map(environment.find, (problem.key, *sorted(problem.requires)))):
         for requirement in environment.requirements(distribution):
             if requirement.url is not None:
-                return f"{distribution.name} requires {requirement.name} @ {requirement.url}; addresses are not tried"
+                address = without_credentials(requirement.url)
+                return f"{distribution.name} requires {requirement.name} @ {address}; addresses are not tried"
     return None
 
 

@@ -23,6 +23,7 @@ from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.planned_environment import PlannedEnvironment
 from abiscan.inputs import interpreter, packages
+from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.packages import Distribution, FetchedWheel
@@ -365,7 +366,7 @@ class _Comparison:
     def _unmet_requirements(self, row: ExaminedDistribution) -> list[str]:
         # Which torch there will be is known, and what is built has no version yet.
         known = (item for item in row.unmet if item.name != "torch" and not self._planned.is_built(item.name))
-        return [item.requirement for item in known] if self._keeps_torch else []
+        return [without_credentials(item.requirement) for item in known] if self._keeps_torch else []
 
     def _reason_other_than_torch(self, row: ExaminedDistribution, *, is_coming: bool) -> str | None:
         """Return what a package fails with, if that is not the torch."""

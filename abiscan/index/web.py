@@ -26,6 +26,7 @@ from unearth.fetchers import PyPIClient
 from abiscan.cache import cache_folder
 from abiscan.errors import InputError, UnreachableError
 from abiscan.inputs import observed_fs
+from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.packages import path_of_url
 
 _TRIES: Final = 3
@@ -139,7 +140,7 @@ class Web:
             encoding = response.headers.get("Content-Encoding", "").lower()
             if encoding not in _ENCODINGS:
                 problem = f"the server sent it encoded with {encoding}, which was not asked for"
-                raise UnreachableError(_without_credentials(url), problem, _SETTINGS)
+                raise UnreachableError(without_credentials(url), problem, _SETTINGS)
             parts, size = [], 0
             for part in self.receive_body(response, url):
                 parts.append(part)
@@ -163,7 +164,7 @@ class Web:
         if self.offline:
             raise _offline_error(url)
         if not url.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)):
-            raise UnreachableError(_without_credentials(url), "is neither an http nor an https address", _SETTINGS)
+            raise UnreachableError(without_credentials(url), "is neither an http nor an https address", _SETTINGS)
         with contextlib.ExitStack() as stack:
             # Each attempt has a watch and a connection of its own, which the stack closes before the next one.
             for left in reversed(range(_TRIES)):
@@ -173,13 +174,13 @@ class Web:
                         self._client.stream("GET", url, headers=headers, extensions={"trace": self._note_socket})
                     )
                 except httpx2.InvalidURL as error:
-                    raise UnreachableError(_without_credentials(url), f"is not a URL: {error}", _SETTINGS) from error
+                    raise UnreachableError(without_credentials(url), f"is not a URL: {error}", _SETTINGS) from error
                 except httpx2.HTTPError as error:
                     self._raise_if_given_up(url, error)
                     if not left:
                         problem = f"cannot be reached: {str(error) or type(error).__name__}"
                         raise UnreachableError(
-                            _without_credentials(url), problem, "check the network and the index settings"
+                            without_credentials(url), problem, "check the network and the index settings"
                         ) from error
                     stack.close()
                     time.sleep(self._pause)
@@ -191,7 +192,7 @@ class Web:
             status = response.status_code
             if status >= 400 and status not in (404, 416):
                 reason = _REFUSED.get(status, response.reason_phrase)
-                raise UnreachableError(_without_credentials(url), f"the server answers {status}: {reason}", _SETTINGS)
+                raise UnreachableError(without_credentials(url), f"the server answers {status}: {reason}", _SETTINGS)
             yield response
 
     def receive_body(self, response: httpx2.Response, url: str) -> Iterator[bytes]:
@@ -213,7 +214,7 @@ class Web:
         except httpx2.HTTPError as error:
             self._raise_if_given_up(url, error)
             problem = f"the transfer broke off: {str(error) or type(error).__name__}"
-            raise UnreachableError(_without_credentials(url), problem, _AGAIN) from error
+            raise UnreachableError(without_credentials(url), problem, _AGAIN) from error
         self._raise_if_given_up(url)
 
     @contextlib.contextmanager
@@ -232,7 +233,7 @@ class Web:
     def _raise_if_given_up(self, url: str, error: Exception | None = None) -> None:
         """Raise that the server was given up, if it was: otherwise, the error would be that of a closed connection."""
         if self._watch is not None and (problem := self._watch.given_up):
-            raise UnreachableError(_without_credentials(url), problem, _AGAIN) from error
+            raise UnreachableError(without_credentials(url), problem, _AGAIN) from error
 
     def _note_socket(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember the connections, to be able to end them.
@@ -324,7 +325,7 @@ def _page_on_disk(url: str, largest: int) -> httpx2.Response:
         return page_of(404, url, "text/html", b"")
     except (OSError, ValueError) as error:
         problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise UnreachableError(_without_credentials(url), problem, _SETTINGS) from error
+        raise UnreachableError(without_credentials(url), problem, _SETTINGS) from error
     if len(content) > largest:
         raise _too_large_error(url, largest)
     return page_of(200, url, "text/html" if path.suffix in (".html", ".htm") else "text/plain", content)
@@ -333,7 +334,7 @@ def _page_on_disk(url: str, largest: int) -> httpx2.Response:
 def _too_large_error(url: str, largest: int) -> UnreachableError:
     """Make the error for a page that is too large."""
     problem = f"is larger than {largest >> 20} MiB, which no page of an index needs"
-    return UnreachableError(_without_credentials(url), problem, _SETTINGS)
+    return UnreachableError(without_credentials(url), problem, _SETTINGS)
 
 
 def _read_kept_page(file: Path, url: str) -> httpx2.Response:
@@ -354,14 +355,7 @@ def page_of(status: int, url: str, kind: str, content: bytes) -> httpx2.Response
 
 def _offline_error(url: str) -> UnreachableError:
     """Make the error for a page that was never read."""
-    return UnreachableError(_without_credentials(url), "is not in the cache", "run it without --offline")
-
-
-def _without_credentials(url: str) -> str:
-    """Return a URL without credentials."""
-    start, middle, after_scheme = url.partition("://")
-    host, slash, path = after_scheme.partition("/")
-    return f"{start}{middle}{host.rpartition('@')[2]}{slash}{path}"
+    return UnreachableError(without_credentials(url), "is not in the cache", "run it without --offline")
 
 
 def _asked_to_wait(response: httpx2.Response, pause: float) -> float:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from abiscan.errors import InputError, NoWheelError
 from abiscan.inputs import interpreter, observed_fs, programs
+from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import check_existence, require_regular
 from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.inputs.kinds import is_wheel_name, looks_like_file
@@ -42,7 +43,6 @@ _NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _TIMED_OUT: Final = regex(r"timed out|didn't respond within")  # pip says the second since 26.3
-_USER: Final = regex(r"(?<=:)//[^/@]*@")
 _ADDRESS: Final = regex(r"https?://[^#?]+\.whl([#?]|$)")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
 
@@ -234,7 +234,7 @@ def _find_origin(distribution: importlib.metadata.Distribution) -> str | None:
     origin = _read_origin(distribution)
     if not origin:
         return None
-    address, repository, inside = _USER.sub("//", origin["url"]), origin.get("vcs_info"), origin.get("subdirectory")
+    address, repository, inside = without_credentials(origin["url"]), origin.get("vcs_info"), origin.get("subdirectory")
     if isinstance(repository, dict):
         address = f"{repository.get('vcs')}+{address}@{repository.get('commit_id')}"
     return f"{address}#subdirectory={inside}" if inside else address

@@ -125,7 +125,7 @@ def test_what_is_required_from_an_address_is_not_tried(
         return remedies.Remedies(remedies=(), unfinished=())
 
     monkeypatch.setattr(remedies, "find_remedies", find)
-    address = "file:///tmp/evil-1.0.tar.gz"
+    address = "https://user:secret@index.example/evil-1.0.tar.gz"
     requires = {
         "direct": f"torch\nRequires-Dist: evil @ {address}",
         "above": "torch\nRequires-Dist: direct",
@@ -135,7 +135,7 @@ def test_what_is_required_from_an_address_is_not_tried(
         install(site, name, {}, requires=required, files={f"{name}/__init__.py": "import torch\nimport evil\n"})
         package_wheel(wheel_index, name, {})
     reasons = {ailment["subject"]: ailment["stays"] for ailment in ailments(site, 1, "--find-links", str(wheel_index))}
-    why = f"direct requires evil @ {address}; addresses are not tried"
+    why = "direct requires evil @ https://index.example/evil-1.0.tar.gz; addresses are not tried"
     assert reasons["direct==1.0"] == why
     assert tried == ["the installed apart 1.0"]
 

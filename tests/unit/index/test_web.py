@@ -239,20 +239,6 @@ def test_where_a_redirect_may_lead() -> None:
     web._stay_on_the_web(response(200, Location="file:///etc/passwd"))
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("https://user:secret@index.example/simple/", "https://index.example/simple/"),
-        ("https://index.example/a@b/", "https://index.example/a@b/"),
-        ("https://user@index.example", "https://index.example"),
-        ("https://user:a@b@index.example:8080/x", "https://index.example:8080/x"),
-        ("no address", "no address"),
-    ],
-)
-def test_messages_have_no_credentials(url: str, shown: str) -> None:
-    assert web._without_credentials(url) == shown
-
-
 def test_certificates(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("no certificate", "utf-8")

@@ -1,0 +1,23 @@
+"""Addresses as reports show them."""
+
+import pytest
+
+from abiscan.inputs.addresses import without_credentials
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://user:secret@index.example/simple/", "https://index.example/simple/"),
+        ("https://index.example/a@b/", "https://index.example/a@b/"),
+        ("https://user@index.example", "https://index.example"),
+        ("https://user:a@b@index.example:8080/x", "https://index.example:8080/x"),
+        ("git+ssh://user:p@index.example/a.git@1.0", "git+ssh://index.example/a.git@1.0"),
+        ("a @ https://user:secret@index.example/a.whl#sha256=0", "a @ https://index.example/a.whl#sha256=0"),
+        ("file:///home/a@b/c.whl", "file:///home/a@b/c.whl"),
+        ("https://index.example?to=a@b", "https://index.example?to=a@b"),
+        ("no address", "no address"),
+    ],
+)
+def test_reports_have_no_credentials(url: str, shown: str) -> None:
+    assert without_credentials(url) == shown
