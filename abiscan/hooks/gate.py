@@ -93,8 +93,11 @@ def _pin_files(
     session: Session,
     notes: list[str],
 ) -> Sequence[str]:
-    """Return the command line with which the installer installs what was checked, if anything was, and it installs."""
-    if not inspection.files or arguments_of.has_option(arguments, "--dry-run"):
+    """Return the command line with which the installer installs what was checked, if anything was.
+
+    If it only says what it would install, it says so of that, and need not search for it again.
+    """
+    if not inspection.files:
         return words
     try:
         return installer.pin_files(words, arguments, Pins(plan, inspection.files, session))

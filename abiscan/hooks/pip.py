@@ -29,6 +29,7 @@ from abiscan.regex import regex
 
 _PLANS_WITH_METADATA: Final = Version("25.1")
 _REPORT_VERSION: Final = "1"
+_NOT_FOUND: Final = "No matching distribution found"
 # What pip itself accepts; they are printed, so they had better be nothing else.
 _NAME: Final = regex(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", re.ASCII)
 _VERSION: Final = regex(r"[\w.+!-]+", re.ASCII)
@@ -53,26 +54,25 @@ class Pip(Struct, frozen=True):
         return pip is None or Version(pip.version) < _PLANS_WITH_METADATA
 
     def plan_install(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """Return what pip would install. Its errors are shown as usual, unless ``silent``.
+        """Return what pip would install.
 
         :raises InstallerError: pip cannot find the packages, or cannot resolve their requirements
         :raises UnclearPlanError: pip writes no report, or one that cannot be read
         """
+        words = arguments_of.drop_options(arguments, "--report")
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-            report, log = Path(folder, "report.json"), Path(folder, "pip.log")
             # The report is a stable format of pip ("Installation Report", version 1), unlike what it prints.
-            command = ("install", "--dry-run", "--report", str(report), "--log", str(log), "-qq")
-            process = programs.run_program(
-                [*packages.pip_command(self.python), *command, *arguments_of.drop_options(arguments, "--report")],
-                stdout=subprocess.DEVNULL,  # with -v, it says there what it will say again
-                stderr=subprocess.DEVNULL if silent else None,
-                env=_impatient_variables("0" if silent else "1"),
-            )
+            report, log = Path(folder, "report.json"), Path(folder, "pip.log")
+            process = self._run_dry("0" if silent else "1", "--report", str(report), *words)
             text = report.read_text("utf-8", "surrogateescape") if report.is_file() else None
-            # pip says that there is no such version where it could not read the index at all.
-            unread = packages.explain_unfetched(log) if process.returncode and not silent else None
+            notice = "" if silent else process.stderr
+            # It says that there is no such version where it could not read the index at all. Only its log tells, which
+            # takes a third of the time of a plan to write: so it fails once more, with one.
+            if process.returncode and _NOT_FOUND in notice:
+                self._run_dry("0", "--log", str(log), *words)
+                if unread := packages.explain_unfetched(log):
+                    notice += f"abiscan: an index cannot be read: {unread}; nothing was planned\n"
         if process.returncode:
-            notice = f"abiscan: an index cannot be read: {unread}; nothing was planned\n" if unread else ""
             raise InstallerError(process.returncode, notice)
         if text is None:
             raise UnclearPlanError("pip", "does not report what it would install")
@@ -86,6 +86,15 @@ class Pip(Struct, frozen=True):
             problem = f"its report of what it would install cannot be read: {type(error).__name__}: {error}"
             raise UnclearPlanError("pip", problem) from error
         return Plan(python=self.python, packages=planned)
+
+    def _run_dry(self, retries: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return programs.run_program(
+            [*packages.pip_command(self.python), "install", "--dry-run", "-qq", *words],
+            stdout=subprocess.DEVNULL,  # with -v, it says there what it will say again
+            stderr=subprocess.PIPE,
+            errors="backslashreplace",
+            env=_impatient_variables(retries),
+        )
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
         """Return the arguments that say where packages come from."""

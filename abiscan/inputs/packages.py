@@ -312,7 +312,8 @@ def fetch_wheels(
     log = folder / "pip.log"
     # pip would ask the index for itself, too, and the log would name that page.
     words = ["download", "-qq", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
-    words += ["--dest", str(folder), "--log", str(log)]
+    # To write the log takes long. Of several wheels, one that fails is asked for by itself to know why.
+    words += ["--dest", str(folder), *(["--log", str(log)] if len(requirements) == 1 else [])]
     before = set(folder.iterdir())
     try:
         # ``-qq`` leaves errors only, for ``pip_error``; what a page of the index failed of is in the log alone.
