@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from abiscan.inputs.files import Files
 
 _REMOVED: Final = "its libraries were removed meanwhile"
+_FEWEST_TO_SHARE: Final = 4
+"""How many distributions to look at make another process worth its start."""
 
 
 class CheckDistribution(Protocol):
@@ -236,11 +238,17 @@ def examine(
         for row in failing:
             errors |= dict.fromkeys(row.modules, row.raises) if row.raises else {}
         broken, waiting = {row.name for row in failing}, []
-        for item in distributions:
+        still_open = [
+            item
+            for item in distributions
+            if (name := canonicalize_name(item.name)) not in {*read, *rows}
+            or (broken and (name not in rows or rows[name].fitness is not Fitness.FAILS))
+        ]
+        if look is not None:
+            look.settle_all(still_open, errors, count_jobs(session))
+        for item in still_open:
             name = canonicalize_name(item.name)
             is_read = name in read
-            if (is_read or name in rows) and (not broken or (name in rows and rows[name].fitness is Fitness.FAILS)):
-                continue
             if look is not None and look.settles(item, errors):
                 read.add(name)
                 # An extra of it may require torch, and none of its code.
@@ -311,6 +319,21 @@ class _Look:
             self._settled[key] = self._settles(*key)
         return self._settled[key]
 
+    def settle_all(self, distributions: Sequence[Distribution], failing: Collection[str], jobs: int) -> None:
+        """Find out about several whether their import certainly works, half of them in another process."""
+        known = frozenset(failing)
+        asked = [item for item in distributions if (item, known) not in self._settled and self.may_settle(item)]
+        # What uses torch takes longest, and to look at one takes less once another was looked at.
+        asked.sort(key=self._required.__contains__)
+        users = sum(item not in self._required for item in asked)
+        aside = asked[1:users:2] + asked[users:]
+        if len(asked) < _FEWEST_TO_SHARE:
+            return
+        with branches.found_aside(lambda: [self._settles(item, known) for item in aside], jobs) as take:
+            for item in asked[:users:2]:
+                self.settles(item, known)
+            self._settled |= {(item, known): settled for item, settled in zip(aside, take(), strict=True)}
+
     def _settles(self, distribution: Distribution, failing: frozenset[str]) -> bool:
         if self._glance is None or not self.may_settle(distribution):
             return False
@@ -363,6 +386,11 @@ def _modules_for_users(distribution: Distribution) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: name != own))
 
 
+def count_jobs(session: Session) -> int:
+    """Return how many processes may work on an environment."""
+    return max(session.jobs, count_processors())
+
+
 def _check_all(
     environment: WholeEnvironment,
     distributions: Sequence[Distribution],
@@ -370,9 +398,9 @@ def _check_all(
     session: Session,
     check: CheckDistribution,
 ) -> Iterator[ExaminedDistribution]:
-    jobs = max(session.jobs, count_processors())
     find = functools.partial(check, errors=errors)
-    shared = branches.share_in_order(distributions, find, str, jobs, first_here=True)
+    # The others begin with what the first one has read, unless something was read before.
+    shared = branches.share_in_order(distributions, find, str, count_jobs(session), first_here=not errors)
     for number, (distribution, take) in enumerate(shared, 1):
         session.progress(f"checking {distribution} ({number} of {len(distributions)} packages)")
         unmet = environment.unmet(distribution)

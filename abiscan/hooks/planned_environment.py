@@ -6,26 +6,33 @@ be once they are installed.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import csv
 import functools
+import itertools
+import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from packaging.utils import canonicalize_name
 
+from abiscan.environments import examination
 from abiscan.environments.examination import list_required, list_users
 from abiscan.environments.model import WholeEnvironment, modules_of
 from abiscan.errors import InputError
 from abiscan.hooks.plan import Plan, Planned
-from abiscan.inputs import package_files
+from abiscan.inputs import branches, package_files
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.regex import regex
 
+_FEWEST_TO_SHARE: Final = 4
+"""How many wheels to unpack make another process worth its start."""
 _CODE: Final = regex(r"\.py$|\.dist-info/[^/]+$")
 
 
@@ -49,9 +56,13 @@ class PlannedEnvironment:
     @functools.cached_property
     def after(self) -> WholeEnvironment:
         """The environment as it would be, with the torch that is there."""
-        for path in self._files.values():
-            with contextlib.suppress(InputError):  # it cannot be read, which is said where it is checked
-                _unpack_wheel(Wheel(path), self._folder)
+        first, rest = _halve(list(self._files.values()))
+        beside = self._folder.with_name(f"{self._folder.name}-rest")
+        with branches.found_aside(lambda: _unpack_wheels(rest, beside), examination.count_jobs(self._session)) as wait:
+            _unpack_wheels(first, self._folder)
+            wait()
+        _move_new(beside, self._folder)
+        shutil.rmtree(beside)
         return self.before.planned(str(self._folder), self._plan.removed)
 
     @functools.cached_property
@@ -103,6 +114,32 @@ class PlannedEnvironment:
         return text.replace(self._folder.as_posix(), torch.site) if torch is not None else text
 
 
+def _halve(paths: Sequence[Path]) -> tuple[Sequence[Path], Sequence[Path]]:
+    """Return the first and the last of some files, about as large as each other."""
+    sizes = list(itertools.accumulate(path.stat().st_size if path.is_file() else 0 for path in paths))
+    half = bisect.bisect(sizes, sizes[-1] / 2) if len(paths) >= _FEWEST_TO_SHARE else len(paths)
+    return paths[:half], paths[half:]
+
+
+def _unpack_wheels(paths: Sequence[Path], folder: Path) -> None:
+    """Unpack wheels into a new folder; of two files with one path, the first counts."""
+    shutil.rmtree(folder, ignore_errors=True)  # what a process has left that ended early
+    folder.mkdir()
+    for path in paths:
+        with contextlib.suppress(InputError):  # it cannot be read, which is said where it is checked
+            _unpack_wheel(Wheel(path), folder)
+
+
+def _move_new(source: Path, target: Path) -> None:
+    """Move what is in one folder, and not in another, to there."""
+    for path in list(source.iterdir()):
+        there = target / path.name
+        if not os.path.lexists(there):
+            path.rename(there)
+        elif path.is_dir() and there.is_dir():
+            _move_new(path, there)
+
+
 def _unpack_wheel(wheel: Wheel, folder: Path) -> None:
     """Write the code, the metadata and the libraries of a wheel, at the paths that they have once installed.
 
@@ -119,9 +156,10 @@ def _unpack_wheel(wheel: Wheel, folder: Path) -> None:
             with contextlib.suppress(InputError, OSError):  # one that is damaged is not there
                 wheel.extract_member(name, Path(path))
     if record is not None:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        with record.open("w", encoding="utf-8", newline="") as stream:
-            csv.writer(stream).writerows(rows)
+        with contextlib.suppress(OSError):  # another wheel has written there
+            record.parent.mkdir(parents=True, exist_ok=True)
+            with record.open("x", encoding="utf-8", newline="") as stream:
+                csv.writer(stream).writerows(rows)
 
 
 def _mentions(distribution: Distribution, imports: re.Pattern[bytes]) -> bool:

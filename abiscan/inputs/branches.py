@@ -81,6 +81,25 @@ def share_in_order(
                 branch.stop_work()
 
 
+@contextlib.contextmanager
+def found_aside(find: Callable[[], _Found], jobs: int) -> Iterator[Callable[[], _Found]]:
+    """Provide a function that returns what is found, by another process while this one does something else.
+
+    If that process ends early, and where there may be none, it is found here, once it is asked for.
+
+    :param find: as for ``share_in_order``
+    :param jobs: the number of processes
+    """
+    if not _may_fork(jobs):
+        yield find
+        return
+    branch = _Branch(None, lambda _: find(), str)
+    try:
+        yield branch.await_result
+    finally:
+        branch.stop_work()
+
+
 def _may_fork(jobs: int) -> bool:
     # A traced run has one order of decisions, and without /proc the child could not open its files anew.
     return jobs > 1 and isolation.is_apart() and _DESCRIPTORS.is_dir() and not tracing.is_on()
@@ -128,6 +147,20 @@ class _Branch(Generic[_Item, _Found]):
         if os.WIFSIGNALED(status):
             isolation.die_of(os.WTERMSIG(status), self._name(self.item))
         self.is_done = True
+
+    def await_result(self) -> _Found:
+        """Wait for its end, and return what it found; what ended it early would end this process here.
+
+        :raises InputError: what it found is an error
+        """
+        while not self.is_done and self.receive_chunk():
+            pass
+        if not self.is_done:
+            os.close(self.pipe)
+            self.is_done = True
+            if os.waitpid(self._process, 0)[1]:
+                self._received.clear()
+        return self.take_result()
 
     def stop_work(self) -> None:
         """Stop it, if it is still at work."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from abiscan import api
+from abiscan.environments import examination
 from abiscan.environments.examination import (
     ExaminedDistribution,
     examine,
@@ -20,6 +21,7 @@ from abiscan.environments.examination import (
 )
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
 from abiscan.environments.package_check import Fitness
+from abiscan.inputs import branches, isolation
 from abiscan.inputs.session import Session
 from abiscan.results.package import PackageVerdict
 from tests.elf_builder import Elf, exports, uses
@@ -104,6 +106,28 @@ def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:
     assert {name: row.fitness for name, row in rows.items()} == {
         "bad": Fitness.FAILS, "mid": Fitness.FAILS, "good": Fitness.WORKS, "top": Fitness.FAILS, "fine": Fitness.WORKS,
     }  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_a_look_in_two_processes_comes_to_the_same(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(8):
+        code = "import torch\ntorch.nope\n" if number == 5 else "import torch, plain2\n"
+        install(site, f"user{number}", {}, requires="torch", files={f"user{number}/__init__.py": code})
+        install(site, f"plain{number}", {}, requires="", files={f"plain{number}/__init__.py": "x = 1\n"})
+        install(site, f"all{number}", {}, requires=f"torch\nRequires-Dist: plain{number}")
+    rows = rows_of(site)
+    monkeypatch.setattr(isolation, "is_apart", lambda: True)
+    monkeypatch.setattr(examination, "count_processors", lambda: 2)
+    shares, look = list[int](), branches.found_aside
+
+    def share(find: Any, jobs: int) -> Any:
+        shares.append(jobs)
+        return look(find, jobs)
+
+    monkeypatch.setattr(branches, "found_aside", share)
+    assert rows_of(site) == rows
+    assert rows["user5"].fitness is Fitness.FAILS
+    assert set(shares) == {2}
 
 
 LAZY = "import torch, importlib\ndef __getattr__(name):\n    return importlib.import_module('.impl', __name__).thing\n"

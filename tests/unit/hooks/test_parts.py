@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import signal
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -16,21 +17,32 @@ from typing import Any
 
 import pytest
 
-from abiscan.environments.model import Unmet
+from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.environments.package_check import CheckedPackage, Problem
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.hooks import arguments, changes, guard, pytorch_index, strangers, torch_change, true_properties
+from abiscan.hooks import (
+    arguments,
+    changes,
+    guard,
+    planned_environment,
+    pytorch_index,
+    strangers,
+    torch_change,
+    true_properties,
+)
 from abiscan.hooks.candidates import Candidates
 from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.plan import Plan, Planned
+from abiscan.hooks.planned_environment import PlannedEnvironment
 from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.hooks.torch_change import TorchChange
 from abiscan.hooks.wheel_file import refuse_signed, rewrite_wheel
 from abiscan.index.client import Settings
-from abiscan.inputs import interpreter, programs
+from abiscan.inputs import interpreter, isolation, programs
+from abiscan.inputs.files import Wheel
 from abiscan.inputs.session import Session
-from tests.fakes import install, wheel
+from tests.fakes import install, package_wheel, wheel
 from tests.unit.report.reports import failure
 
 
@@ -472,3 +484,40 @@ def test_what_the_guard_cannot_check_it_lets_pass(
     guard.check(stamp=str(tmp_path / "bad.json"))
     assert capsys.readouterr().err.startswith("abiscan guard: could not check: JSONDecodeError")
     assert guard._clean("a\x1b[31m\u202eb") == "a\\x1b[31m\\u202eb"
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_wheels_unpacked_by_two_processes_lie_as_if_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_killed: bool
+) -> None:
+    """Of two files with one path, the first counts."""
+    files = {
+        planned(name): package_wheel(
+            tmp_path, name, {}, files={f"{name}/__init__.py": "", "shared/__init__.py": name, f"shared/{name}.py": ""}
+        )
+        for name in "abcde"
+    }
+    files[planned("absent")] = tmp_path / "absent-1.0-py3-none-any.whl"
+
+    def unpack(name: str) -> dict[str, str]:
+        folder = tmp_path / name
+        folder.mkdir()
+        session = Session(folder=tmp_path / "cache", jobs=2)
+        before = WholeEnvironment(python=None, distributions=())
+        PlannedEnvironment(before, Plan(python=None, packages=()), files, folder, session).after  # noqa: B018
+        assert not (tmp_path / f"{name}-rest").exists()
+        return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+    alone = unpack("alone")
+    assert alone["shared/__init__.py"] == "a"
+    assert len(alone) == 1 + 5 * 5
+    here, unpack_wheel = os.getpid(), planned_environment._unpack_wheel
+
+    def end_early(wheel: Wheel, folder: Path) -> None:
+        unpack_wheel(wheel, folder)
+        if os.getpid() != here and is_killed:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(isolation, "is_apart", lambda: True)
+    monkeypatch.setattr(planned_environment, "_unpack_wheel", end_early)
+    assert unpack("shared") == alone

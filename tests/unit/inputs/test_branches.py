@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -125,6 +126,44 @@ def test_processes_do_not_share_the_position_in_a_file(tmp_path: Path) -> None:
             return True
 
         assert found([1, 2, 3, 4], find, 4) == [(item, True) for item in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_something_is_found_aside(jobs: int, tmp_path: Path) -> None:
+    def find() -> list[bool]:
+        return [observed_fs.is_file(tmp_path / "a"), os.getpid() == here]
+
+    here = os.getpid()
+    with observed_fs.record_observations() as record, branches.found_aside(find, jobs) as take:
+        assert take() == [False, jobs == 1]
+    assert record.seen["file"] == {str(tmp_path / "a"): None}
+
+
+def test_what_is_found_aside_may_be_an_error() -> None:
+    def find() -> int:
+        raise NoExtensionError("a", "b")
+
+    with branches.found_aside(find, 2) as take, pytest.raises(NoExtensionError, match="b"):
+        take()
+
+
+def test_what_ends_a_process_aside_is_found_here() -> None:
+    def find() -> int:
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return 1
+
+    here = os.getpid()
+    with branches.found_aside(find, 2) as take:
+        assert take() == 1
+
+
+def test_nobody_waits_for_what_is_found_aside_if_this_fails() -> None:
+    before, started = _children(), time.monotonic()
+    with pytest.raises(KeyError), branches.found_aside(lambda: time.sleep(60), 2):
+        raise KeyError
+    assert time.monotonic() - started < 30
+    assert _children() == before
 
 
 def test_processes_end_with_the_one_that_waits_for_them() -> None:
