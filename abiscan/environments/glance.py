@@ -670,13 +670,15 @@ def _is_named(node: ast.AST, names: Collection[str]) -> bool:
 
 
 def _has_word(text: bytes, name: str) -> bool:
-    """Whether a name is a word of a text."""
+    """Whether a name is a word of a text, and not of comments alone."""
     word = name.encode()
     start = text.find(word)
     while start >= 0:
         end = start + len(word)
         around = text[start - 1 : start] + text[end : end + 1]
         if not any(chr(one).isalnum() or one == ord("_") for one in around):
-            return True
+            before, sign, _ = text[text.rfind(b"\n", 0, start) + 1 : start].partition(b"#")
+            if not sign or b"'" in before or b'"' in before:  # in a text, the sign may begin nothing
+                return True
         start = text.find(word, end)
     return False

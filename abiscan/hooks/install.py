@@ -37,7 +37,7 @@ from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 from abiscan.words import listed
 
-_FEWEST_TO_SHARE: Final = 4
+_FEWEST_TO_SHARE: Final = 8
 """How many wheels to download make another pip worth its start."""
 _CUDA_WHEELS: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
@@ -262,11 +262,10 @@ class Inspector:
                 map(str, packages.fetch_wheels(list(map(_requirement_of, items)), folder, python, self._options))
             )
 
-        half = len(remote) // 2
-        if half < _FEWEST_TO_SHARE:
+        if len(remote) < _FEWEST_TO_SHARE:
             return list(map(Path, fetch(remote)))
-        with branches.found_aside(lambda: fetch(remote[:half]), count_jobs(self._session)) as take:
-            return [*map(Path, fetch(remote[half:])), *map(Path, take())]
+        with branches.found_aside(lambda: fetch(remote[1::2]), count_jobs(self._session)) as take:
+            return [*map(Path, fetch(remote[::2])), *map(Path, take())]
 
 
 class _Comparison:

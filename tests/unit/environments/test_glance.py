@@ -23,7 +23,7 @@ from tests.fakes import install
 
 # Each is a package ``user``, beside a package ``other`` with ``name``, and a ``lazy`` one.
 OTHERS = {
-    "other/__init__.py": "from .deep import *\nname = 1\n",
+    "other/__init__.py": "from .deep import *\nname = 1  # gone_too\nmarked = '#', (after := 2)\n",
     "other/deep.py": "from .deepest import *\nstarred = 1\n",
     "other/deepest.py": "deepest = 1\n",
     "lazy/__init__.py": "def __getattr__(name):\n    import lazy.models as models\n    return getattr(models, name)\n",
@@ -39,6 +39,7 @@ OTHERS = {
 }
 WORKS = {
     "names": "from other import name, starred, deep\nimport json, os.path\nfrom lazy import Model\n",
+    "a name after the sign of a comment": "from other import after\n",
     "several lines": "from other import (\n    name,\n    starred as s,\n)\n",
     "names of any module": "from other import __file__, __name__\n",
     "what is assigned in a lazy one": "from lazy import Size\n",
@@ -70,6 +71,7 @@ FAILS = {
     "absent": "import absent\n",
     "absent of several": "import json, other, absent\n",
     "absent name": "from other import gone\n",
+    "absent name in a comment": "from other import gone_too\n",
     "absent name in a word": "from other import tarred\n",
     "absent name of a lazy one": "from lazy import Gone\n",
     "absent name of what copies attributes": "from copies import get_gone\n",
