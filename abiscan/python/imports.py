@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from abiscan.inputs import observed_fs
 from abiscan.python import attributes, loading, standard
 from abiscan.python.calls import Calls, syntax_error
+from abiscan.python.certainty import is_due_to_torch
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
@@ -552,7 +553,7 @@ class PythonInterpreter(Calls):
         waiting = self._take_waiting(module, name)
         if waiting is not ABSENT:
             return waiting
-        submodule = f"{module.name}.{name}"
+        submodule, hidden = f"{module.name}.{name}", None
         try:
             if name not in module.names and not module.open_ and "__getattr__" in module.names:
                 return attributes.of_module(self, module, name)
@@ -561,13 +562,17 @@ class PythonInterpreter(Calls):
         except Thrown as error:
             if error.failure.cls is not AttributeError:
                 raise
+            hidden = error.failure
         if module.folders and self.library.find(name, module.folders) is not None:
             return self.import_module(submodule)
         if self.modules.get(submodule) is not None:
             return self.modules[submodule]
         if module.open_ or attributes.binds_any(self, module):
             return NotKnown(submodule)
-        raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._describe_module(module)}",)))
+        lacking = thrown(ImportError, f"cannot import name '{name}' from {self._describe_module(module)}")
+        # import_from drops the error of ``__getattr__``, and with it the reason.
+        lacking.failure.of_torch = hidden is not None and is_due_to_torch(hidden)
+        raise lacking
 
     def _take_waiting(self, module: PythonModule, name: str) -> object:
         """Take a name from a module whose body is yet to run; ABSENT if it needs not, or does so now."""

@@ -138,6 +138,11 @@ UNSOUND = {
         "lazy/__init__.py": LAZY,
         "lazy/impl.py": "import torch\nfrom torch import gone_name\ndef thing(): ...\n",
     },
+    "a name whose module uses what torch lacks": {
+        "user/__init__.py": "import torch\nfrom lazy import thing\n",
+        "lazy/__init__.py": "import torch\ndef __getattr__(name):\n    from lazy.impl import thing\n    return thing\n",
+        "lazy/impl.py": "import torch\nclass thing(torch.nn.GoneModule): ...\n",
+    },
     "a helper of another module": {
         "user/__init__.py": "import torch\nimport other\n",
         "other/__init__.py": "import torch\nfrom other.helper import f\nX = f()\n",
