@@ -253,7 +253,7 @@ class ClassMaking(Statements):
             own = cls.find("__init__", ABSENT) is not ABSENT
             passed = [] if own and host in {list, dict, set} else args
             return Instance(cls, inner=construct_built_in(self, host, passed, {} if own else kwargs))
-        missing = sorted(name for name in self._abstract_methods(cls))
+        missing = sorted(name for name in self.abstract_methods(cls))
         if missing:
             # object_new in Objects/typeobject.c, whose words changed in 3.9 and in 3.12.
             plural = "s" if len(missing) > 1 or self.before(3, 9) else ""
@@ -267,7 +267,7 @@ class ClassMaking(Statements):
         """Whether it derives from ``ABC``, or is made by ``ABCMeta``."""
         return any(map(_is_abstract_base, cls.ancestry()))
 
-    def _abstract_methods(self, cls: Class) -> set[str]:
+    def abstract_methods(self, cls: Class) -> set[str]:
         """Return the abstract methods that no derived class has overridden."""
         if not self.is_abstract(cls):
             return set()

@@ -463,6 +463,10 @@ class PythonMachine:
         """Whether a class derives from ``ABC``, or is made by ``ABCMeta``."""
         raise NotImplementedError
 
+    def abstract_methods(self, cls: Class) -> set[str]:
+        """Return the abstract methods of a class that no derived class has overridden."""
+        raise NotImplementedError
+
     def members(self, cls: Class) -> list[object] | None:
         """Return the members of an enumeration, None if the class is none."""
         raise NotImplementedError

@@ -26,7 +26,7 @@ class Modelled(Opaque):
         """Call it."""
         return NotKnown(f"{self.display_name()}()")
 
-    def list_names(self, machine: PythonMachine) -> list[object] | None:
+    def list_names(self, machine: PythonMachine) -> object:
         """Return what ``dir`` lists; None if that is not known."""
         return None
 

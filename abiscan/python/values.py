@@ -147,6 +147,15 @@ def key_of(value: object) -> object:
     return value
 
 
+class Listing(NotKnown, frozen=True, eq=False, kw_only=True):
+    """What ``dir`` lists, of which is only known whether a name is in it.
+
+    :ivar has: tells that of a name; None if it is not known
+    """
+
+    has: Callable[[str], bool | None]
+
+
 class MoreItems(NotKnown, frozen=True):
     """An unknown number of unknown items."""
 

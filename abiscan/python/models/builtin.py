@@ -308,6 +308,16 @@ def _model_isclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> obje
     return False if is_other else NotKnown("inspect.isclass()")
 
 
+def _model_isabstract(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    value = args[0] if args else NotKnown("nothing")
+    if isinstance(value, Class) and not value.is_open():
+        return bool(machine.abstract_methods(value))
+    # As inspect.py: what is no class is not abstract.
+    if isinstance(value, (TorchModule, PythonModule, PythonFunction)) or is_concrete(value):
+        return False
+    return NotKnown("inspect.isabstract()")
+
+
 def _model_exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     raise thrown(SystemExit, args[0] if args else None)
 
@@ -857,7 +867,10 @@ BUILTINS["__import__"] = native_functions("builtins", import_=_model_import)["im
 def _make_inspect(_machine: PythonMachine) -> object:
     from abiscan.python.models import signatures  # few packages ask for the parameters of functions
 
-    return Namespace("inspect", {**native_functions("inspect", isclass=_model_isclass), **signatures.NAMES})
+    return Namespace(
+        "inspect",
+        {**native_functions("inspect", isclass=_model_isclass, isabstract=_model_isabstract), **signatures.NAMES},
+    )
 
 
 class Builtins(Modelled):

@@ -16,6 +16,7 @@ from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, Callee, is_core
 from abiscan.python.torch_texts import NO_BACKEND, release_of, wording_of
 from abiscan.python.values import (
+    Listing,
     NotKnown,
     NotNone,
     PossibleItems,
@@ -96,12 +97,19 @@ class TorchModule(Modelled):
         has = has_name(machine, self.name, name)
         return False if has is None and surely_unloaded(machine, f"{self.name}.{name}") else has
 
-    def list_names(self, machine: PythonMachine) -> list[object] | None:
-        """Return the names that it certainly has, if no others are possible than those of its submodules."""
+    def list_names(self, machine: PythonMachine) -> object:
+        """Return the names that it certainly has, if no others are possible than those of its submodules; else what
+        tells of a name whether it is among them.
+        """
         names = machine.world.tells(f"the names of {self.name}", lambda world: _all_names(world, self.name))
         if not isinstance(names, tuple):
-            return None
+            return Listing(f"dir({self.name})", has=functools.partial(self._lists, machine))
         return [*sorted({*names, *self.names, *self._put}), PossibleItems(f"dir({self.name})")]
+
+    def _lists(self, machine: PythonMachine, name: str) -> bool | None:
+        """Whether ``dir`` lists a name; None if that is not known, as of submodules, which may be imported later."""
+        has = self.has(machine, name)
+        return None if has and is_module(machine, f"{self.name}.{name}") else has
 
     def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set a name of it; the value counts only for a name that is modelled."""

@@ -69,3 +69,44 @@ HOLDS = [
 @pytest.mark.parametrize("claim", HOLDS)
 def test_what_abstract_classes_count_as_theirs(claim: str) -> None:
     check_claim(SOURCE, claim)
+
+
+TO_IMPLEMENT = """\
+import functools
+import inspect
+from abc import ABC, ABCMeta, abstractmethod
+
+class Backend(metaclass=ABCMeta):
+    @classmethod
+    @abstractmethod
+    def supports(cls): ...
+    @property
+    @abstractmethod
+    def name(self): ...
+
+class Unfinished(Backend):
+    @staticmethod
+    def supports(): ...
+
+class Finished(Unfinished):
+    @functools.lru_cache()
+    def name(self): ...
+
+class Plain: ...
+
+class Empty(ABC): ...
+"""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "inspect.isabstract(Backend) and inspect.isabstract(Unfinished)",
+        "not (inspect.isabstract(Finished) or inspect.isabstract(Plain) or inspect.isabstract(Empty))",
+        "not (inspect.isabstract(abstractmethod) or inspect.isabstract(3) or inspect.isabstract(None))",
+        # As Triton finds its backends.
+        "[c for c in (Backend, Finished) if issubclass(c, Backend) and not inspect.isabstract(c)] == [Finished]",
+    ],
+)
+def test_which_classes_are_abstract(claim: str) -> None:
+    check_claim(TO_IMPLEMENT, claim)

@@ -224,3 +224,28 @@ def test_a_package_that_only_some_way_imports_brings_no_names() -> None:
     way += "        return False\n    import torch_mlu\n    return torch.mlu.is_available()\nMLU = has_mlu()\n"
     assert raised(f"{way}torch.compiler\n", "2.0.1") == "AttributeError: module 'torch' has no attribute 'compiler'"
     assert raised("import torch, torch_mlu\ntorch.compiler\n", "2.0.1") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "release", "expected"),
+    [
+        # hpcaitech/ColossalAI#2673.
+        ("x = d._reduce_scatter_base if 'reduce_scatter_tensor' not in dir(d) else 0", "1.9.1", "_reduce_scatter_base"),
+        ("x = d._reduce_scatter_base if 'reduce_scatter_tensor' not in dir(d) else 0", "1.12.1", None),
+        ("x = 0 if 'reduce_scatter_tensor' in dir(d) else d.nope", "2.13.0", None),
+        ("x = 0 if 'nope' in dir(d) else d.nope", "2.13.0", "nope"),
+    ],
+)
+def test_a_name_that_dir_lists(code: str, release: str, expected: str | None) -> None:
+    error = expected and f"AttributeError: module 'torch.distributed' has no attribute '{expected}'"
+    assert raised(f"import torch.distributed as d\n{code}", release) == error
+
+
+@pytest.mark.parametrize("code", ["'nn' in dir(torch)", "sorted(dir(torch.distributed))[0] == 'a'", "3 in dir(torch)"])
+def test_what_dir_does_not_tell(code: str) -> None:
+    """A submodule may be listed only once it has been imported."""
+    (outcome,) = reading_of(
+        {"pack/__init__.py": f"import torch, torch.distributed\nif {code}:\n    torch.ops.load_library('a.so')\n"},
+        FakeWorld(torch_names=embedded_names.names("2.13.0")),
+    ).imports
+    assert not isinstance(outcome.raised, Raised)
