@@ -36,6 +36,7 @@ from abiscan.python.uses import (
 
 if TYPE_CHECKING:
     from abiscan.python.conflicts import Conflict
+    from abiscan.python.dropped_modules import DroppedImport
     from abiscan.python.later_names import LaterUse
     from abiscan.python.lost_bases import BaseQuestion
     from abiscan.python.operator_calls import Overload
@@ -168,6 +169,14 @@ class PackageReader:
         if self._open_loads is None:
             self._open_loads = tuple(open_loads(code))
         return self._open_loads
+
+    def dropped_imports(self, world: World, surroundings: Surroundings | None = None) -> tuple[DroppedImport, ...]:
+        """Return what the code imports that new releases of other packages no longer have: see ``dropped_modules``."""
+        from abiscan.python.dropped_modules import dropped_imports
+
+        torch = world.torch_version
+        code = self._code_for(world, surroundings)[0]
+        return tuple(dropped_imports(code, None if isinstance(torch, Answer) else torch))
 
     def failing_submodules(
         self,

@@ -24,6 +24,7 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
         *_needs(facts),
         *_yet_to_be_built(facts),
         *_refused_files(facts),
+        *_dropped_modules(facts),
         *_conflicting_packages(facts),
     ):
         conditions.setdefault((condition.kind, condition.name), condition)
@@ -59,6 +60,16 @@ def _refused_files(facts: PackageFacts) -> Iterator[VerdictCondition]:
         "(UnpicklingError: Weights only load failed, for anything else)"
     )
     yield VerdictCondition(kind=ConditionKind.FILE, name="files of tensors and plain values", why=why)
+
+
+def _dropped_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:
+    """Yield the packages of which a release has to be there that still has a module."""
+    for item in facts.dropped:
+        dropped, (first, *others) = item.dropped, item.lines
+        places = f"{first} and {plural(len(others), 'other line')} import" if others else f"{first} imports"
+        why = f"{places} {dropped.module}, which {dropped.distribution} has no longer since {dropped.until}"
+        name = f"{dropped.distribution}<{dropped.until.partition('.')[0]}"
+        yield VerdictCondition(kind=ConditionKind.REQUIREMENT, name=name, why=why)
 
 
 def _conflicting_packages(facts: PackageFacts) -> Iterator[VerdictCondition]:

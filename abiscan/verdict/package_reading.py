@@ -47,6 +47,7 @@ from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.python.conflicts import Conflict
+    from abiscan.python.dropped_modules import DroppedImport
     from abiscan.python.later_names import LaterUse
     from abiscan.python.lost_bases import BaseQuestion
     from abiscan.python.operator_calls import Overload
@@ -90,6 +91,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar apart: those of its tests and benchmarks, and of modules that only its own code imports
     :ivar submodules: those of public submodules that fail, or may fail, where the import of the package succeeds
     :ivar open_loads: where it loads files that this torch may refuse, by what is in them
+    :ivar dropped: what it imports that new releases of other packages no longer have, and where
     :ivar conflicts: the imports that fail if a package is installed which it does not require
     :ivar process: the process after the libraries that the outcome loads
     :ivar here: whether that process is one of this machine
@@ -104,6 +106,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     apart: tuple[ImportOutcome, ...] = ()
     submodules: tuple[ImportOutcome, ...] = ()
     open_loads: tuple[PythonLine, ...] = ()
+    dropped: tuple[DroppedImport, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     process: PackageWorld | ImageWorld
     lacking_alone: Callable[[], tuple[str, ...]]
@@ -138,6 +141,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     """Finds the imports that fail if a package is installed which it does not require."""
     open_loads: Callable[[], tuple[PythonLine, ...]]
     """Finds where it loads files that this torch may refuse."""
+    dropped: Callable[[], tuple[DroppedImport, ...]]
+    """Finds what it imports that new releases of other packages no longer have."""
     failing_submodules: Callable[[], tuple[ImportOutcome, ...]]
     """Finds the public submodules that fail where the package's own import succeeds."""
     modules: tuple[str, ...]
@@ -179,6 +184,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             apart=tuple(self._sure_of_other(item) for item in apart),
             submodules=self.failing_submodules() if outcome and outcome.raised is None else (),
             open_loads=self.open_loads() if outcome and outcome.raised is None else (),
+            dropped=self.dropped() if outcome and outcome.raised is None else (),
             conflicts=self.conflicts() if outcome and outcome.raised is None else (),
             process=process,
             here=self.here,
@@ -275,6 +281,7 @@ class PackageReading:
             base_questions=functools.partial(self._reader.base_questions, world, surroundings),
             conflicts=functools.partial(self._reader.conflicts, world.fresh, surroundings),
             open_loads=functools.partial(self._reader.open_loads, world, surroundings),
+            dropped=functools.partial(self._reader.dropped_imports, world, surroundings),
             failing_submodules=submodules,
             surroundings=surroundings,
             modules=self._modules,

@@ -662,6 +662,15 @@ def test_files_that_a_newer_torch_refuses(wheels: Path) -> None:
     assert condition.why.startswith("pkg/__init__.py:3 leaves it to torch.load")
 
 
+def test_a_module_that_new_releases_of_setuptools_lack(wheels: Path) -> None:
+    files = {"pkg/__init__.py": "import torch\n", "pkg/version.py": "import pkg_resources\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    (found,) = abiscan.check(wheel, "2.8.0").packages
+    (condition,) = found.conditions
+    assert (found.verdict.value, condition.kind.value, condition.name) == ("works", "requirement", "setuptools<82")
+    assert condition.why.startswith("pkg/version.py:1 imports pkg_resources")
+
+
 @pytest.mark.parametrize(("installed", "met"), [(False, False), (Answer.UNKNOWN, None)])
 def test_a_required_package_that_is_looked_for(
     installed: bool | Answer, met: bool | None, wheels: Path, monkeypatch: pytest.MonkeyPatch

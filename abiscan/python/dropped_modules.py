@@ -1,0 +1,108 @@
+"""Modules that packages import and that the newest releases of the distribution which brought them no longer have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from abiscan.python.library import PythonCode
+from abiscan.python.model import Answer, PythonLine
+from abiscan.python.nodes import child_nodes
+from abiscan.python.sources import is_for_users
+
+
+class DroppedModule(Struct, frozen=True, kw_only=True):
+    """A module that went.
+
+    :ivar distribution: what brought it
+    :ivar until: the first release without it
+    :ivar with_torch: the first and the last minor version of torch whose metadata require an older release
+    """
+
+    module: str
+    distribution: str
+    until: str
+    with_torch: tuple[str, str]
+
+
+class DroppedImport(Struct, frozen=True, kw_only=True):
+    """Where a package imports a module that went."""
+
+    dropped: DroppedModule
+    lines: tuple[PythonLine, ...]
+
+
+# https://setuptools.pypa.io/en/latest/history.html#v82-0-0; torch 2.11 and 2.12 require setuptools<82.
+_DROPPED: Final = (
+    DroppedModule(module="pkg_resources", distribution="setuptools", until="82.0.0", with_torch=("2.11", "2.12")),
+)
+_CATCHING: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def dropped_imports(code: PythonCode, torch: str | None) -> Iterator[DroppedImport]:
+    """Yield the modules that may be gone where the package is installed, and where it imports them whatever happens.
+
+    :param torch: the version of torch, if it is known
+    """
+    for dropped in _DROPPED:
+        word = dropped.module.encode()
+        files = [file for file in code.sources if word in code.source(file) and is_for_users(file)]
+        if not files or code.locate(dropped.module) is not None or _is_kept(code, dropped, torch):
+            continue
+        lines = tuple(line for file in files for line in _imports_of(code, file, dropped.module))
+        if lines:
+            yield DroppedImport(dropped=dropped, lines=lines)
+
+
+def _is_kept(code: PythonCode, dropped: DroppedModule, torch: str | None) -> bool:
+    """Whether it is known what is installed, or something requires a release that has the module."""
+    if code.surroundings.installed(dropped.module) is not Answer.UNKNOWN:
+        return True
+    if torch is not None:
+        first, last = map(Version, dropped.with_torch)
+        if first.release <= Version(torch).release[:2] <= last.release:
+            return True
+    try:
+        allowed = SpecifierSet(code.required_version(dropped.distribution) or "")
+    except InvalidSpecifier:
+        return True
+    newest = Version(dropped.until)
+    return not (allowed.contains(newest) or allowed.contains(Version(f"{newest.major + 1000}")))
+
+
+def _imports_of(code: PythonCode, file: str, module: str) -> Iterator[PythonLine]:
+    """Yield the imports of a module that run as a source is imported, and whose failure nothing catches."""
+    tree = code.tree(file)
+    waiting: list[ast.AST] = list(tree.body) if tree else []
+    lines = []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and _takes(node, module):
+            lines.append(node.lineno)
+        elif isinstance(node, ast.Try) and not _catches(node):
+            waiting += (*node.body, *node.orelse, *node.finalbody)
+        elif isinstance(node, (ast.ClassDef, ast.With)):
+            waiting += child_nodes(node)
+    yield from (PythonLine(file=file, line=line) for line in sorted(lines))
+
+
+def _takes(node: ast.Import | ast.ImportFrom, module: str) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name.partition(".")[0] == module for alias in node.names)
+    return not node.level and (node.module or "").partition(".")[0] == module
+
+
+def _catches(node: ast.Try) -> bool:
+    """Whether a ``try`` may catch that a module is not there."""
+    types = [handler.type for handler in node.handlers]
+    return any(kind is None or not _CATCHING.isdisjoint(_words(kind)) for kind in types)
+
+
+def _words(kind: ast.expr) -> Iterator[str]:
+    for node in ast.walk(kind):
+        yield getattr(node, "id", None) or getattr(node, "attr", None) or ""
