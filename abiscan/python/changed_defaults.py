@@ -27,6 +27,7 @@ class ChangedDefault(Struct, frozen=True, kw_only=True):
     :ivar error: what torch says, up to the first thing that depends on the file
     :ivar handled: words of sources that make such calls work
     :ivar advice: what to do
+    :ivar needs: the package that the new default imports, and that torch does not require
     """
 
     function: str
@@ -37,6 +38,7 @@ class ChangedDefault(Struct, frozen=True, kw_only=True):
     error: str
     handled: tuple[bytes, ...]
     advice: str
+    needs: str | None = None
 
 
 # https://github.com/pytorch/pytorch/pull/137602, in 2.6.0: torch/serialization.py, load and _default_to_weights_only.
@@ -61,7 +63,19 @@ STFT: Final = ChangedDefault(
     handled=(),
     advice="pass return_complex",
 )
-BY_FUNCTION: Final = {changed.function: changed for changed in (LOAD, STFT)}
+# https://github.com/pytorch/pytorch/pull/159646, in 2.9.0: torch/onnx/_internal/exporter imports onnxscript.
+EXPORT: Final = ChangedDefault(
+    function="torch.onnx.export",
+    parameter="dynamo",
+    others=(),
+    position=3,
+    sign=("torch.onnx._internal.torchscript_exporter.utils", "export"),
+    error="No module named 'onnxscript'",
+    handled=(b"onnxscript", b'"dynamo"', b"'dynamo'", b"dynamo="),
+    advice="pass dynamo=False, which torch takes since 2.5, or install onnxscript",
+    needs="onnxscript",
+)
+BY_FUNCTION: Final = {changed.function: changed for changed in (LOAD, STFT, EXPORT)}
 REMOVED_IN: Final = "torch._linalg_utils"
 """The module of which ``torch`` has only functions that raise, in place of those that were compiled: ``torch.symeig``
 since 2.0, ``eig``, ``lstsq`` and ``matrix_rank`` since 1.13, ``solve`` since 1.12.
@@ -83,6 +97,9 @@ def may_need_default(call: CallText, changed: ChangedDefault) -> bool:
 def leaves_out(node: ast.Call, changed: ChangedDefault) -> bool:
     """Whether a call leaves a parameter to its default."""
     keywords = {keyword.arg for keyword in node.keywords}
+    # What users of a function may pass on, they need not; a package that passes it on itself has its name as a text.
+    if changed.needs and all(isinstance(keyword.value, ast.Name) for keyword in node.keywords if keyword.arg is None):
+        keywords.discard(None)
     is_plain = not any(isinstance(argument, ast.Starred) for argument in node.args)
     return is_plain and len(node.args) <= changed.position and not keywords & {None, changed.parameter, *changed.others}
 

@@ -26,7 +26,6 @@ from abiscan.python.changed_defaults import (
     LOAD,
     REMOVED,
     REMOVED_IN,
-    STFT,
     kept_as_modules,
     leaves_out,
     may_need_default,
@@ -122,7 +121,8 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
     :ivar error: what Python says of the call; empty for a name
     :ivar function: the function or method, ``Layer.forward``
     :ivar how: whether the name is taken of a module, imported from one, imported as a module, or called; "default" if
-        the call leaves out what it needs, "omission" if it does so for most values; "removed" if the function only
+        the call leaves out what it needs, "omission" if it does so for most values, "package" if what it leaves out
+        decides whether another package is imported; "removed" if the function only
         raises; "fake" if a fake kernel is registered for the operator; "option" if it is
         one, which to set raises, too; "compile" if ``torch.compile`` gets it; "object" if it is taken of an object of a
         class; "method" if one of an object that may be a tensor is called; "device" if it is taken of the module for a
@@ -396,7 +396,11 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
         asking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
         return any(text in source for source in asking for text in texts)
-    if use.how not in {"call", "method", "default", "omission", "removed"}:
+    if use.how == "package":
+        needed = BY_FUNCTION[use.name].needs or ""
+        if code.requires(needed) or code.surroundings.installed(needed) is True:
+            return True
+    if use.how not in {"call", "method", "default", "omission", "package", "removed"}:
         return _is_known(code, name)
     sources = [code.source(file) for file in code.sources]
     if use.how not in {"call", "method"}:
@@ -787,8 +791,9 @@ class _Mentions:
             yield self._call_mention(method, error, node, scope, how="method")
         if full is None or full not in self._called:
             return
-        if full == STFT.function and self._names.has(*STFT.sign) is True and leaves_out(node, STFT):
-            yield self._call_mention(full, STFT.error, node, scope, how="omission")
+        changed = BY_FUNCTION.get(full)
+        if changed not in (None, LOAD) and self._names.has(*changed.sign) is True and leaves_out(node, changed):
+            yield self._call_mention(full, changed.error, node, scope, how="package" if changed.needs else "omission")
         callee, call = self._names.callee(full), _arguments_of(node)
         if callee is None:
             yield from self._compiled_call(full, node, scope)
@@ -855,8 +860,8 @@ class _Mentions:
             arguments=_arguments_of(node),
         )
         is_of_torch = full.startswith(OPERATORS) or how in {"omission", "removed"}
-        raised = "RuntimeError" if is_of_torch else "TypeError"
-        guarded = raised in scope.caught
+        raised = {"RuntimeError"} if is_of_torch else _CATCHING_IMPORTS if how == "package" else _CATCHING_CALLS
+        guarded = not scope.caught.isdisjoint(raised)
         return _make_mention(use, scope, guarded=guarded)
 
     def _mention(self, full: str, origin: str, line: int, scope: _Scope, *, how: str) -> Iterator[_Mention]:

@@ -8,7 +8,9 @@ meets one, the verdict is `import-fails`, and this rule is silent.
 A call that leaves out what another default decides now counts, too, where it is sure to fail: `torch.load` since 2.6
 without `weights_only`, of a file whose content the code then uses as a module (`torch.load(path).eval()`);
 `torch.stft` since 2.0 without `return_complex`, which only complex input does not need. So do functions that torch
-keeps only to say that they are gone: `torch.symeig`.
+keeps only to say that they are gone: `torch.symeig`. And `torch.onnx.export` since 2.9 without `dynamo`, which then
+imports onnxscript, if the package neither requires nor mentions it: torch does not bring it. Whether it is installed is
+not known, so this is only possible.
 
 Of compiled functions (`torch.div`, `torch.nn.functional.gelu`), the schemas say which keywords a release takes; of
 methods, where `dim` takes several dimensions: `x.any(dim=(0, 1))` since 2.2. Since `x` may be no tensor, such a finding
@@ -52,22 +54,30 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it i
 
 
 def list_findings(
-    calls: Sequence[LaterUse], history: NameHistory, package: str, torch: str, advice: str | None = None
+    calls: Sequence[LaterUse],
+    history: NameHistory,
+    package: str,
+    torch: str,
+    advice: str | None = None,
+    needs: str | None = None,
 ) -> Iterator[Finding]:
     """Yield the finding about calls that fail for one reason.
 
     :param history: the releases that take the calls
     :param torch: the torch that does not, in words
     :param advice: what to do instead of using another version of the package
+    :param needs: the package that they need to be installed
     """
     since, until = history.span
     other = advice or f"a version of {package} for {torch}"
+    does = f"imports {needs}, which torch does not require, for a call" if needs else "rejects a call"
+    # Of which class the object of a method is, nothing says, nor what else is installed.
+    is_possible = needs or all(call.how == "method" for call in calls)
     yield Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
-        message=f"{history.name} rejects a call in {torch}: {package} makes it in {count_places(calls)}",
-        # Of which class the object of a method is, nothing says.
-        confidence=Confidence.POSSIBLE if all(call.how == "method" for call in calls) else Confidence.CERTAIN,
+        message=f"{history.name} {does} in {torch}: {package} makes it in {count_places(calls)}",
+        confidence=Confidence.POSSIBLE if is_possible else Confidence.CERTAIN,
         evidence=tuple(
             Evidence(subject=f"{call.file}:{call.line}", object=call.function or None, since=since, until=until)
             for call in calls

@@ -78,12 +78,13 @@ def later_findings(
         if not error and missing_torch_name.RULE in rules:
             yield from missing_torch_name.list_findings(uses, history(name), result.name, torch, result.torch)
         elif error and rejected_torch_call.RULE in rules:
-            taking, advice = call_history(name, uses[0].arguments), None
-            if uses[0].how in {"default", "omission"}:
+            taking, advice, needs = call_history(name, uses[0].arguments), None, None
+            if uses[0].how in {"default", "omission", "package"}:
                 from abiscan.python.changed_defaults import BY_FUNCTION  # few packages make such a call
 
-                taking, advice = default_history(BY_FUNCTION[name]), BY_FUNCTION[name].advice
-            yield from rejected_torch_call.list_findings(uses, taking, result.name, torch, advice)
+                changed = BY_FUNCTION[name]
+                taking, advice, needs = default_history(changed), changed.advice, changed.needs
+            yield from rejected_torch_call.list_findings(uses, taking, result.name, torch, advice, needs)
 
 
 def other_later_findings(package: ReadPackage, result: PackageResult, rules: Container[Rule]) -> Iterator[Finding]:

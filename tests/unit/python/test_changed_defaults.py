@@ -1,0 +1,54 @@
+"""Calls of ``torch.onnx.export``, which imports onnxscript by default since torch 2.9.
+
+That it raises ``ModuleNotFoundError: No module named 'onnxscript'`` there was seen with torch 2.13.0; 2.9.0:
+open-edge-platform/anomalib#3050.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.installed import Surroundings
+from abiscan.python.later_names import LaterUse
+from abiscan.python.reading import PackageReader
+from abiscan.torches import embedded_names
+from tests.unit.python.packages import FakeWorld, TextSources
+
+EXPORT = "def export(model, x, **kwargs):\n    torch.onnx.export(model, x, 'a.onnx', {})\n"
+
+
+def uses(code: str, release: str = "2.13.0", required: str = "torch", **around: object) -> list[LaterUse]:
+    metadata = f"Metadata-Version: 2.1\nName: pack\nVersion: 1\nRequires-Dist: {required}\n"
+    sources = {"pack/__init__.py": f"import torch\n{code}", "pack-1.dist-info/METADATA": metadata}
+    world = FakeWorld(torch_names=embedded_names.names(release))
+    surroundings = Surroundings(**around)  # type: ignore[arg-type]
+    return list(PackageReader(TextSources(sources), ["pack"]).later_uses(world, surroundings))
+
+
+@pytest.mark.parametrize("arguments", ["opset_version=14", "dynamic_axes={}, input_names=['x']", "**kwargs"])
+def test_an_export_by_the_default(arguments: str) -> None:
+    (use,) = uses(EXPORT.format(arguments), "2.9.0")
+    assert (use.name, use.error, use.how) == ("torch.onnx.export", "No module named 'onnxscript'", "package")
+    assert not uses(EXPORT.format(arguments), "2.8.0")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        EXPORT.format("dynamo=False"),
+        EXPORT.format("**{'dynamo': False}"),
+        EXPORT.format("**options()"),
+        "DEFAULTS = {'dynamo': False}\n" + EXPORT.format("**kwargs"),
+        "def f(m):\n    try:\n        torch.onnx.export(m, (), 'a.onnx')\n    except ImportError:\n        pass\n",
+        "def f(m):\n    import onnxscript\n    torch.onnx.export(m, (), 'a.onnx')\n",
+    ],
+)
+def test_an_export_that_is_prepared(code: str) -> None:
+    assert not uses(code)
+
+
+def test_where_onnxscript_is_there() -> None:
+    code = EXPORT.format("opset_version=14")
+    assert not uses(code, required="onnxscript>=0.5")
+    assert not uses(code, installed=lambda _name: True)
+    assert uses(code, required="onnxscript; extra == 'onnx'")
