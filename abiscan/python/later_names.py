@@ -26,6 +26,7 @@ from abiscan.python.changed_defaults import (
     LOAD,
     REMOVED,
     REMOVED_IN,
+    ChangedDefault,
     kept_as_modules,
     leaves_out,
     may_need_default,
@@ -791,21 +792,23 @@ class _Mentions:
             yield self._call_mention(method, error, node, scope, how="method")
         if full is None or full not in self._called:
             return
-        changed = BY_FUNCTION.get(full)
-        if changed not in (None, LOAD) and self._names.has(*changed.sign) is True and leaves_out(node, changed):
-            yield self._call_mention(full, changed.error, node, scope, how="package" if changed.needs else "omission")
         callee, call = self._names.callee(full), _arguments_of(node)
+        error = None if callee is None else refusal(callee.name, callee.signature, call)
+        changed = BY_FUNCTION.get(full)
+        if error is None and changed not in (None, LOAD) and self._leaves_out(node, changed):
+            yield self._call_mention(full, changed.error, node, scope, how="package" if changed.needs else "omission")
         if callee is None:
             yield from self._compiled_call(full, node, scope)
-            return
-        if _is_removed(full, callee):
+        elif _is_removed(full, callee):
             yield self._call_mention(full, REMOVED, node, scope, how="removed")
-            return
-        error = refusal(callee.name, callee.signature, call)
-        others = map(parse_parameters, self._names.signatures_of(callee.module, callee.name))
-        if error is None or all(refusal(callee.name, other, call) for other in others):
-            return
-        yield self._call_mention(full, error, node, scope, how="call")
+        elif error is not None:
+            others = map(parse_parameters, self._names.signatures_of(callee.module, callee.name))
+            if not all(refusal(callee.name, other, call) for other in others):
+                yield self._call_mention(full, error, node, scope, how="call")
+
+    def _leaves_out(self, node: ast.Call, changed: ChangedDefault) -> bool:
+        """Whether a call leaves a parameter to its default, which is another one in this torch."""
+        return self._names.has(*changed.sign) is True and leaves_out(node, changed)
 
     @functools.cached_property
     def _foreign(self) -> frozenset[str]:

@@ -429,7 +429,7 @@ _WARNINGS: Final = frozenset({"FutureWarning", "DeprecationWarning"})
 
 
 def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames, package: str) -> None:
-    body = [node for node in body if not _is_overload(node)]
+    body = [node for node in _at_run_time(body) if not _is_overload(node)]
     bound: dict[str, int] = {}
     for node in body:
         for name in _bound_by(node):
@@ -447,6 +447,15 @@ def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames, package: s
                 names.deprecated.add(node.name)
         if isinstance(node, ast.ClassDef):
             _describe_class(node, names, is_certain=bound[node.name] == 1 and node.name in names.there)
+
+
+def _at_run_time(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that run: of those for type checkers, the other branch."""
+    for node in body:
+        if isinstance(node, ast.If) and _is_type_checking(node.test):
+            yield from _at_run_time(node.orelse)
+        else:
+            yield node
 
 
 def _describe_class(node: ast.ClassDef, names: ModuleNames, *, is_certain: bool) -> None:

@@ -287,6 +287,10 @@ class TorchNames(Struct):
         if names.is_open or name in names.there | names.possible:
             return None
         stars = [star for star in sorted(names.stars) if self._of_star(star, name) is not False]
+        # torch/__init__.py imports its functions after those that are compiled, "so we can overwrite from Python side".
+        written = [star for star in stars if not is_core(star)]
+        if len(written) == 1 and self.has(written[0], name) is True:
+            stars = written
         return f"{stars[0]}.{name}" if len(stars) == 1 else None
 
     def _source_has(self, owner: str, name: str) -> bool | None:

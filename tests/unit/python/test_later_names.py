@@ -294,6 +294,7 @@ REMOVED = "This function was deprecated since version 1.9 and is now removed"
 ANY = "any() received an invalid combination of arguments"
 STFT = "stft requires the return_complex parameter be given for real inputs"
 SDPA = "from torch.nn.functional import scaled_dot_product_attention"
+GRID = "meshgrid() got an unexpected keyword argument 'indexing'"
 GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable_gqa'"
 
 
@@ -396,6 +397,11 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         ),
         (f"import inspect, torch\ninspect.signature({VERBOSE})\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
         (f"import torch\n{VERBOSE} = max\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
+        # lucidrains/lightweight-gan#112: torch/functional.py overwrites what is compiled.
+        ("import torch\ndef f(x): return torch.meshgrid(x, indexing='ij')", "1.9.0", GRID),
+        ("import torch\ndef f(x): return torch.functional.meshgrid(x, indexing='ij')", "1.9.0", GRID),
+        ("import torch\ndef f(x): return torch.meshgrid(x, indexing='ij')", "1.10.0", None),
+        ("import torch\ndef f(x): return torch.meshgrid(x), torch.einsum('i,i', x, x)", "1.9.0", None),
     ],
 )
 def test_a_call_that_another_torch_takes(body: str, release: str, error: str | None) -> None:

@@ -124,6 +124,17 @@ def test_a_function_that_is_wrapped_or_bound_again_has_no_signature() -> None:
     assert names.deprecated == {"h"}
 
 
+def test_what_only_type_checkers_see_is_no_definition() -> None:
+    """As ``torch.functional`` defines ``meshgrid``, ``norm`` and ``tensordot``."""
+    source = (
+        b"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    def f(a, b=None): ...\n"
+        b"else:\n    def f(*a): ...\nif len('x'):\n    def g(): ...\nelse:\n    def g(a): ...\n"
+    )
+    names = names_of(source, "torch.x", is_package=False)
+
+    assert names.signatures == {"f": "*a"}
+
+
 def test_overloads_are_no_definitions_and_imports_lead_to_the_function() -> None:
     source = (
         b"from .functions import f, g as h\nfrom .y import *\nfrom torch.x import twice\ntwice = 1\n"
