@@ -1,4 +1,8 @@
-"""Modules that packages import and that the newest releases of the distribution which brought them no longer have."""
+"""Modules that packages import and that the newest releases of the distribution which brought them no longer have.
+
+Only imports count that run with the package itself, or with one of the packages right inside of it: those of a single
+model or program among many decide little.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,12 @@ from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
+from abiscan.python.dynamic_names import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer, PythonLine
 from abiscan.python.nodes import child_nodes
 from abiscan.python.sources import is_for_users
+from abiscan.python.torch_names import TorchNames, list_prefixes
 
 
 class DroppedModule(Struct, frozen=True, kw_only=True):
@@ -22,41 +28,81 @@ class DroppedModule(Struct, frozen=True, kw_only=True):
     :ivar distribution: what brought it
     :ivar until: the first release without it
     :ivar with_torch: the first and the last minor version of torch whose metadata require an older release
+    :ivar through: a module of torch that imports it, and a name that this has exactly in the releases that do so
     """
 
     module: str
     distribution: str
     until: str
     with_torch: tuple[str, str]
+    through: tuple[str, str]
 
 
 class DroppedImport(Struct, frozen=True, kw_only=True):
-    """Where a package imports a module that went."""
+    """Where a package imports a module that went, itself or through torch.
+
+    :ivar module: what it imports: that module, or the one of torch
+    """
 
     dropped: DroppedModule
+    module: str
     lines: tuple[PythonLine, ...]
 
 
-# https://setuptools.pypa.io/en/latest/history.html#v82-0-0; torch 2.11 and 2.12 require setuptools<82.
+# https://setuptools.pypa.io/en/latest/history.html#v82-0-0; torch 2.11 and 2.12 require setuptools<82. Torch 1.8 to 2.1
+# have "from pkg_resources import packaging" in cpp_extension.
 _DROPPED: Final = (
-    DroppedModule(module="pkg_resources", distribution="setuptools", until="82.0.0", with_torch=("2.11", "2.12")),
+    DroppedModule(
+        module="pkg_resources",
+        distribution="setuptools",
+        until="82.0.0",
+        with_torch=("2.11", "2.12"),
+        through=("torch.utils.cpp_extension", "packaging"),
+    ),
 )
 _CATCHING: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
-def dropped_imports(code: PythonCode, torch: str | None) -> Iterator[DroppedImport]:
+def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | None) -> Iterator[DroppedImport]:
     """Yield the modules that may be gone where the package is installed, and where it imports them whatever happens.
 
     :param torch: the version of torch, if it is known
+    :param names: the names of that torch
     """
     for dropped in _DROPPED:
-        word = dropped.module.encode()
-        files = [file for file in code.sources if word in code.source(file) and is_for_users(file)]
-        if not files or code.locate(dropped.module) is not None or _is_kept(code, dropped, torch):
-            continue
-        lines = tuple(line for file in files for line in _imports_of(code, file, dropped.module))
-        if lines:
-            yield DroppedImport(dropped=dropped, lines=lines)
+        modules = [dropped.module]
+        if names is not None and names.has(*dropped.through) is True:
+            modules.append(dropped.through[0])
+        for module in modules:
+            word = module.rpartition(".")[2].encode()
+            files = [file for file in code.sources if word in code.source(file) and is_for_users(file)]
+            if not files or code.locate(dropped.module) is not None or _is_kept(code, dropped, torch):
+                continue
+            lines = [line for file in files for line in _imports_of(code, file, module)]
+            reached = _reached(code) if lines else set()
+            if lines := [line for line in lines if line.file in reached]:
+                yield DroppedImport(dropped=dropped, module=module, lines=tuple(lines))
+
+
+def _reached(code: PythonCode) -> set[str]:
+    """Return the sources that importing the package, or a public package right inside of it, runs."""
+    waiting = [
+        file for file in code.sources if file.endswith("/__init__.py") and file.count("/") <= 2 and _is_public(file)
+    ]
+    reached = set(waiting)
+    while waiting:
+        file = waiting.pop()
+        plain, _ = code.imports(file, package_of(file))
+        for name in {name for line in plain for target in line.targets for name in list_prefixes(target)}:
+            located = code.locate(name)
+            if located is not None and located.file is not None and located.file not in reached:
+                reached.add(located.file)
+                waiting.append(located.file)
+    return reached
+
+
+def _is_public(file: str) -> bool:
+    return not any(part.startswith("_") for part in file.split("/")[:-1])
 
 
 def _is_kept(code: PythonCode, dropped: DroppedModule, torch: str | None) -> bool:
@@ -92,9 +138,12 @@ def _imports_of(code: PythonCode, file: str, module: str) -> Iterator[PythonLine
 
 
 def _takes(node: ast.Import | ast.ImportFrom, module: str) -> bool:
-    if isinstance(node, ast.Import):
-        return any(alias.name.partition(".")[0] == module for alias in node.names)
-    return not node.level and (node.module or "").partition(".")[0] == module
+    """Whether an import is one of a module, or of what is in it."""
+    if isinstance(node, ast.ImportFrom):
+        targets = [f"{node.module}.{alias.name}" for alias in node.names if not node.level]
+    else:
+        targets = [alias.name for alias in node.names]
+    return any(f"{target}.".startswith(f"{module}.") for target in targets)
 
 
 def _catches(node: ast.Try) -> bool:

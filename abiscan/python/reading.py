@@ -176,7 +176,7 @@ class PackageReader:
 
         torch = world.torch_version
         code = self._code_for(world, surroundings)[0]
-        return tuple(dropped_imports(code, None if isinstance(torch, Answer) else torch))
+        return tuple(dropped_imports(code, None if isinstance(torch, Answer) else torch, world.torch_names))
 
     def failing_submodules(
         self,

@@ -67,7 +67,8 @@ def _dropped_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:
     for item in facts.dropped:
         dropped, (first, *others) = item.dropped, item.lines
         places = f"{first} and {plural(len(others), 'other line')} import" if others else f"{first} imports"
-        why = f"{places} {dropped.module}, which {dropped.distribution} has no longer since {dropped.until}"
+        through = "" if item.module == dropped.module else f", which imports {dropped.module} in this torch"
+        why = f"{places} {item.module}{through}; {dropped.distribution} {dropped.until} no longer has it"
         name = f"{dropped.distribution}<{dropped.until.partition('.')[0]}"
         yield VerdictCondition(kind=ConditionKind.REQUIREMENT, name=name, why=why)
 

@@ -6,6 +6,7 @@ import pytest
 
 from abiscan.python.installed import Surroundings
 from abiscan.python.reading import PackageReader
+from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
 
 IMPORT = "import pkg_resources\n"
@@ -19,10 +20,16 @@ def dropped(
     **around: object,
 ) -> list[tuple[str, list[int]]]:
     metadata = f"Metadata-Version: 2.1\nName: pack\nVersion: 1\nRequires-Dist: {required}\n"
-    sources = {"pack/__init__.py": "", "pack/version.py": code, "pack-1.dist-info/METADATA": metadata, **(files or {})}
+    sources = {
+        "pack/__init__.py": "from . import version\n",
+        "pack/version.py": code,
+        "pack-1.dist-info/METADATA": metadata,
+        **(files or {}),
+    }
     reader = PackageReader(TextSources(sources), ["pack"])
-    found = reader.dropped_imports(FakeWorld(torch_version=torch), Surroundings(**around))  # type: ignore[arg-type]
-    return [(item.dropped.module, [line.line for line in item.lines]) for item in found]
+    world = FakeWorld(torch_version=torch, torch_names=embedded_names.names(torch))
+    found = reader.dropped_imports(world, Surroundings(**around))  # type: ignore[arg-type]
+    return [(item.module, [line.line for line in item.lines]) for item in found]
 
 
 @pytest.mark.parametrize(
@@ -66,3 +73,40 @@ def test_what_is_known_to_be_there() -> None:
     assert not dropped(IMPORT, installed=lambda _name: True)
     assert not dropped(IMPORT, files={"pkg_resources/__init__.py": ""})
     assert not dropped("", files={"tests/test_pack.py": IMPORT})
+
+
+@pytest.mark.parametrize(
+    ("torch", "told"),
+    # torch/utils/cpp_extension.py of these wheels: "from pkg_resources import packaging" from 1.8.0 to 2.1.2.
+    [("1.7.1", False), ("1.8.0", True), ("1.13.1", True), ("2.1.2", True), ("2.2.0", False), ("2.13.0", False)],
+)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torch.utils.cpp_extension\n",
+        "from torch.utils import cpp_extension as c\n",
+        "from torch.utils.cpp_extension import load\n",
+    ],
+)
+def test_what_torch_itself_imports(code: str, torch: str, *, told: bool) -> None:
+    assert dropped(code, torch=torch) == ([("torch.utils.cpp_extension", [1])] if told else [])
+
+
+def test_another_module_of_that_name() -> None:
+    assert not dropped("from pack import cpp_extension\nfrom torch.utils import cpp_extension2\n", torch="1.13.1")
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"pack/__init__.py": "", "pack/utils/__init__.py": "from ..version import A\n"}, True),  # torchtnt 0.2.4
+        ({"pack/__init__.py": "from .deep.a import b\n", "pack/deep/a/b.py": "import pack.version\n"}, True),
+        ({"pack/__init__.py": ""}, False),
+        ({"pack/__init__.py": "if TYPE_CHECKING:\n    from . import version\n"}, False),
+        ({"pack/__init__.py": "def f():\n    import pack.version\n"}, False),
+        ({"pack/__init__.py": "", "pack/_setup/__init__.py": "from ..version import A\n"}, False),
+        ({"pack/__init__.py": "", "pack/models/one/__init__.py": "from ...version import A\n"}, False),
+    ],
+)
+def test_which_sources_count(files: dict[str, str], *, told: bool) -> None:
+    assert bool(dropped(IMPORT, files=files)) is told

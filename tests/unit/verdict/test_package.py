@@ -663,7 +663,7 @@ def test_files_that_a_newer_torch_refuses(wheels: Path) -> None:
 
 
 def test_a_module_that_new_releases_of_setuptools_lack(wheels: Path) -> None:
-    files = {"pkg/__init__.py": "import torch\n", "pkg/version.py": "import pkg_resources\n"}
+    files = {"pkg/__init__.py": "import torch\nfrom . import version\n", "pkg/version.py": "import pkg_resources\n"}
     wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
     (found,) = abiscan.check(wheel, "2.8.0").packages
     (condition,) = found.conditions
