@@ -65,7 +65,9 @@ from abiscan.python.version_guards import (
     EXITS,
     are_guarding,
     asks_by_words,
+    asks_for_torch,
     asks_for_version,
+    decide_by_version,
     guards_what_follows,
     is_guard,
     root_of,
@@ -78,6 +80,11 @@ _KNOWN: Final = frozenset({"torch", *COMPANIONS})
 """The packages whose names are known."""
 _LOOKS_UP: Final = regex(rb"(?:has|get|set)attr\(\s*(?:torch|F|nn|\w*module\w*)\b")
 """What a source has that looks names up in torch, or in modules."""
+_CONDITION: Final = (
+    rb"(?:^[ \t]*(?:if|elif|assert|and|or)\b[^\n#]*|\bif (?:not )?|^\w+ *= *(?:not )?)"
+    rb"\bhasattr\((?:torch|F|nn|dist)\b[\w.]*, *[\"']%b[\"']\)"
+)
+"""Where ``hasattr`` of torch decides at once, or makes a flag of the module: what it guards is seen there."""
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention a function, in bytes."""
 _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
@@ -85,6 +92,7 @@ _BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
+_CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 _MOST_DEFINITIONS: Final = 3
 """How many functions of a package may have a name that still tells which of them is meant."""
 _CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
@@ -111,6 +119,7 @@ _LOOKS_AT_PARAMETERS: Final = regex(
 """What a source has that asks functions for their parameters, and which."""
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _TESTS = (ast.If, ast.IfExp, ast.While)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
@@ -259,10 +268,14 @@ def _unguarded_mentions(
         for file in files
         for mention in _Mentions(code, file, names, requested, called, operators, settled.marks(file)).all()
     ]
-    # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
-    asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
+    # A function, or a class, that guards one use knows that the name may be missing. Of others that says nothing: their
+    # own guards and those of their callers decide.
+    asked = {_owner_of(mention) for mention in mentions if mention.asked}
     open_uses = [
-        mention for mention in mentions if not mention.guarded and (mention.use.name, mention.use.error) not in asked
+        mention
+        for mention in mentions
+        if not mention.guarded and _owner_of(mention) not in asked
+        if mention.use.how not in {"call", "method"} or not _looks_at_parameters(code, mention.use)
     ]
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
     unhandled = {asked for asked, use in distinct.items() if not _is_handled(code, use)}
@@ -385,6 +398,11 @@ def _asked_of(use: LaterUse) -> tuple[str, str, PassedArguments]:
     return use.name, use.how, use.arguments
 
 
+def _owner_of(mention: _Mention) -> tuple[str, str, str, tuple[str, ...]]:
+    """Return what is used, and the function or class at the left margin that uses it; of other code, the source."""
+    return mention.use.name, mention.use.error, mention.use.file, mention.public[:1]
+
+
 def _is_handled(code: PythonCode, use: LaterUse) -> bool:
     """Whether a package shows that it knows what a torch lacks, or sets it."""
     name = use.name.rpartition(".")[2]
@@ -403,30 +421,34 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
             return True
     if use.how not in {"call", "method", "default", "omission", "package", "removed"}:
         return _is_known(code, name)
-    sources = [code.source(file) for file in code.sources]
-    if use.how not in {"call", "method"}:
-        words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
-    else:
-        quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
-        words = [name.encode(), *quoted]
-        sources = [source for source in sources if _looks_at_parameters(source, name.encode())]
-    return code.may_set(name) or any(word in source for source in sources for word in words)
+    words = BY_FUNCTION[use.name].handled if use.how not in {"call", "method"} and use.name in BY_FUNCTION else ()
+    return code.may_set(name) or any(word in code.source(file) for file in code.sources for word in words)
 
 
-def _looks_at_parameters(source: bytes, name: bytes) -> bool:
-    """Whether a source asks a function of a name for its parameters, or one that may be it."""
+def _looks_at_parameters(code: PythonCode, use: LaterUse) -> bool:
+    """Whether the function or class around a call asks what is called for its parameters, or what may be that."""
+    tree = code.tree(use.file) if _LOOKS_AT_PARAMETERS.search(code.source(use.file)) else None
+    around = (
+        next((part for part in tree.body if part.lineno <= use.line <= (part.end_lineno or 0)), None) if tree else None
+    )
+    if around is None:
+        return False
+    source = b"\n".join(code.source(use.file).splitlines()[around.lineno - 1 : around.end_lineno])
+    name = use.name.rpartition(".")[2].encode()
     asked = (match[1] or b"" for match in _LOOKS_AT_PARAMETERS.finditer(source))
     return any(b"." not in function or name in function.split(b".") for function in asked)
 
 
 def _is_known(code: PythonCode, name: str) -> bool:
-    """Whether a package sets a name on something, or has it as a text, which ``hasattr`` takes."""
+    """Whether a package sets a name on something, or has it as a text, other than in conditions that guard alone."""
     quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
-    sources = [code.source(file) for file in code.sources]
+    sources = [code.source(file) for file in code.sources if name.encode() in code.source(file)]
     # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
     if _is_plain(name):
         sources = [source for source in sources if _LOOKS_UP.search(source)]
-    return code.may_set(name) or any(text in source for source in sources for text in quoted)
+    condition = re.compile(_CONDITION % name.encode(), re.MULTILINE)
+    texts = (condition.sub(b"", source) for source in sources)
+    return code.may_set(name) or any(text in rest for rest in texts for text in quoted)
 
 
 def _is_defined(code: PythonCode, operator: str) -> bool:
@@ -562,8 +584,8 @@ class _Mentions:
             kept = {id(call) for call in kept_as_modules(node)} if self._loads_weights else set[int]()
             inside = replace(
                 _named(scope, node.name),
-                guarded=scope.guarded or are_guarding(node.decorator_list),
-                by_values=scope.by_values and not are_guarding(node.decorator_list),
+                guarded=scope.guarded or decide_by_version(node.decorator_list),
+                by_values=scope.by_values and not decide_by_version(node.decorator_list),
                 base=base,
                 loads=scope.loads | kept,
             )
@@ -711,8 +733,8 @@ class _Mentions:
             _with_origins(_named(scope, getattr(node, "name", "<lambda>")), own | dict.fromkeys(parameters)),
             values=values_in(node, scope.values - own.keys()),
             in_function=True,
-            guarded=scope.guarded or is_variant or are_guarding(decorators),
-            by_values=scope.by_values and not (is_variant or are_guarding(decorators)),
+            guarded=scope.guarded or is_variant or decide_by_version(decorators),
+            by_values=scope.by_values and not (is_variant or decide_by_version(decorators)),
         )
         inside = replace(inside, objects=self._objects_of(node, scope, inside))
         body = node.body
@@ -1045,8 +1067,11 @@ class _Callers:
         """Those that are used where a condition may ask for a version."""
         self._by_version: set[str] = set()
         """Those that are used where the words of a condition do."""
+        self._called: set[str] = set()
+        """Those that are called where no condition decides."""
         self._users: dict[str, set[str]] = {}
-        self._common: dict[str, bool] = {}
+        self._defined: dict[str, int] = {}
+        self._classes: dict[str, list[ast.ClassDef]] = {}
         self._unknown: set[str] = set()
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
@@ -1080,9 +1105,13 @@ class _Callers:
         counts = is_for_users(file)
         for statement in getattr(self._code.tree(file), "body", ()):
             user = getattr(statement, "name", None)
+            refuses = isinstance(statement, ast.ClassDef) and _may_refuse(statement)
             for part, inside in _functions_of(statement, user):
-                for word, guarded, asked in _guarded_words(part, values):
+                for word, guarded, asked, called in _guarded_words(
+                    part, values, _Asked.BY_WORDS if refuses else _Asked.NO
+                ):
                     self._users.setdefault(word, set()).update(inside)
+                    self._called.update([word] if called and counts and not guarded else ())
                     self._guarded.update([word] if asked or (guarded and counts) else ())
                     self._asked.update([word] if asked and counts else ())
                     self._by_version.update([word] if asked is _Asked.BY_WORDS and counts else ())
@@ -1093,11 +1122,17 @@ class _Callers:
         """
         if name not in self._asked - self._by_version:
             return False
-        if name not in self._common:
+        return self._definitions(name) > _MOST_DEFINITIONS
+
+    def _definitions(self, name: str) -> int:
+        if name not in self._defined:
             definition = f"def {name}(".encode()
-            count = sum(self._code.source(file).count(definition) for file in self._code.sources)
-            self._common[name] = count > _MOST_DEFINITIONS
-        return self._common[name]
+            self._defined[name] = sum(self._code.source(file).count(definition) for file in self._code.sources)
+        return self._defined[name]
+
+    def _is_called(self, name: str) -> bool:
+        """Whether a function, which is certainly the only one of a name, is called where no condition decides."""
+        return name in self._called - self._asked and not _is_plain(name) and self._definitions(name) == 1
 
     @functools.cached_property
     def _callable(self) -> frozenset[str]:
@@ -1118,10 +1153,13 @@ class _Callers:
             return False
         if mention.use.file not in self._open_to(mention):
             return True
+        if len(mention.public) > 1 and self._has_refusing_constructor(mention.public[0]):
+            return True
         # By bare names, as far back as the users were noted: one use of the function under a condition, of whatever has
-        # the name, is enough. For its class, and for users of its users, the condition has to ask for a version.
+        # the name, is enough, unless it is surely called without, too. For its class, and for users of its users, the
+        # condition has to ask for a version.
         names = set(_sought(mention))
-        if not self._guarded.isdisjoint(names.intersection(mention.public[-1:])):
+        if any(name in self._guarded and not self._is_called(name) for name in names.intersection(mention.public[-1:])):
             return True
         for _ in range(_MOST_CALLS):
             if not (self._asked | self._unknown).isdisjoint(names):
@@ -1131,8 +1169,44 @@ class _Callers:
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
         values = self._settled.marks(mention.use.file) if own else frozenset[str]()
         return any(
-            word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node, values)
+            word in mention.nested and guarded for node in own for word, guarded, *_ in _guarded_words(node, values)
         )
+
+    def _has_refusing_constructor(self, name: str) -> bool:
+        """Whether a class of a name may refuse to be made, itself or by a base: then its methods are not called."""
+        waiting, seen = [name], {name}
+        while waiting:
+            word = waiting.pop()
+            if word not in self._classes:
+                self._classes[word] = self._classes_named(word)
+            for statement in self._classes[word]:
+                if _may_refuse(statement):
+                    return True
+                bases = {base for base in map(_word, statement.bases) if base is not None} - seen
+                waiting += bases
+                seen |= bases
+        return False
+
+    def _classes_named(self, name: str) -> list[ast.ClassDef]:
+        definition = f"class {name}".encode()
+        files = [file for file in self._code.sources if definition in self._code.source(file)]
+        trees = map(self._code.tree, files if _size_of(self._code, files) <= _MOST_PARSED else ())
+        statements = (statement for tree in trees if tree for statement in tree.body)
+        return [statement for statement in statements if isinstance(statement, ast.ClassDef) and statement.name == name]
+
+
+def _may_refuse(node: ast.ClassDef) -> bool:
+    """Whether the constructor of a class may raise because of the version of torch."""
+    makers = [part for part in node.body if isinstance(part, _FUNCTIONS) and part.name in _CONSTRUCTORS]
+    return any(_raises_by_version(part, values_in(maker, ())) for maker in makers for part in walk(maker))
+
+
+def _raises_by_version(node: ast.AST, values: Collection[str]) -> bool:
+    if isinstance(node, (ast.If, ast.Assert)):
+        parts = (node.body, node.orelse) if isinstance(node, ast.If) else ()
+        raises = isinstance(node, ast.Assert) or any(isinstance(part[-1], ast.Raise) for part in parts if part)
+        return raises and are_guarding([node.test], values)
+    return isinstance(node, ast.Expr) and guards_what_follows(node, values)
 
 
 def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
@@ -1169,13 +1243,14 @@ def _open_modules(
             targets = _files_run_by(code, code.resolved(line, package).targets)
             around = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
             keywords = [keyword for keyword, _ in around]
-            if keywords[:1] == [b"if"] and b"TYPE_CHECKING" in code.source(file):
+            if b"if" in keywords and b"TYPE_CHECKING" in code.source(file) and _is_for_checkers(code, file, line.line):
+                continue
+            if keywords[:1] in ([b"if"], [b"try"]):
                 block = _block_with(code.tree(file), line.line)
-                if isinstance(block, ast.If) and _is_type_checking(block.test):
-                    continue
-            elif keywords[:1] == [b"try"]:
-                block = _block_with(code.tree(file), line.line)
-                if isinstance(block, ast.Try) and not _not_raised_again(block):
+                # Whoever asks for torch, of whatever release, gets there in this one.
+                if (isinstance(block, ast.If) and asks_for_torch(block.test)) or (
+                    isinstance(block, ast.Try) and not _not_raised_again(block)
+                ):
                     del keywords[0]
             if not deciding.isdisjoint(keywords):
                 conditional += targets
@@ -1184,6 +1259,14 @@ def _open_modules(
     maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
     sources = frozenset(code.sources)
     return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
+
+
+def _is_for_checkers(code: PythonCode, file: str, line: int) -> bool:
+    """Whether a line is only for tools that check types."""
+    tree = code.tree(file)
+    blocks = (node for node in walk(tree) if isinstance(node, ast.If)) if tree else ()
+    checked = (block.body for block in blocks if _is_type_checking(block.test))
+    return any(body[0].lineno <= line <= (body[-1].end_lineno or 0) for body in checked)
 
 
 def _block_with(tree: ast.Module | None, line: int) -> ast.If | ast.Try | None:
@@ -1227,21 +1310,24 @@ class _Asked(enum.IntEnum):
     BY_WORDS = 2
 
 
-def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str, bool, _Asked]]:
-    """Yield the names in a part of a source, each with whether it stands where a condition decides, and whether one
-    asks for a version.
+def _guarded_words(
+    body: ast.AST, values: frozenset[str], around: _Asked = _Asked.NO
+) -> Iterator[tuple[str, bool, _Asked, bool]]:
+    """Yield the names in a part of a source, each with whether it stands where a condition decides, whether one asks
+    for a version, and whether it is called there.
 
     :param values: what stands for values in all of it
+    :param around: whether what decides about all of it asks for a version
     """
     # Each entry carries its own state, so the order in which they are taken does not matter.
     waiting: list[tuple[ast.AST, bool, _Asked, frozenset[str], frozenset[str]]] = [
-        (body, False, _Asked.NO, values, frozenset())
+        (body, around is not _Asked.NO, around, values, frozenset())
     ]
     while waiting:
         node, guarded, asked, values, local = waiting.pop()
-        word = _word(node)
+        word = _word(node.func if isinstance(node, ast.Call) else node)
         if word is not None:
-            yield word, guarded, asked
+            yield word, guarded, asked, isinstance(node, ast.Call)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             values = values_in(node, values)
             own = {name for name, origin in _make_origins(node).items() if origin is None}

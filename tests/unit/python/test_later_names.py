@@ -192,7 +192,7 @@ def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> No
         f"import torch\ndef f(x, fused=True):\n    if fused:\n    {CALL}\ndef g(x):\n    f(x, fused=is_old())",
         f"import torch\ndef f(x, fused=True):\n    fused = fused and OLD\n    if fused:\n    {CALL}",
         f"import torch\ndef f(x):\n    return NEW or {GONE}(x)",
-        f"import torch\ndef f(x): return {GONE}(x)\ndef g(x):\n  y = is_old_version()\n  if y: {GONE}",
+        f"import torch\ndef f(x):\n  y = is_old_version()\n  if y: {GONE}\n  return {GONE}(x)",
         f"import torch\nif NEW:\n  def f(x):\n{CALL}",
         f"import torch\n@requires('1.9')\ndef f(x):\n{CALL}",
         f"import torch\n@implement_for('torch', '1.9')\ndef f(x):\n{CALL}",
@@ -258,6 +258,10 @@ def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_
     [
         ("if TYPE_CHECKING:\n  from .a import f\nelse: lazy(__name__)", True),
         ("if not TYPE_CHECKING:\n  from .a import f", False),
+        ("if TYPE_CHECKING:\n  try: x()\n  except OSError: pass\n  else:\n    from .a import f\nelse: lazy()", True),
+        ("if is_torch_available():\n  from .a import f", True),
+        ("if is_torch_available('2.0'):\n  from .a import f", False),
+        ("if is_torch_available() and NEW:\n  from .a import f", False),
         ("try:\n  from .a import f\nexcept ImportError as e:\n  if x: raise\n  raise ImportError('more') from e", True),
         ("try:\n  from .a import f\nexcept ImportError: f = None", False),
     ],
@@ -266,6 +270,50 @@ def test_an_import_that_decides_nothing_about_a_module(package: str, *, counts: 
     files = {"pack/__init__.py": package, "pack/a.py": f"import torch\ndef f(x):\n    return {GONE}(x)"}
 
     assert [use.file for use in uses(files)] == (["pack/a.py"] if counts else [])
+
+
+REFUSES = "  def __init__(self):\n    if not TORCH_GREATER_EQUAL_2_4: raise ImportError('needs 2.4')\n"
+METHOD = f"  def m(self, x): return {GONE}(x)\n"
+OLD_HELPER = f"import torch\ndef old_helper(x): return {GONE}(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        # What another function asks, of the same name, guards nothing here.
+        (f"import torch\ndef g(x):\n  if hasattr(torch, 'x'): return {GONE}\n{CALLED}", True),
+        (f"import torch\ndef g(x):\n  if hasattr(torch.autograd.profiler, 'format_time'): return x\n{CALLED}", True),
+        (f"import torch\nOLD = hasattr(torch.autograd.profiler, 'format_time')\n{CALLED}", True),
+        (f"import torch\nOLD = hasattr(torch.autograd.profiler, 'format_time')\nOLD and f\n{CALLED}", False),
+        (f"import torch\nc = Config(old=hasattr(torch.autograd.profiler, 'format_time'))\n{CALLED}", False),
+        (f"import torch\ndef g(x):\n  try: {GONE}\n  except AttributeError: pass\n{CALLED}", True),
+        (f"import torch\nclass B:\n  def n(self): return {GONE} if OLD else 1\nclass A:\n{METHOD}", True),
+        (f"import torch\nclass A:\n  def n(self): return {GONE} if OLD else 1\n{METHOD}", False),
+        # A class that cannot be made has no methods that are called, nor has one that is derived from it.
+        (f"import torch\nclass A:\n{REFUSES}{METHOD}", False),
+        (f"import torch\nclass A:\n{REFUSES.replace('__init__', 'other')}{METHOD}", True),
+        (f"import torch\nclass A:\n{REFUSES}class B(A):\n{METHOD}", False),
+        (f"import torch\nclass A(B):\n{METHOD}class B(A):\n{METHOD}", True),
+        (f"{OLD_HELPER}class A:\n{REFUSES}  def m(self, x): return old_helper(x)", False),
+        (f"{OLD_HELPER}class A:\n  def m(self, x): return old_helper(x)", True),
+        # A function that is called under a condition on values, and without.
+        (f"{OLD_HELPER}def g(self, x):\n  if self.fused: old_helper(x)\n", False),
+        (f"{OLD_HELPER}def g(self, x):\n  if self.fused: old_helper(x)\ndef h(x): old_helper(x)", True),
+        (f"{OLD_HELPER}def g(x):\n  if OLD: old_helper(x)\ndef h(x): old_helper(x)", False),
+        (f"{OLD_HELPER}def g(self, x):\n  if self.fused: old_helper(x)\ndef h(x): return old_helper", False),
+        (
+            f"{OLD_HELPER}def g(self, x):\n  if self.b(): old_helper(x)\nclass A:\n  def old_helper(x): old_helper(x)",
+            False,
+        ),
+        (f"import torch\n@register(a.b, constraints=[_check_shape])\n{CALLED}", True),
+        (f"import torch\n@register(a.b, constraints=[_check_version])\n{CALLED}", False),
+        (f"import torch\n@check(a.b)\n{CALLED}", False),
+    ],
+)
+def test_guards_are_those_of_the_use(body: str, *, told: bool) -> None:
+    ast.parse(body)
+
+    assert bool(names_in(body)) is told
 
 
 def test_a_call_in_a_module_whose_import_may_be_caught() -> None:
@@ -395,7 +443,11 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
             "2.7.0",
             None,
         ),
-        (f"import inspect, torch\ninspect.signature({VERBOSE})\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
+        (
+            f"import inspect, torch\ninspect.signature({VERBOSE})\ndef f(o): {VERBOSE}(o, verbose=1)",
+            "2.7.0",
+            UNEXPECTED,
+        ),
         (f"import torch\n{VERBOSE} = max\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
         # lucidrains/lightweight-gan#112: torch/functional.py overwrites what is compiled.
         ("import torch\ndef f(x): return torch.meshgrid(x, indexing='ij')", "1.9.0", GRID),
