@@ -681,8 +681,10 @@ class _Mentions:
         return True if self._names.has(owner, name) else None
 
     @functools.cached_property
-    def _statements(self) -> dict[str, ast.stmt]:
-        return _sole_bindings(self._tree)
+    def _statements(self) -> Mapping[str, ast.stmt]:
+        from abiscan.python.sole_bindings import sole_bindings
+
+        return sole_bindings(self._tree) if self._tree else {}
 
     def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
         """Whether a condition on the version of torch holds."""
@@ -949,18 +951,6 @@ def _make_origins(body: ast.AST) -> Origins:
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 origins |= dict.fromkeys(node.names)
     return {name: origin for name, origin in origins.items() if not starred or name == "torch" or origin is None}
-
-
-def _sole_bindings(tree: ast.Module | None) -> dict[str, ast.stmt]:
-    """Return the statements of a module that alone bind a name."""
-    statements: dict[str, ast.stmt] = {}
-    counted: Counter[str] = Counter()
-    for statement in tree.body if tree else ():
-        for node in walk(statement) if not isinstance(statement, _DEFINITIONS) else (statement,):
-            for name, _ in _bound_by(node):
-                statements[name] = statement
-                counted[name] += 1
-    return {name: statement for name, statement in statements.items() if counted[name] == 1}
 
 
 def _inherited_constructors(tree: ast.Module | None) -> dict[str, ast.expr]:

@@ -14,9 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.python.dynamic_names import absolute_name, package_of
-from abiscan.python.late_bodies import walk_with
 from abiscan.python.library import LocatedModule, PythonCode
-from abiscan.python.nodes import child_nodes, walk
+from abiscan.python.nodes import walk
+from abiscan.python.sole_bindings import names_bound_by, sole_bindings
 from abiscan.python.sources import is_for_users
 from abiscan.python.version_tests import Find, Found, truth_of
 from abiscan.regex import regex
@@ -30,7 +30,6 @@ _ASKS: Final = regex(
 _OF_VERSIONS: Final = regex(rb"(?i)torch|version")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
-_SETTING_AROUND: Final = (b"global", b"nonlocal")
 _LEAVING = (ast.Return, ast.Yield, ast.YieldFrom)
 _MOST_MODULES: Final = 4
 """From how many modules to the next the import of a constant is followed."""
@@ -55,7 +54,7 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
     @functools.cache
     def bindings_in(file: str) -> Mapping[str, ast.stmt] | None:
         tree = code.tree(file) if file in code.sources else None
-        return None if tree is None else _sole_bindings(tree)
+        return None if tree is None else sole_bindings(tree)
 
     if not any(_ASKS.search(code.source(file)) for file in code.sources):
         return  # few packages ask, and to follow what all their conditions call takes longer
@@ -142,58 +141,12 @@ def _is_version(node: ast.expr, find: Find) -> bool:
     )
 
 
-def _sole_bindings(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> Mapping[str, ast.stmt]:
-    """Return the statements of a module or function that alone bind a name there; none if an import may bind any.
-
-    An import counts once, however often it is repeated.
-    """
-    statements: dict[str, ast.stmt] = {}
-    bound: dict[str, set[object]] = {}
-    for statement in scope.body:
-        for part in _parts_in_scope(statement):
-            for name, origin in _bound_by(part):
-                statements[name] = part if isinstance(part, ast.Import) else statement
-                bound.setdefault(name, set()).add(origin)
-    # A function may set a name of what is around it at any time.
-    for part in walk_with(scope, _SETTING_AROUND):
-        if isinstance(part, (ast.Global, ast.Nonlocal)):
-            for name in part.names:
-                bound.setdefault(name, set()).add(part)
-    return {} if "*" in bound else {name: found for name, found in statements.items() if len(bound[name]) == 1}
-
-
-def _parts_in_scope(statement: ast.stmt) -> Iterator[ast.AST]:
-    waiting: list[ast.AST] = [statement]
-    while waiting:
-        part = waiting.pop()
-        yield part
-        waiting += () if isinstance(part, (*_DEFINITIONS, ast.Lambda)) else child_nodes(part)
-
-
-def _bound_by(node: ast.AST) -> Iterator[tuple[str, object]]:
-    """Yield the names that a node binds, or unbinds, each with what tells it from other bindings."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id, node
-    elif isinstance(node, (*_DEFINITIONS, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-        yield node.name, node
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest, node
-    elif isinstance(node, ast.Import):
-        for alias in node.names:
-            root = alias.name.partition(".")[0]
-            yield alias.asname or root, alias.name if alias.asname else root
-    elif isinstance(node, ast.ImportFrom):
-        yield from ((alias.asname or alias.name, (node.level, node.module, alias.name)) for alias in node.names)
-    elif isinstance(node, ast.Global):
-        yield from ((name, node) for name in node.names)
-
-
 def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef, around: Find) -> Find:
     """Return what finds the names in a function."""
-    own = _sole_bindings(function)
+    own = sole_bindings(function)
     parameters = {part.arg for part in walk(function.args) if isinstance(part, ast.arg)}
     bound = parameters.union(
-        name for statement in function.body for part in walk(statement) for name, _ in _bound_by(part)
+        name for statement in function.body for part in walk(statement) for name, _ in names_bound_by(part)
     )
 
     def find(name: str) -> Found | None:

@@ -658,6 +658,21 @@ def test_a_condition_on_the_version_that_holds_guards_nothing(test: str, *, told
     assert [name for name, _, _ in names_in(body)] == ([GONE] if told else [])
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "def g():\n  global NEW\n  NEW = other\n",
+        "from other import *\n",
+        "match x:\n  case {**NEW}: pass\n",
+        "try: x\nexcept E as NEW: pass\n",
+    ],
+)
+def test_a_flag_that_something_else_may_bind_is_a_guard(more: str) -> None:
+    body = f"{VERSIONS}{more}def f(x):\n  if NEW:\n    return {GONE}\n"
+
+    assert not names_in(body)
+
+
 SET = "torch.nn.Module.set_submodule"
 """A method that modules have since 2.5.0 (``torch/nn/modules/module.py``)."""
 
