@@ -91,6 +91,8 @@ _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"fina
 _BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
+_NEAR: Final = 2
+"""How far any condition on a name of the module counts as one on the version."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 _MOST_DEFINITIONS: Final = 3
@@ -268,13 +270,13 @@ def _unguarded_mentions(
         for file in files
         for mention in _Mentions(code, file, names, requested, called, operators, settled.marks(file)).all()
     ]
-    # A function, or a class, that guards one use knows that the name may be missing. Of others that says nothing: their
-    # own guards and those of their callers decide.
-    asked = {_owner_of(mention) for mention in mentions if mention.asked}
+    # A module that guards one use knows that the name may be missing, and may get to its other uses from there alone.
+    # Of other modules that says nothing: their own guards and those of their callers decide.
+    asked = {(mention.use.name, mention.use.error, mention.use.file) for mention in mentions if mention.asked}
     open_uses = [
         mention
         for mention in mentions
-        if not mention.guarded and _owner_of(mention) not in asked
+        if not mention.guarded and (mention.use.name, mention.use.error, mention.use.file) not in asked
         if mention.use.how not in {"call", "method"} or not _looks_at_parameters(code, mention.use)
     ]
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
@@ -393,24 +395,21 @@ def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList
     )
 
 
-def _asked_of(use: LaterUse) -> tuple[str, str, PassedArguments]:
+def _asked_of(use: LaterUse) -> tuple[str, str, str, PassedArguments]:
     """Return what decides whether a package handles a use."""
-    return use.name, use.how, use.arguments
-
-
-def _owner_of(mention: _Mention) -> tuple[str, str, str, tuple[str, ...]]:
-    """Return what is used, and the function or class at the left margin that uses it; of other code, the source."""
-    return mention.use.name, mention.use.error, mention.use.file, mention.public[:1]
+    return use.name, use.how, use.file, use.arguments
 
 
 def _is_handled(code: PythonCode, use: LaterUse) -> bool:
     """Whether a package shows that it knows what a torch lacks, or sets it."""
     name = use.name.rpartition(".")[2]
     if operator := operator_named(use.name):
-        return _is_defined(code, operator) or (use.how != "call" and _is_known(code, operator.partition("::")[2]))
+        return _is_defined(code, operator) or (
+            use.how != "call" and _is_known(code, operator.partition("::")[2], use.file)
+        )
     if use.how == "object":  # it may be one of a class of the package
         bound = re.compile(rb"\bdef %b\b|\b%b\s*(?::[^=\n]+)?=[^=]" % (name.encode(), name.encode()))
-        return _is_known(code, name) or any(bound.search(code.source(file)) for file in code.sources)
+        return _is_known(code, name, use.file) or any(bound.search(code.source(file)) for file in code.sources)
     if use.how in {"option", "compile"}:  # to set it does not add it
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
         asking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
@@ -420,7 +419,7 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
         if code.requires(needed) or code.surroundings.installed(needed) is True:
             return True
     if use.how not in {"call", "method", "default", "omission", "package", "removed"}:
-        return _is_known(code, name)
+        return _is_known(code, name, use.file)
     words = BY_FUNCTION[use.name].handled if use.how not in {"call", "method"} and use.name in BY_FUNCTION else ()
     return code.may_set(name) or any(word in code.source(file) for file in code.sources for word in words)
 
@@ -439,15 +438,17 @@ def _looks_at_parameters(code: PythonCode, use: LaterUse) -> bool:
     return any(b"." not in function or name in function.split(b".") for function in asked)
 
 
-def _is_known(code: PythonCode, name: str) -> bool:
-    """Whether a package sets a name on something, or has it as a text, other than in conditions that guard alone."""
+def _is_known(code: PythonCode, name: str, file: str) -> bool:
+    """Whether a package sets a name on something, or has it as a text, other than in conditions of other sources that
+    guard alone.
+    """
     quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
-    sources = [code.source(file) for file in code.sources if name.encode() in code.source(file)]
+    files = [path for path in code.sources if name.encode() in code.source(path)]
     # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
     if _is_plain(name):
-        sources = [source for source in sources if _LOOKS_UP.search(source)]
+        files = [path for path in files if _LOOKS_UP.search(code.source(path))]
     condition = re.compile(_CONDITION % name.encode(), re.MULTILINE)
-    texts = (condition.sub(b"", source) for source in sources)
+    texts = (code.source(path) if path == file else condition.sub(b"", code.source(path)) for path in files)
     return code.may_set(name) or any(text in rest for rest in texts for text in quoted)
 
 
@@ -1061,7 +1062,7 @@ class _Callers:
         """Those that are called where no condition decides."""
         self._users: dict[str, set[str]] = {}
         self._defined: dict[str, int] = {}
-        self._classes: dict[str, list[ast.ClassDef]] = {}
+        self._refusing: dict[str, bool] = {}
         self._unknown: set[str] = set()
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
@@ -1098,7 +1099,7 @@ class _Callers:
             refuses = isinstance(statement, ast.ClassDef) and _may_refuse(statement)
             for part, inside in _functions_of(statement, user):
                 for word, guarded, asked, called in _guarded_words(
-                    part, values, _Asked.BY_WORDS if refuses else _Asked.NO
+                    part, values, _Asked.MAYBE if refuses else _Asked.NO
                 ):
                     self._users.setdefault(word, set()).update(inside)
                     self._called.update([word] if called and counts and not guarded else ())
@@ -1146,13 +1147,14 @@ class _Callers:
         if len(mention.public) > 1 and self._has_refusing_constructor(mention.public[0]):
             return True
         # By bare names, as far back as the users were noted: one use of the function under a condition, of whatever has
-        # the name, is enough, unless it is surely called without, too. For its class, and for users of its users, the
-        # condition has to ask for a version.
+        # the name, is enough, unless it is surely called without, too. For its class, and for its users, the condition
+        # has to ask for a version; for users of its users, by its words.
         names = set(_sought(mention))
         if any(name in self._guarded and not self._is_called(name) for name in names.intersection(mention.public[-1:])):
             return True
-        for _ in range(_MOST_CALLS):
-            if not (self._asked | self._unknown).isdisjoint(names):
+        for distance in range(_MOST_CALLS):
+            asked = self._asked if distance < _NEAR else self._by_version
+            if not (asked | self._unknown).isdisjoint(names):
                 return True
             names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
@@ -1164,18 +1166,16 @@ class _Callers:
 
     def _has_refusing_constructor(self, name: str) -> bool:
         """Whether a class of a name may refuse to be made, itself or by a base: then its methods are not called."""
-        waiting, seen = [name], {name}
-        while waiting:
-            word = waiting.pop()
-            if word not in self._classes:
-                self._classes[word] = self._classes_named(word)
-            for statement in self._classes[word]:
-                if _may_refuse(statement):
-                    return True
-                bases = {base for base in map(_word, statement.bases) if base is not None} - seen
-                waiting += bases
-                seen |= bases
-        return False
+        if name not in self._refusing:
+            waiting, seen = [name], {name}
+            self._refusing[name] = False
+            while waiting and not self._refusing[name]:
+                for statement in self._classes_named(waiting.pop()):
+                    self._refusing[name] |= _may_refuse(statement)
+                    bases = {base for base in map(_word, statement.bases) if base is not None} - seen
+                    waiting += bases
+                    seen |= bases
+        return self._refusing[name]
 
     def _classes_named(self, name: str) -> list[ast.ClassDef]:
         definition = f"class {name}".encode()
@@ -1188,15 +1188,23 @@ class _Callers:
 def _may_refuse(node: ast.ClassDef) -> bool:
     """Whether the constructor of a class may raise because of the version of torch."""
     makers = [part for part in node.body if isinstance(part, _FUNCTIONS) and part.name in _CONSTRUCTORS]
-    return any(_raises_by_version(part, values_in(maker, ())) for maker in makers for part in walk(maker))
+    for maker in makers:
+        # What a class asks torch for by hasattr is mostly what it is about to use: then it does not work here at all.
+        tests = [test for part in walk(maker) if (test := _test_that_raises(part)) and are_guarding([test])]
+        tests = [test for test in tests if "hasattr" not in words_in(test)]
+        if tests and any(are_guarding([test], values_in(maker, ())) for test in tests):
+            return True
+    return False
 
 
-def _raises_by_version(node: ast.AST, values: Collection[str]) -> bool:
-    if isinstance(node, (ast.If, ast.Assert)):
-        parts = (node.body, node.orelse) if isinstance(node, ast.If) else ()
-        raises = isinstance(node, ast.Assert) or any(isinstance(part[-1], ast.Raise) for part in parts if part)
-        return raises and are_guarding([node.test], values)
-    return isinstance(node, ast.Expr) and guards_what_follows(node, values)
+def _test_that_raises(node: ast.AST) -> ast.expr | None:
+    """Return the condition of a statement that may raise by it, or the function that it calls to ask for one."""
+    if isinstance(node, ast.If):
+        raises = any(isinstance(part[-1], ast.Raise) for part in (node.body, node.orelse) if part)
+        return node.test if raises else None
+    if isinstance(node, ast.Assert):
+        return node.test
+    return node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
 
 
 def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
@@ -1252,11 +1260,11 @@ def _open_modules(
 
 
 def _is_for_checkers(code: PythonCode, file: str, line: int) -> bool:
-    """Whether a line is only for tools that check types."""
+    """Whether a line is for tools that check types: see ``_decides_when``."""
     tree = code.tree(file)
     blocks = (node for node in walk(tree) if isinstance(node, ast.If)) if tree else ()
-    checked = (block.body for block in blocks if _is_type_checking(block.test))
-    return any(body[0].lineno <= line <= (body[-1].end_lineno or 0) for body in checked)
+    bodies = (block.body for block in blocks if _decides_when(block.test))
+    return any(body[0].lineno <= line <= (body[-1].end_lineno or 0) for body in bodies)
 
 
 def _block_with(tree: ast.Module | None, line: int) -> ast.If | ast.Try | None:
@@ -1322,7 +1330,7 @@ def _guarded_words(
             values = values_in(node, values)
             own = {name for name, origin in _make_origins(node).items() if origin is None}
             local |= values | own | {"self", "cls"}
-        if isinstance(node, ast.If) and _is_type_checking(node.test):
+        if isinstance(node, ast.If) and _decides_when(node.test):
             waiting += [(part, guarded, asked, values, local) for part in node.orelse]
             continue
         test = node.test if isinstance(node, _TESTS) else None  # which is evaluated in any case
@@ -1413,3 +1421,12 @@ def _caught_by(handler: ast.ExceptHandler) -> Iterator[str]:
 
 def _is_type_checking(test: ast.expr) -> bool:
     return "TYPE_CHECKING" in (getattr(test, "id", None), getattr(test, "attr", None))
+
+
+def _decides_when(test: ast.expr) -> bool:
+    """Whether a condition only decides when something is imported, be it for tools that check types:
+    ``if TYPE_CHECKING or SLOW_IMPORT``.
+    """
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return any(map(_is_type_checking, test.values))
+    return _is_type_checking(test)

@@ -259,6 +259,8 @@ def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_
         ("if TYPE_CHECKING:\n  from .a import f\nelse: lazy(__name__)", True),
         ("if not TYPE_CHECKING:\n  from .a import f", False),
         ("if TYPE_CHECKING:\n  try: x()\n  except OSError: pass\n  else:\n    from .a import f\nelse: lazy()", True),
+        ("if TYPE_CHECKING or SLOW:\n  if is_torch_available():\n    from .a import f\nelse: lazy(__name__)", True),
+        ("if SLOW:\n  from .a import f\nelse: lazy(__name__)", False),
         ("if is_torch_available():\n  from .a import f", True),
         ("if is_torch_available('2.0'):\n  from .a import f", False),
         ("if is_torch_available() and NEW:\n  from .a import f", False),
@@ -280,19 +282,11 @@ OLD_HELPER = f"import torch\ndef old_helper(x): return {GONE}(x)\n"
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        # What another function asks, of the same name, guards nothing here.
-        (f"import torch\ndef g(x):\n  if hasattr(torch, 'x'): return {GONE}\n{CALLED}", True),
-        (f"import torch\ndef g(x):\n  if hasattr(torch.autograd.profiler, 'format_time'): return x\n{CALLED}", True),
-        (f"import torch\nOLD = hasattr(torch.autograd.profiler, 'format_time')\n{CALLED}", True),
-        (f"import torch\nOLD = hasattr(torch.autograd.profiler, 'format_time')\nOLD and f\n{CALLED}", False),
-        (f"import torch\nc = Config(old=hasattr(torch.autograd.profiler, 'format_time'))\n{CALLED}", False),
-        (f"import torch\ndef g(x):\n  try: {GONE}\n  except AttributeError: pass\n{CALLED}", True),
-        (f"import torch\nclass B:\n  def n(self): return {GONE} if OLD else 1\nclass A:\n{METHOD}", True),
-        (f"import torch\nclass A:\n  def n(self): return {GONE} if OLD else 1\n{METHOD}", False),
         # A class that cannot be made has no methods that are called, nor has one that is derived from it.
         (f"import torch\nclass A:\n{REFUSES}{METHOD}", False),
         (f"import torch\nclass A:\n{REFUSES.replace('__init__', 'other')}{METHOD}", True),
         (f"import torch\nclass A:\n{REFUSES}class B(A):\n{METHOD}", False),
+        (f"import torch\nclass A:\n  def __init__(self):\n    assert hasattr(torch, 'x'), 'old'\n{METHOD}", True),
         (f"import torch\nclass A(B):\n{METHOD}class B(A):\n{METHOD}", True),
         (f"{OLD_HELPER}class A:\n{REFUSES}  def m(self, x): return old_helper(x)", False),
         (f"{OLD_HELPER}class A:\n  def m(self, x): return old_helper(x)", True),
@@ -308,12 +302,42 @@ OLD_HELPER = f"import torch\ndef old_helper(x): return {GONE}(x)\n"
         (f"import torch\n@register(a.b, constraints=[_check_shape])\n{CALLED}", True),
         (f"import torch\n@register(a.b, constraints=[_check_version])\n{CALLED}", False),
         (f"import torch\n@check(a.b)\n{CALLED}", False),
+        # Far from the use, only words that ask for a version count.
+        (f"{OLD_HELPER}def g(x): old_helper(x)\ndef h(x): g(x)\nif X: h(x)", True),
+        (f"{OLD_HELPER}def g(x): old_helper(x)\ndef h(x): g(x)\nif X_VERSION: h(x)", False),
+        (f"{OLD_HELPER}def g(x): old_helper(x)\nif X: g(x)", False),
     ],
 )
 def test_guards_are_those_of_the_use(body: str, *, told: bool) -> None:
     ast.parse(body)
 
     assert bool(names_in(body)) is told
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (f"def g(x):\n  if hasattr(torch, 'x'): return {GONE}", True),
+        (f"def g(x):\n  try: {GONE}\n  except AttributeError: pass", True),
+        ("def g(x):\n  if hasattr(torch.autograd.profiler, 'format_time'): return x", True),
+        ("y = 1 if hasattr(torch.autograd.profiler, 'format_time') else 2", True),
+        ("OLD = hasattr(torch.autograd.profiler, 'format_time')", True),
+        ("from .a import f\nOLD = hasattr(torch.autograd.profiler, 'format_time')\nif OLD: f()", False),
+        ("c = Config(old=hasattr(torch.autograd.profiler, 'format_time'))", False),
+        ("def old(): return hasattr(torch.autograd.profiler, 'format_time')", False),
+        ("setattr(torch.autograd.profiler, 'format_time', None)", False),
+    ],
+)
+def test_what_another_module_asks_guards_nothing(other: str, *, told: bool) -> None:
+    here = f"import torch\n{CALLED}"
+    files = {"pack/__init__.py": "", "pack/a.py": here, "pack/b.py": f"import torch\n{other}\n"}
+    ast.parse(other)
+
+    assert [use.file for use in uses(files)] == (["pack/a.py"] if told else [])
+
+
+def test_a_module_may_get_to_a_use_from_where_it_guards_another() -> None:
+    assert not names_in(f"import torch\ndef g(x):\n  if OLD: {GONE}\n{CALLED}")
 
 
 def test_a_call_in_a_module_whose_import_may_be_caught() -> None:
