@@ -1186,13 +1186,13 @@ class _Callers:
 
 
 def _may_refuse(node: ast.ClassDef) -> bool:
-    """Whether the constructor of a class may raise because of the version of torch."""
+    """Whether the constructor of a class may raise by words that ask for a version of torch."""
     makers = [part for part in node.body if isinstance(part, _FUNCTIONS) and part.name in _CONSTRUCTORS]
     for maker in makers:
+        tests = [test for part in walk(maker) if (test := _test_that_raises(part)) and asks_by_words(test, ())]
         # What a class asks torch for by hasattr is mostly what it is about to use: then it does not work here at all.
-        tests = [test for part in walk(maker) if (test := _test_that_raises(part)) and are_guarding([test])]
         tests = [test for test in tests if "hasattr" not in words_in(test)]
-        if tests and any(are_guarding([test], values_in(maker, ())) for test in tests):
+        if tests and any(asks_by_words(test, values_in(maker, ())) for test in tests):
             return True
     return False
 

@@ -286,6 +286,10 @@ OLD_HELPER = f"import torch\ndef old_helper(x): return {GONE}(x)\n"
         (f"import torch\nclass A:\n{REFUSES}{METHOD}", False),
         (f"import torch\nclass A:\n{REFUSES.replace('__init__', 'other')}{METHOD}", True),
         (f"import torch\nclass A:\n{REFUSES}class B(A):\n{METHOD}", False),
+        (
+            f"import torch\nclass A:\n  def __init__(self, k):\n    if k not in SUPPORTED: raise ValueError\n{METHOD}",
+            True,
+        ),
         (f"import torch\nclass A:\n  def __init__(self):\n    assert hasattr(torch, 'x'), 'old'\n{METHOD}", True),
         (f"import torch\nclass A(B):\n{METHOD}class B(A):\n{METHOD}", True),
         (f"{OLD_HELPER}class A:\n{REFUSES}  def m(self, x): return old_helper(x)", False),
