@@ -1317,15 +1317,18 @@ def _guarded_words(
     :param values: what stands for values in all of it
     :param around: whether what decides about all of it asks for a version
     """
+    called = set[int]()
     # Each entry carries its own state, so the order in which they are taken does not matter.
     waiting: list[tuple[ast.AST, bool, _Asked, frozenset[str], frozenset[str]]] = [
         (body, around is not _Asked.NO, around, values, frozenset())
     ]
     while waiting:
         node, guarded, asked, values, local = waiting.pop()
-        word = _word(node.func if isinstance(node, ast.Call) else node)
+        if isinstance(node, ast.Call):
+            called.add(id(node.func))
+        word = _word(node)
         if word is not None:
-            yield word, guarded, asked, isinstance(node, ast.Call)
+            yield word, guarded, asked, id(node) in called
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             values = values_in(node, values)
             own = {name for name, origin in _make_origins(node).items() if origin is None}
