@@ -92,12 +92,13 @@ def check(
 
     def find() -> Report:
         from abiscan.inputs import observed_fs
+        from abiscan.inputs.files import with_gpu_code
         from abiscan.results.check import joined
         from abiscan.verdict.torch_set import CheckRequest
 
         named = [spec for spec in asked if spec != DECLARED or observed_fs.path_exists(DECLARED)]
         reports = []
-        with _all_sources(item, python, session) as sources:
+        with with_gpu_code(wanted=bool(gpus)), _all_sources(item, python, session) as sources:
             request = CheckRequest(
                 targets=tuple(sources),
                 torches=_choices(named, python),
@@ -155,11 +156,12 @@ def matrix(
     columns: list[TorchLike] = _several(torches)
 
     def find() -> Matrix:
+        from abiscan.inputs.files import with_gpu_code
         from abiscan.pipelines.matrix import make_matrix
         from abiscan.verdict.torch_set import CheckRequest
 
         gpu_table = None if gpus is None else _make_hardware(gpus, driver)
-        with _all_sources(item, python, session) as sources:
+        with with_gpu_code(wanted=gpus is not None), _all_sources(item, python, session) as sources:
             request = CheckRequest(
                 targets=tuple(sources),
                 torches=tuple(_list_choices(columns, python)),
@@ -264,9 +266,10 @@ def coverage(
     session = _make_session(session)
 
     def find() -> BackendReport:
+        from abiscan.inputs.files import with_gpu_code
         from abiscan.pipelines.coverage import backend_report
 
-        with _sources([target], python, session) as (source,):
+        with with_gpu_code(wanted=bool(gpus)), _sources([target], python, session) as (source,):
             return backend_report(
                 source,
                 _make_choice(torch, python),

@@ -7,6 +7,7 @@ installation, so ``$ORIGIN/../torch/lib`` means the same before the installation
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import hashlib
 import lzma
@@ -174,6 +175,19 @@ _INFLATED: Final[dict[tuple[str, int, int], _Inflated]] = {}
 """Those that were inflated last: they are on disk, in files without a name."""
 
 
+_WITH_GPU_CODE: Final = contextvars.ContextVar("_WITH_GPU_CODE", default=False)
+
+
+@contextlib.contextmanager
+def with_gpu_code(*, wanted: bool) -> Iterator[None]:
+    """Inflate libraries with their code for GPUs at once, where it is known to be asked for, instead of once more."""
+    before = _WITH_GPU_CODE.set(wanted)
+    try:
+        yield
+    finally:
+        _WITH_GPU_CODE.reset(before)
+
+
 def _keep_inflated(key: tuple[str, int, int], inflated: _Inflated) -> None:
     """Keep an inflated member as long as there is space for it; the oldest make room."""
     # A library is opened for each of several questions: to inflate a gigabyte again takes longer than the answers.
@@ -236,7 +250,7 @@ class WheelMember:
 
         What is large is read without its code for GPUs: on a server, see ``trim_library``, and on disk ``HollowCopy``.
         """
-        return self._open(whole=False)
+        return self._open(whole=_WITH_GPU_CODE.get())
 
     def open_whole(self) -> ElfFile:
         """The same with its code for GPUs, if the wheel is on disk."""

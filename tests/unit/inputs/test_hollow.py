@@ -6,17 +6,20 @@ import hashlib
 import io
 import random
 import struct
+import zipfile
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import pytest
 
+from abiscan import api
 from abiscan.binary.elf import ElfFile
 from abiscan.binary.loadable import PT_DYNAMIC
 from abiscan.binary.section_headers import find_gpu_code
 from abiscan.inputs import files, hollow
 from abiscan.inputs.files import Wheel, random_access
 from abiscan.inputs.hollow import HollowCopy
+from abiscan.inputs.session import Session
 from tests.fakes import wheel
 
 LIBRARY: Final = (Path(__file__).parents[2] / "data" / "gpu" / "group.so").read_bytes()
@@ -120,3 +123,21 @@ def test_no_more_places_are_looked_at_than_a_library_has(monkeypatch: pytest.Mon
     copy = HollowCopy(io.BytesIO(), len(content))
     copy.write(content)
     assert [hole.start < 4 * PAGE for hole in copy.holes] == [True]
+
+
+@pytest.mark.parametrize(("gpus", "hollow_copies"), [((), 1), (("sm_90",), 0)], ids=["without", "with"])
+def test_a_library_is_inflated_once(
+    gpus: tuple[str, ...], hollow_copies: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its code for GPUs at once, if that is asked for."""
+    content = with_section(b"".join(map(container, [3 * PAGE, 40, 5 * PAGE + 8])))
+    copies, copy = list[bool](), Wheel.copy_member
+
+    def count(archive: Wheel, info: zipfile.ZipInfo, to: IO[bytes], hollow_copy: HollowCopy | None) -> str:
+        copies.append(hollow_copy is not None)
+        return copy(archive, info, to, hollow_copy)
+
+    monkeypatch.setattr(Wheel, "copy_member", count)
+    path = wheel(tmp_path / "x-1.0-py3-none-any.whl", {"x.so": content})
+    api.check(path, torch="2.9.1", gpus=gpus, session=Session(folder=tmp_path / "cache"))
+    assert copies == [bool(hollow_copies)]
