@@ -6,6 +6,7 @@ compiled extensions is checked against it before anything is installed.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -265,7 +266,13 @@ class Inspector:
         if len(remote) < _FEWEST_TO_SHARE:
             return list(map(Path, fetch(remote)))
         with branches.found_aside(lambda: fetch(remote[1::2]), count_jobs(self._session)) as take:
-            return [*map(Path, fetch(remote[::2])), *map(Path, take())]
+            try:
+                paths = fetch(remote[::2])
+            except InputError:
+                with contextlib.suppress(InputError):
+                    take()  # the other pip would go on
+                raise
+            return list(map(Path, [*paths, *take()]))
 
 
 class _Comparison:

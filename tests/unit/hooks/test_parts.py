@@ -32,6 +32,7 @@ from abiscan.hooks import (
     true_properties,
 )
 from abiscan.hooks.candidates import Candidates
+from abiscan.hooks.install import Inspector
 from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.planned_environment import PlannedEnvironment
@@ -39,7 +40,7 @@ from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.hooks.torch_change import TorchChange
 from abiscan.hooks.wheel_file import refuse_signed, rewrite_wheel
 from abiscan.index.client import Settings
-from abiscan.inputs import interpreter, isolation, programs
+from abiscan.inputs import interpreter, isolation, packages, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.session import Session
 from tests.fakes import install, package_wheel, wheel
@@ -521,3 +522,28 @@ def test_wheels_unpacked_by_two_processes_lie_as_if_by_one(
     monkeypatch.setattr(isolation, "is_apart", lambda: True)
     monkeypatch.setattr(planned_environment, "_unpack_wheel", end_early)
     assert unpack("shared") == alone
+
+
+def test_wheels_are_downloaded_by_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If either half lacks one, each is asked for by itself."""
+
+    def fetch(requirements: list[str], folder: Path, *_: object) -> tuple[Path, ...]:
+        if "absent==1.0" in requirements:
+            raise InputError(", ".join(requirements), "is not there")
+        paths = [folder / f"{text.partition('=')[0]}-1.0-py3-none-any.whl" for text in requirements]
+        for path in paths:
+            path.write_text(str(os.getpid()))
+        return tuple(paths)
+
+    monkeypatch.setattr(isolation, "is_apart", lambda: True)
+    monkeypatch.setattr(packages, "fetch_wheels", fetch)
+    for names in ("abcdefgh", [*"abcdefgh", "absent"], ["absent", *"abcdefgh"], [*"abcdefg", "absent"]):
+        inspector = Inspector(tmp_path, [], Session(folder=tmp_path / "cache", jobs=2))
+        wanted = [planned(name) for name in names]
+        notes: list[str] = []
+        wheels = inspector._download_wheels(Plan(python=None, packages=()), wanted, notes)
+        assert [item.name for item in wheels] == [name for name in names if name != "absent"]
+        assert all(wheel.path.name.startswith(f"{item.name}-") for item, wheel in wheels.items())
+        assert notes == ["absent 1.0 is not checked: is not there"] * ("absent" in names)
+        processes = {wheel.path.read_text() for wheel in wheels.values()}
+        assert len(processes) == 2 or "absent" in names
