@@ -72,7 +72,7 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
         # The absolute path: a program of that name in the current folder is never started.
         program = [installer.executable]
     # They run unchecked: refusing them would break scripts that have nothing to do with torch.
-    if line.command in _UNCHECKED or line.command[:1] in _UNCHECKED:
+    if line.command in _UNCHECKED:
         name = " ".join(("uv", *line.command))
         problem = f"{name} is not checked; run abiscan doctor afterwards"
         print_notice(f"abiscan: {problem}")

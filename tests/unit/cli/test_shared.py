@@ -14,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from abiscan.cli import common, options
+from abiscan.cli import common, main, options
 from abiscan.cli.common import errors_reported, explain_strict, install_checked, report_unread
 from abiscan.errors import InputError, StoppedError, UnclearPlanError
 from abiscan.hooks.command_line import CommandLine
@@ -295,3 +295,21 @@ def test_a_report_is_written_whole_or_cleaned_for_a_terminal(tmp_path: Path, mon
     with common.output_to(None) as stream:
         stream.write("::warning::x\nrest")
     assert written.getvalue().splitlines() == ["::warning::x", "rest"]
+
+
+@pytest.mark.parametrize(
+    ("line", "unchecked"),
+    [
+        ("pip sync r.txt", "uv pip sync"),
+        ("tool upgrade x", "uv tool"),
+        ("pip install x", None),
+    ],
+)
+def test_what_uv_does_without_a_check_is_named(
+    line: str, unchecked: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abiscan.cli.uv.install_checked", lambda *_: None)
+    monkeypatch.setattr("abiscan.hooks.uv.Uv.executable", "/usr/bin/uv")
+    done = CliRunner().invoke(main, ["uv", *line.split()])
+    expected = f"abiscan: {unchecked} is not checked; run abiscan doctor afterwards\n" if unchecked else ""
+    assert (done.exit_code, done.stderr) == (0, expected)

@@ -8,6 +8,7 @@ import pytest
 
 from abiscan.binary.machines import Machine
 from abiscan.cpu import processors
+from abiscan.cpu.torches import torch_needs
 
 # arch/x86/kernel/cpu/proc.c and arch/arm64/kernel/cpuinfo.c: a line for each field, the same for each processor.
 X86 = """\
@@ -53,3 +54,17 @@ def test_the_processor_of_this_machine(
         assert found.features >= some
         assert not found.features & {"avx512f", "sve"}
         assert processors.cpuinfo(found) == text
+
+
+@pytest.mark.parametrize(
+    ("machine", "release", "features"),
+    [
+        # Recorded: "import torch" of 2.13.0 ends with SIGILL on Nehalem and Westmere, and not on SandyBridge.
+        (Machine.X86_64, (2, 13), ("avx",)),
+        (Machine.X86_64, (2, 12), ()),
+        (Machine.AARCH64, (2, 13), ()),
+        (Machine.X86_64, None, ()),
+    ],
+)
+def test_what_torch_itself_needs(machine: Machine, release: tuple[int, int] | None, features: tuple[str, ...]) -> None:
+    assert torch_needs(machine, release) == features

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import UnclearPlanError
+from abiscan.hooks import uv_tool
 from abiscan.hooks.install import InstallerError
 from abiscan.hooks.uv import Uv
 from abiscan.hooks.uv_tool import check_tool
 from abiscan.inputs.session import Session
+from abiscan.results.doctor import DistributionState, Origin
+from abiscan.results.package import PackageVerdict
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 
@@ -58,3 +61,11 @@ def test_what_uv_says_of_a_tool_that_is_not_there(tmp_path: Path, words: list[st
 def test_what_is_not_understood(tmp_path: Path, words: list[str], given: tuple[str, ...]) -> None:
     with pytest.raises(UnclearPlanError, match="is not understood"):
         problems(tmp_path, *given, *words)
+
+
+@pytest.mark.parametrize(("error", "said"), [("it is damaged\nat 0x10", " it is damaged"), (None, " ")])
+def test_what_could_not_be_checked_is_said_in_a_line(error: str | None, said: str) -> None:
+    state = DistributionState(
+        name="pkg", version="1", origin=Origin.INDEX, verdict=PackageVerdict.UNKNOWN, modules=(), error=error
+    )
+    assert uv_tool._describe_doubt(state) == f"pkg==1 could not be checked:{said}"

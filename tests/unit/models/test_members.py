@@ -16,10 +16,11 @@ from abiscan.errors import InputError
 from abiscan.inputs.version import TorchVersion
 from abiscan.models import reading
 from abiscan.models.compatibility import find_refusals, load_call, missing_functions, refused_globals, refused_pickle
-from abiscan.models.exported import schema_version
+from abiscan.models.exported import _convert_program, schema_version
 from abiscan.models.model import ModelFormat, ModelLayout, SavedModel
 from abiscan.models.opcodes import Called, GlobalName, Pairs, Persistent, read_pickle
 from abiscan.models.reading import read_globals, read_model
+from abiscan.models.schema import VERSION
 from abiscan.models.torchscript import calls_in, classes_in
 from tests.unit.models.archives import TENSOR, exported, flat, graph, script, write
 from tests.unit.models.test_compatibility import WEIGHTS, loaders, refused
@@ -467,3 +468,13 @@ def test_functions_that_are_optional_by_now() -> None:
     without = set(known.symbols) - {name}
     assert missing_functions(without, known, TorchVersion("2.8.0")) == ([], [name])
     assert missing_functions(without, known, TorchVersion("2.7.1")) == ([name], [])
+
+
+@pytest.mark.parametrize(
+    ("version", "is_read"),
+    [(VERSION, True), ((VERSION[0], 0), True), ((VERSION[0], VERSION[1] + 1), False), ((VERSION[0] + 1, 0), False)],
+)
+def test_a_program_is_read_whose_version_is_no_newer(version: tuple[int, int], *, is_read: bool) -> None:
+    """As torch does: of the same major version, and of no later minor one (torch/_export/serde/serialize.py)."""
+    program = json.loads(graph("torch.ops.aten.relu.default", schema=version))
+    assert (_convert_program(program) is not None) is is_read

@@ -83,6 +83,9 @@ def test_neighbours_with_the_same_answers_are_one() -> None:
         "| 2.1 - 2.0 | ✓ | ✗ | · |",
     ]
     assert versions_text.render_markdown(merged).splitlines()[-1] == "- 1.0: has no wheel"
+    assert "<h2>Not checked</h2><ul><li>1.0: has no wheel</li></ul>" in versions_text.render_page(merged)
+    checked = VersionTable(package="nail", system="", releases=merged.releases, rows=rows[:-1])
+    assert "Not checked" not in versions_text.render_page(checked)
 
 
 def test_a_narrow_terminal_gets_several_tables() -> None:

@@ -800,3 +800,13 @@ def test_a_condition_on_a_name_that_many_functions_have_says_nothing(count: int,
     body = f"import torch\n{CALLED}{callers}class B:\n def run_all(self, x): return f(x)\n"
     asking = f"def use(x):\n  if {condition}: return x.run_all()\n"
     assert bool(uses({"pack/__init__.py": body + asking})) is told
+
+
+@pytest.mark.parametrize(("python", "is_used"), [((3, 13), True), ((3, 14), False), ((3, 15), False)])
+def test_annotations_are_evaluated_before_python_3_14(python: tuple[int, int], *, is_used: bool) -> None:
+    """PEP 649 is part of 3.14."""
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"), python=python)
+    reader = PackageReader(
+        TextSources({"pack/__init__.py": f"import torch\ndef f():\n  def g(x: {GONE}): ..."}), ["pack"]
+    )
+    assert [use.name for use in reader.later_uses(world)] == [GONE] * is_used

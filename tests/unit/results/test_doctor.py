@@ -35,3 +35,20 @@ def test_modules_are_named_where_others_work(verdicts: tuple[PackageVerdict, ...
     modules = tuple(ModuleState(name=f"m{number}", verdict=verdict) for number, verdict in enumerate(verdicts))
     state = DistributionState(name="pkg", version="1", origin=Origin.INDEX, verdict=FAILS, modules=modules)
     assert state.failing_modules == failing
+
+
+@pytest.mark.parametrize(
+    ("errors", "lacking"),
+    [
+        ({}, ()),
+        ({"pkg.a": "ImportError: a"}, ("works but for pkg.a: ImportError: a",)),
+        ({"pkg.a": None}, ("works but for pkg.a",)),
+        # The reason is that of the first.
+        ({"pkg.a": "ImportError: a", "pkg.b": "OSError: b"}, ("works but for pkg.a, pkg.b: ImportError: a",)),
+    ],
+)
+def test_what_a_distribution_works_without(errors: dict[str, str | None], lacking: tuple[str, ...]) -> None:
+    failing = (ModuleState(name=name, verdict=FAILS, error=error) for name, error in errors.items())
+    modules = (ModuleState(name="pkg", verdict=WORKS), *failing)
+    state = DistributionState(name="pkg", version="1", origin=Origin.INDEX, verdict=WORKS, modules=modules)
+    assert state.lacking == lacking

@@ -105,7 +105,7 @@ def test_what_is_no_baseline(text: str, problem: str, tmp_path: Path) -> None:
 
 
 def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.json: cannot be read"):
+    with pytest.raises(InputError, match=r"absent\.json: cannot be read: No such file or directory \("):
         read_baseline(tmp_path / "absent.json")
 
 
