@@ -214,7 +214,7 @@ def with_marks(lines: Iterable[tuple[Path, str]]) -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "line"),
-    with_marks((page, line) for page, line in each_once(SHELL_LINES) if not keys_of(page, line, NOT_RUN)),
+    [*with_marks((page, line) for page, line in each_once(SHELL_LINES) if not keys_of(page, line, NOT_RUN))],
 )
 def test_shell_lines_are_understood(page: Path, line: str, workshop: Workshop) -> None:
     code, printed = workshop.run(line, workshop.repository if page in IN_REPOSITORY else workshop.samples)
