@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import Version
 
 from abiscan.python.dynamic_names import package_of
 from abiscan.python.library import PythonCode
@@ -109,6 +107,9 @@ def _is_kept(code: PythonCode, dropped: DroppedModule, torch: str | None) -> boo
     """Whether it is known what is installed, or something requires a release that has the module."""
     if code.surroundings.installed(dropped.module) is not Answer.UNKNOWN:
         return True
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # few packages get here
+    from packaging.version import Version
+
     if torch is not None:
         first, last = map(Version, dropped.with_torch)
         if first.release <= Version(torch).release[:2] <= last.release:
