@@ -94,6 +94,8 @@ _MOST_CALLS: Final = 4
 _NEAR: Final = 2
 """How far any condition on a name of the module counts as one on the version."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
+_MOST_BASES: Final = 50
+_MOST_CLASSES: Final = 1000
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 _MOST_DEFINITIONS: Final = 3
 """How many functions of a package may have a name that still tells which of them is meant."""
@@ -115,6 +117,8 @@ _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _CATCHING_CALLS: Final = frozenset({"TypeError"})
 _RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
 """The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
+_BY_ARGUMENTS: Final = frozenset({"call", "method", "default", "omission", "package", "removed", "option", "compile"})
+"""The uses that fail by what they pass, and not by a name that ``hasattr`` could ask for."""
 _LOOKS_AT_PARAMETERS: Final = regex(
     rb"\b(?:signature|getfullargspec|getargspec)\(\s*([\w.]*)|\b(?:co_varnames|__kwdefaults__)\b"
 )
@@ -273,11 +277,22 @@ def _unguarded_mentions(
     # A module that guards one use knows that the name may be missing, and may get to its other uses from there alone.
     # Of other modules that says nothing: their own guards and those of their callers decide.
     asked = {(mention.use.name, mention.use.error, mention.use.file) for mention in mentions if mention.asked}
+    parameters = functools.cache(functools.partial(_parameters_asked, code))
+    has_text = functools.cache(lambda file, name: _has_text(code.source(file), name))
+
+    def asks_here(use: LaterUse) -> bool:
+        """Whether the module of a use asks for its name, or the function around a call for parameters."""
+        name = use.name.rpartition(".")[2]
+        if use.how in {"call", "method"}:
+            looked_at = parameters(use.file).get(use.line, frozenset())
+            return b"" in looked_at or name.encode() in looked_at
+        return use.how not in _BY_ARGUMENTS and has_text(use.file, name)
+
     open_uses = [
         mention
         for mention in mentions
         if not mention.guarded and (mention.use.name, mention.use.error, mention.use.file) not in asked
-        if mention.use.how not in {"call", "method"} or not _looks_at_parameters(code, mention.use)
+        if not asks_here(mention.use)
     ]
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
     unhandled = {asked for asked, use in distinct.items() if not _is_handled(code, use)}
@@ -395,21 +410,19 @@ def _may_need(call: CallText, own: ParameterList, others: Sequence[ParameterList
     )
 
 
-def _asked_of(use: LaterUse) -> tuple[str, str, str, PassedArguments]:
+def _asked_of(use: LaterUse) -> tuple[str, str, PassedArguments]:
     """Return what decides whether a package handles a use."""
-    return use.name, use.how, use.file, use.arguments
+    return use.name, use.how, use.arguments
 
 
 def _is_handled(code: PythonCode, use: LaterUse) -> bool:
     """Whether a package shows that it knows what a torch lacks, or sets it."""
     name = use.name.rpartition(".")[2]
     if operator := operator_named(use.name):
-        return _is_defined(code, operator) or (
-            use.how != "call" and _is_known(code, operator.partition("::")[2], use.file)
-        )
+        return _is_defined(code, operator) or (use.how != "call" and _is_known(code, operator.partition("::")[2]))
     if use.how == "object":  # it may be one of a class of the package
         bound = re.compile(rb"\bdef %b\b|\b%b\s*(?::[^=\n]+)?=[^=]" % (name.encode(), name.encode()))
-        return _is_known(code, name, use.file) or any(bound.search(code.source(file)) for file in code.sources)
+        return _is_known(code, name) or any(bound.search(code.source(file)) for file in code.sources)
     if use.how in {"option", "compile"}:  # to set it does not add it
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
         asking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
@@ -418,38 +431,44 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
         needed = BY_FUNCTION[use.name].needs or ""
         if code.requires(needed) or code.surroundings.installed(needed) is True:
             return True
-    if use.how not in {"call", "method", "default", "omission", "package", "removed"}:
-        return _is_known(code, name, use.file)
+    if use.how not in _BY_ARGUMENTS:
+        return _is_known(code, name)
     words = BY_FUNCTION[use.name].handled if use.how not in {"call", "method"} and use.name in BY_FUNCTION else ()
     return code.may_set(name) or any(word in code.source(file) for file in code.sources for word in words)
 
 
-def _looks_at_parameters(code: PythonCode, use: LaterUse) -> bool:
-    """Whether the function or class around a call asks what is called for its parameters, or what may be that."""
-    tree = code.tree(use.file) if _LOOKS_AT_PARAMETERS.search(code.source(use.file)) else None
-    around = (
-        next((part for part in tree.body if part.lineno <= use.line <= (part.end_lineno or 0)), None) if tree else None
-    )
-    if around is None:
-        return False
-    source = b"\n".join(code.source(use.file).splitlines()[around.lineno - 1 : around.end_lineno])
-    name = use.name.rpartition(".")[2].encode()
-    asked = (match[1] or b"" for match in _LOOKS_AT_PARAMETERS.finditer(source))
-    return any(b"." not in function or name in function.split(b".") for function in asked)
-
-
-def _is_known(code: PythonCode, name: str, file: str) -> bool:
-    """Whether a package sets a name on something, or has it as a text, other than in conditions of other sources that
-    guard alone.
+def _parameters_asked(code: PythonCode, file: str) -> Mapping[int, frozenset[bytes]]:
+    """Return, for each line of what asks functions for their parameters, the parts of the names of these functions; an
+    empty one for what may be any.
     """
-    quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
-    files = [path for path in code.sources if name.encode() in code.source(path)]
-    # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
-    if _is_plain(name):
-        files = [path for path in files if _LOOKS_UP.search(code.source(path))]
+    source = code.source(file)
+    tree = code.tree(file) if _LOOKS_AT_PARAMETERS.search(source) else None
+    lines = source.splitlines()
+    asked: dict[int, frozenset[bytes]] = {}
+    for part in tree.body if tree else ():
+        end = part.end_lineno or part.lineno
+        text = b"\n".join(lines[part.lineno - 1 : end])
+        functions = [match[1] or b"" for match in _LOOKS_AT_PARAMETERS.finditer(text)]
+        parts = frozenset(word for name in functions for word in (name.split(b".") if b"." in name else (b"",)))
+        asked |= dict.fromkeys(range(part.lineno, end + 1), parts)
+    return asked
+
+
+def _is_known(code: PythonCode, name: str) -> bool:
+    """Whether a package sets a name on something, or has it as a text, other than in conditions that guard alone."""
     condition = re.compile(_CONDITION % name.encode(), re.MULTILINE)
-    texts = (code.source(path) if path == file else condition.sub(b"", code.source(path)) for path in files)
-    return code.may_set(name) or any(text in rest for rest in texts for text in quoted)
+    sources = (code.source(file) for file in code.sources if name.encode() in code.source(file))
+    return code.may_set(name) or any(_has_text(source, name, without=condition) for source in sources)
+
+
+def _has_text(source: bytes, name: str, without: re.Pattern[bytes] | None = None) -> bool:
+    """Whether a source has a name as a text, where it does not match a pattern."""
+    # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
+    if _is_plain(name) and not _LOOKS_UP.search(source):
+        return False
+    quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
+    rest = without.sub(b"", source) if without and any(text in source for text in quoted) else source
+    return any(text in rest for text in quoted)
 
 
 def _is_defined(code: PythonCode, operator: str) -> bool:
@@ -1063,6 +1082,8 @@ class _Callers:
         self._users: dict[str, set[str]] = {}
         self._defined: dict[str, int] = {}
         self._refusing: dict[str, bool] = {}
+        self._named: dict[str, list[ast.ClassDef]] = {}
+        self._classes: dict[str, dict[str, list[ast.ClassDef]]] = {}
         self._unknown: set[str] = set()
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
@@ -1170,6 +1191,9 @@ class _Callers:
             waiting, seen = [name], {name}
             self._refusing[name] = False
             while waiting and not self._refusing[name]:
+                if len(seen) > _MOST_BASES or len(self._named) > _MOST_CLASSES:  # too many to look at
+                    self._refusing[name] = True
+                    break
                 for statement in self._classes_named(waiting.pop()):
                     self._refusing[name] |= _may_refuse(statement)
                     bases = {base for base in map(_word, statement.bases) if base is not None} - seen
@@ -1177,12 +1201,23 @@ class _Callers:
                     seen |= bases
         return self._refusing[name]
 
-    def _classes_named(self, name: str) -> list[ast.ClassDef]:
-        definition = f"class {name}".encode()
-        files = [file for file in self._code.sources if definition in self._code.source(file)]
-        trees = map(self._code.tree, files if _size_of(self._code, files) <= _MOST_PARSED else ())
-        statements = (statement for tree in trees if tree for statement in tree.body)
-        return [statement for statement in statements if isinstance(statement, ast.ClassDef) and statement.name == name]
+    def _classes_named(self, name: str) -> Sequence[ast.ClassDef]:
+        if name not in self._named:
+            definition = f"class {name}".encode()
+            files = [file for file in self._code.sources if definition in self._code.source(file)]
+            too_large = _size_of(self._code, files) > _MOST_PARSED
+            self._named[name] = [
+                node for file in files if not too_large for node in self._classes_in(file).get(name, ())
+            ]
+        return self._named[name]
+
+    def _classes_in(self, file: str) -> Mapping[str, Sequence[ast.ClassDef]]:
+        if file not in self._classes:
+            self._classes[file] = {}
+            for statement in getattr(self._code.tree(file), "body", ()):
+                if isinstance(statement, ast.ClassDef):
+                    self._classes[file].setdefault(statement.name, []).append(statement)
+        return self._classes[file]
 
 
 def _may_refuse(node: ast.ClassDef) -> bool:
@@ -1237,12 +1272,15 @@ def _open_modules(
         package = package_of(file)
         outline = code.outline(file)
         plain[file] = []
+        for_checkers: frozenset[int] | None = None
         for line in (*outline.imports, *outline.imports_in_functions):
             targets = _files_run_by(code, code.resolved(line, package).targets)
             around = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
             keywords = [keyword for keyword, _ in around]
-            if b"if" in keywords and b"TYPE_CHECKING" in code.source(file) and _is_for_checkers(code, file, line.line):
-                continue
+            if b"if" in keywords and b"TYPE_CHECKING" in code.source(file):
+                for_checkers = _lines_for_checkers(code.tree(file)) if for_checkers is None else for_checkers
+                if line.line in for_checkers:
+                    continue
             if keywords[:1] in ([b"if"], [b"try"]):
                 block = _block_with(code.tree(file), line.line)
                 # Whoever asks for torch, of whatever release, gets there in this one.
@@ -1259,12 +1297,11 @@ def _open_modules(
     return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
 
 
-def _is_for_checkers(code: PythonCode, file: str, line: int) -> bool:
-    """Whether a line is for tools that check types: see ``_decides_when``."""
-    tree = code.tree(file)
+def _lines_for_checkers(tree: ast.Module | None) -> frozenset[int]:
+    """Return the lines of a source that are for tools that check types: see ``_decides_when``."""
     blocks = (node for node in walk(tree) if isinstance(node, ast.If)) if tree else ()
     bodies = (block.body for block in blocks if _decides_when(block.test))
-    return any(body[0].lineno <= line <= (body[-1].end_lineno or 0) for body in bodies)
+    return frozenset(line for body in bodies for line in range(body[0].lineno, (body[-1].end_lineno or 0) + 1))
 
 
 def _block_with(tree: ast.Module | None, line: int) -> ast.If | ast.Try | None:

@@ -292,6 +292,7 @@ OLD_HELPER = f"import torch\ndef old_helper(x): return {GONE}(x)\n"
         ),
         (f"import torch\nclass A:\n  def __init__(self):\n    assert hasattr(torch, 'x'), 'old'\n{METHOD}", True),
         (f"import torch\nclass A(B):\n{METHOD}class B(A):\n{METHOD}", True),
+        (f"import torch\nclass A({', '.join(f'B{n}' for n in range(60))}):\n{METHOD}", False),
         (f"{OLD_HELPER}class A:\n{REFUSES}  def m(self, x): return old_helper(x)", False),
         (f"{OLD_HELPER}class A:\n  def m(self, x): return old_helper(x)", True),
         # A function that is called under a condition on values, and without.
