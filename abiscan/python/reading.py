@@ -33,6 +33,7 @@ from abiscan.python.uses import (
     classify_libraries,
     load_on_demand,
 )
+from abiscan.regex import regex
 
 if TYPE_CHECKING:
     from abiscan.python.conflicts import Conflict
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
     from abiscan.python.version_refusals import OwnRefusal
 
 _LIMITS: Final = Limits()
+_ASKS_VERSION: Final = regex(
+    rb"torch(?:\.version)?\.__version__[ \t]*(?:[\])}<>=!,.:;[#\\\r\n]|(?:in|not)\b|\Z)"
+    rb"|RequirementCache|compare_version"
+)
+"""What asks for the version of torch, and is not a word in a sentence."""
 _MOST_SUBMODULES = 20
 _OPERATORS: Final = "torch.ops."
 
@@ -127,22 +133,25 @@ class PackageReader:
     def own_refusals(self, world: World, surroundings: Surroundings | None = None) -> tuple[OwnRefusal, ...]:
         """Return the functions that refuse the torch of a target themselves: see ``version_refusals``."""
         names = world.torch_names
-        if not names or names.release is None:
+        code = self._code_for(world, surroundings)[0]
+        # Few packages ask, and to follow what all their conditions call takes longer.
+        if not names or names.release is None or not any(map(_ASKS_VERSION.search, map(code.source, code.sources))):
             return ()
         from abiscan.python.version_refusals import own_refusals
 
         with _without_collector():
-            return tuple(own_refusals(self._code_for(world, surroundings)[0], names.release))
+            return tuple(own_refusals(code, names.release))
 
     def base_questions(self, world: World, surroundings: Surroundings | None = None) -> tuple[BaseQuestion, ...]:
         """Return where the package asks for classes of torch that lost their subclasses: see ``lost_bases``."""
         names = world.torch_names
-        if not names:
+        code = self._code_for(world, surroundings)[0]
+        if not names or "torch.optim.lr_scheduler._LRScheduler" not in code.all_torch_uses:
             return ()
         from abiscan.python.lost_bases import base_questions
 
         with _without_collector():
-            return tuple(sorted(base_questions(self._code_for(world, surroundings)[0], names)))
+            return tuple(sorted(base_questions(code, names)))
 
     def conflicts(self, fresh: Callable[[], World], surroundings: Surroundings | None = None) -> tuple[Conflict, ...]:
         """Return the imports that fail if a package is there which is not required: see ``conflicts``."""

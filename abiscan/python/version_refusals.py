@@ -22,11 +22,6 @@ from abiscan.python.version_tests import Find, Found, truth_of
 from abiscan.regex import regex
 
 _REFUSES: Final = regex(rb"\n[ \t]+(?:if ([^\n]{1,400}?):\s*raise|assert ([^\n]{1,400}))\b")
-_ASKS: Final = regex(
-    rb"torch(?:\.version)?\.__version__[ \t]*(?:[\])}<>=!,.:;[#\\\r\n]|(?:in|not)\b|\Z)"
-    rb"|RequirementCache|compare_version"
-)
-"""What asks for the version of torch, and is not a word in a sentence."""
 _OF_VERSIONS: Final = regex(rb"(?i)torch|version")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
@@ -56,8 +51,6 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
         tree = code.tree(file) if file in code.sources else None
         return None if tree is None else sole_bindings(tree)
 
-    if not any(_ASKS.search(code.source(file)) for file in code.sources):
-        return  # few packages ask, and to follow what all their conditions call takes longer
     for file in filter(is_for_users, code.sources):
         lines = _lines_that_may_refuse(code.source(file))
         tree = code.tree(file) if lines else None
