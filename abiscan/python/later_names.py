@@ -65,9 +65,7 @@ from abiscan.python.version_guards import (
     EXITS,
     are_guarding,
     asks_by_words,
-    asks_for_torch,
     asks_for_version,
-    decide_by_version,
     guards_what_follows,
     is_guard,
     root_of,
@@ -80,23 +78,13 @@ _KNOWN: Final = frozenset({"torch", *COMPANIONS})
 """The packages whose names are known."""
 _LOOKS_UP: Final = regex(rb"(?:has|get|set)attr\(\s*(?:torch|F|nn|\w*module\w*)\b")
 """What a source has that looks names up in torch, or in modules."""
-_CONDITION: Final = (
-    rb"(?:^[ \t]*(?:if|elif|assert|and|or)\b[^\n#]*|\bif (?:not )?|^\w+ *= *(?:not )?)"
-    rb"\bhasattr\((?:torch|F|nn|dist)\b[\w.]*, *[\"']%b[\"']\)"
-)
-"""Where ``hasattr`` of torch decides at once, or makes a flag of the module: what it guards is seen there."""
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention a function, in bytes."""
 _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
 _BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
-_NEAR: Final = 2
-"""How far any condition on a name of the module counts as one on the version."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
-_MOST_BASES: Final = 50
-_MOST_CLASSES: Final = 1000
-_CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 _MOST_DEFINITIONS: Final = 3
 """How many functions of a package may have a name that still tells which of them is meant."""
 _CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
@@ -117,15 +105,12 @@ _CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _CATCHING_CALLS: Final = frozenset({"TypeError"})
 _RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
 """The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
-_BY_ARGUMENTS: Final = frozenset({"call", "method", "default", "omission", "package", "removed", "option", "compile"})
-"""The uses that fail by what they pass, and not by a name that ``hasattr`` could ask for."""
 _LOOKS_AT_PARAMETERS: Final = regex(
     rb"\b(?:signature|getfullargspec|getargspec)\(\s*([\w.]*)|\b(?:co_varnames|__kwdefaults__)\b"
 )
 """What a source has that asks functions for their parameters, and which."""
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _TESTS = (ast.If, ast.IfExp, ast.While)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
@@ -274,25 +259,10 @@ def _unguarded_mentions(
         for file in files
         for mention in _Mentions(code, file, names, requested, called, operators, settled.marks(file)).all()
     ]
-    # A module that guards one use knows that the name may be missing, and may get to its other uses from there alone.
-    # Of other modules that says nothing: their own guards and those of their callers decide.
-    asked = {(mention.use.name, mention.use.error, mention.use.file) for mention in mentions if mention.asked}
-    parameters = functools.cache(functools.partial(_parameters_asked, code))
-    has_text = functools.cache(lambda file, name: _has_text(code.source(file), name))
-
-    def asks_here(use: LaterUse) -> bool:
-        """Whether the module of a use asks for its name, or the function around a call for parameters."""
-        name = use.name.rpartition(".")[2]
-        if use.how in {"call", "method"}:
-            looked_at = parameters(use.file).get(use.line, frozenset())
-            return b"" in looked_at or name.encode() in looked_at
-        return use.how not in _BY_ARGUMENTS and has_text(use.file, name)
-
+    # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
+    asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
     open_uses = [
-        mention
-        for mention in mentions
-        if not mention.guarded and (mention.use.name, mention.use.error, mention.use.file) not in asked
-        if not asks_here(mention.use)
+        mention for mention in mentions if not mention.guarded and (mention.use.name, mention.use.error) not in asked
     ]
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
     unhandled = {asked for asked, use in distinct.items() if not _is_handled(code, use)}
@@ -431,44 +401,32 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
         needed = BY_FUNCTION[use.name].needs or ""
         if code.requires(needed) or code.surroundings.installed(needed) is True:
             return True
-    if use.how not in _BY_ARGUMENTS:
+    if use.how not in {"call", "method", "default", "omission", "package", "removed"}:
         return _is_known(code, name)
-    words = BY_FUNCTION[use.name].handled if use.how not in {"call", "method"} and use.name in BY_FUNCTION else ()
-    return code.may_set(name) or any(word in code.source(file) for file in code.sources for word in words)
+    sources = [code.source(file) for file in code.sources]
+    if use.how not in {"call", "method"}:
+        words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
+    else:
+        quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
+        words = [name.encode(), *quoted]
+        sources = [source for source in sources if _looks_at_parameters(source, name.encode())]
+    return code.may_set(name) or any(word in source for source in sources for word in words)
 
 
-def _parameters_asked(code: PythonCode, file: str) -> Mapping[int, frozenset[bytes]]:
-    """Return, for each line of what asks functions for their parameters, the parts of the names of these functions; an
-    empty one for what may be any.
-    """
-    source = code.source(file)
-    tree = code.tree(file) if _LOOKS_AT_PARAMETERS.search(source) else None
-    lines = source.splitlines()
-    asked: dict[int, frozenset[bytes]] = {}
-    for part in tree.body if tree else ():
-        end = part.end_lineno or part.lineno
-        text = b"\n".join(lines[part.lineno - 1 : end])
-        functions = [match[1] or b"" for match in _LOOKS_AT_PARAMETERS.finditer(text)]
-        parts = frozenset(word for name in functions for word in (name.split(b".") if b"." in name else (b"",)))
-        asked |= dict.fromkeys(range(part.lineno, end + 1), parts)
-    return asked
+def _looks_at_parameters(source: bytes, name: bytes) -> bool:
+    """Whether a source asks a function of a name for its parameters, or one that may be it."""
+    asked = (match[1] or b"" for match in _LOOKS_AT_PARAMETERS.finditer(source))
+    return any(b"." not in function or name in function.split(b".") for function in asked)
 
 
 def _is_known(code: PythonCode, name: str) -> bool:
-    """Whether a package sets a name on something, or has it as a text, other than in conditions that guard alone."""
-    condition = re.compile(_CONDITION % name.encode(), re.MULTILINE)
-    sources = (code.source(file) for file in code.sources if name.encode() in code.source(file))
-    return code.may_set(name) or any(_has_text(source, name, without=condition) for source in sources)
-
-
-def _has_text(source: bytes, name: str, without: re.Pattern[bytes] | None = None) -> bool:
-    """Whether a source has a name as a text, where it does not match a pattern."""
-    # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
-    if _is_plain(name) and not _LOOKS_UP.search(source):
-        return False
+    """Whether a package sets a name on something, or has it as a text, which ``hasattr`` takes."""
     quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
-    rest = without.sub(b"", source) if without and any(text in source for text in quoted) else source
-    return any(text in rest for text in quoted)
+    sources = [code.source(file) for file in code.sources]
+    # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
+    if _is_plain(name):
+        sources = [source for source in sources if _LOOKS_UP.search(source)]
+    return code.may_set(name) or any(text in source for source in sources for text in quoted)
 
 
 def _is_defined(code: PythonCode, operator: str) -> bool:
@@ -604,8 +562,8 @@ class _Mentions:
             kept = {id(call) for call in kept_as_modules(node)} if self._loads_weights else set[int]()
             inside = replace(
                 _named(scope, node.name),
-                guarded=scope.guarded or decide_by_version(node.decorator_list),
-                by_values=scope.by_values and not decide_by_version(node.decorator_list),
+                guarded=scope.guarded or are_guarding(node.decorator_list),
+                by_values=scope.by_values and not are_guarding(node.decorator_list),
                 base=base,
                 loads=scope.loads | kept,
             )
@@ -755,8 +713,8 @@ class _Mentions:
             _with_origins(_named(scope, getattr(node, "name", "<lambda>")), own | dict.fromkeys(parameters)),
             values=values_in(node, scope.values - own.keys()),
             in_function=True,
-            guarded=scope.guarded or is_variant or decide_by_version(decorators),
-            by_values=scope.by_values and not (is_variant or decide_by_version(decorators)),
+            guarded=scope.guarded or is_variant or are_guarding(decorators),
+            by_values=scope.by_values and not (is_variant or are_guarding(decorators)),
         )
         inside = replace(inside, objects=self._objects_of(node, scope, inside))
         body = node.body
@@ -1077,13 +1035,8 @@ class _Callers:
         """Those that are used where a condition may ask for a version."""
         self._by_version: set[str] = set()
         """Those that are used where the words of a condition do."""
-        self._called: set[str] = set()
-        """Those that are called where no condition decides."""
         self._users: dict[str, set[str]] = {}
-        self._defined: dict[str, int] = {}
-        self._refusing: dict[str, bool] = {}
-        self._named: dict[str, list[ast.ClassDef]] = {}
-        self._classes: dict[str, dict[str, list[ast.ClassDef]]] = {}
+        self._common: dict[str, bool] = {}
         self._unknown: set[str] = set()
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
@@ -1117,13 +1070,9 @@ class _Callers:
         counts = is_for_users(file)
         for statement in getattr(self._code.tree(file), "body", ()):
             user = getattr(statement, "name", None)
-            refuses = isinstance(statement, ast.ClassDef) and _may_refuse(statement)
             for part, inside in _functions_of(statement, user):
-                for word, guarded, asked, called in _guarded_words(
-                    part, values, _Asked.MAYBE if refuses else _Asked.NO
-                ):
+                for word, guarded, asked in _guarded_words(part, values):
                     self._users.setdefault(word, set()).update(inside)
-                    self._called.update([word] if called and counts and not guarded else ())
                     self._guarded.update([word] if asked or (guarded and counts) else ())
                     self._asked.update([word] if asked and counts else ())
                     self._by_version.update([word] if asked is _Asked.BY_WORDS and counts else ())
@@ -1134,17 +1083,11 @@ class _Callers:
         """
         if name not in self._asked - self._by_version:
             return False
-        return self._definitions(name) > _MOST_DEFINITIONS
-
-    def _definitions(self, name: str) -> int:
-        if name not in self._defined:
+        if name not in self._common:
             definition = f"def {name}(".encode()
-            self._defined[name] = sum(self._code.source(file).count(definition) for file in self._code.sources)
-        return self._defined[name]
-
-    def _is_called(self, name: str) -> bool:
-        """Whether a function, which is certainly the only one of a name, is called where no condition decides."""
-        return name in self._called - self._asked and not _is_plain(name) and self._definitions(name) == 1
+            count = sum(self._code.source(file).count(definition) for file in self._code.sources)
+            self._common[name] = count > _MOST_DEFINITIONS
+        return self._common[name]
 
     @functools.cached_property
     def _callable(self) -> frozenset[str]:
@@ -1165,81 +1108,21 @@ class _Callers:
             return False
         if mention.use.file not in self._open_to(mention):
             return True
-        if len(mention.public) > 1 and self._has_refusing_constructor(mention.public[0]):
-            return True
         # By bare names, as far back as the users were noted: one use of the function under a condition, of whatever has
-        # the name, is enough, unless it is surely called without, too. For its class, and for its users, the condition
-        # has to ask for a version; for users of its users, by its words.
+        # the name, is enough. For its class, and for users of its users, the condition has to ask for a version.
         names = set(_sought(mention))
-        if any(name in self._guarded and not self._is_called(name) for name in names.intersection(mention.public[-1:])):
+        if not self._guarded.isdisjoint(names.intersection(mention.public[-1:])):
             return True
-        for distance in range(_MOST_CALLS):
-            asked = self._asked if distance < _NEAR else self._by_version
-            if not (asked | self._unknown).isdisjoint(names):
+        for _ in range(_MOST_CALLS):
+            if not (self._asked | self._unknown).isdisjoint(names):
                 return True
             names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
         values = self._settled.marks(mention.use.file) if own else frozenset[str]()
         return any(
-            word in mention.nested and guarded for node in own for word, guarded, *_ in _guarded_words(node, values)
+            word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node, values)
         )
-
-    def _has_refusing_constructor(self, name: str) -> bool:
-        """Whether a class of a name may refuse to be made, itself or by a base: then its methods are not called."""
-        if name not in self._refusing:
-            waiting, seen = [name], {name}
-            self._refusing[name] = False
-            while waiting and not self._refusing[name]:
-                if len(seen) > _MOST_BASES or len(self._named) > _MOST_CLASSES:  # too many to look at
-                    self._refusing[name] = True
-                    break
-                for statement in self._classes_named(waiting.pop()):
-                    self._refusing[name] |= _may_refuse(statement)
-                    bases = {base for base in map(_word, statement.bases) if base is not None} - seen
-                    waiting += bases
-                    seen |= bases
-        return self._refusing[name]
-
-    def _classes_named(self, name: str) -> Sequence[ast.ClassDef]:
-        if name not in self._named:
-            definition = f"class {name}".encode()
-            files = [file for file in self._code.sources if definition in self._code.source(file)]
-            too_large = _size_of(self._code, files) > _MOST_PARSED
-            self._named[name] = [
-                node for file in files if not too_large for node in self._classes_in(file).get(name, ())
-            ]
-        return self._named[name]
-
-    def _classes_in(self, file: str) -> Mapping[str, Sequence[ast.ClassDef]]:
-        if file not in self._classes:
-            self._classes[file] = {}
-            for statement in getattr(self._code.tree(file), "body", ()):
-                if isinstance(statement, ast.ClassDef):
-                    self._classes[file].setdefault(statement.name, []).append(statement)
-        return self._classes[file]
-
-
-def _may_refuse(node: ast.ClassDef) -> bool:
-    """Whether the constructor of a class may raise by words that ask for a version of torch."""
-    makers = [part for part in node.body if isinstance(part, _FUNCTIONS) and part.name in _CONSTRUCTORS]
-    for maker in makers:
-        tests = [test for part in walk(maker) if (test := _test_that_raises(part)) and asks_by_words(test, ())]
-        # What a class asks torch for by hasattr is mostly what it is about to use: then it does not work here at all.
-        tests = [test for test in tests if "hasattr" not in words_in(test)]
-        if tests and any(asks_by_words(test, values_in(maker, ())) for test in tests):
-            return True
-    return False
-
-
-def _test_that_raises(node: ast.AST) -> ast.expr | None:
-    """Return the condition of a statement that may raise by it, or the function that it calls to ask for one."""
-    if isinstance(node, ast.If):
-        raises = any(isinstance(part[-1], ast.Raise) for part in (node.body, node.orelse) if part)
-        return node.test if raises else None
-    if isinstance(node, ast.Assert):
-        return node.test
-    return node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
 
 
 def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
@@ -1272,21 +1155,17 @@ def _open_modules(
         package = package_of(file)
         outline = code.outline(file)
         plain[file] = []
-        for_checkers: frozenset[int] | None = None
         for line in (*outline.imports, *outline.imports_in_functions):
             targets = _files_run_by(code, code.resolved(line, package).targets)
             around = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
             keywords = [keyword for keyword, _ in around]
-            if b"if" in keywords and b"TYPE_CHECKING" in code.source(file):
-                for_checkers = _lines_for_checkers(code.tree(file)) if for_checkers is None else for_checkers
-                if line.line in for_checkers:
-                    continue
-            if keywords[:1] in ([b"if"], [b"try"]):
+            if keywords[:1] == [b"if"] and b"TYPE_CHECKING" in code.source(file):
                 block = _block_with(code.tree(file), line.line)
-                # Whoever asks for torch, of whatever release, gets there in this one.
-                if (isinstance(block, ast.If) and asks_for_torch(block.test)) or (
-                    isinstance(block, ast.Try) and not _not_raised_again(block)
-                ):
+                if isinstance(block, ast.If) and _is_type_checking(block.test):
+                    continue
+            elif keywords[:1] == [b"try"]:
+                block = _block_with(code.tree(file), line.line)
+                if isinstance(block, ast.Try) and not _not_raised_again(block):
                     del keywords[0]
             if not deciding.isdisjoint(keywords):
                 conditional += targets
@@ -1295,13 +1174,6 @@ def _open_modules(
     maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
     sources = frozenset(code.sources)
     return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
-
-
-def _lines_for_checkers(tree: ast.Module | None) -> frozenset[int]:
-    """Return the lines of a source that are for tools that check types: see ``_decides_when``."""
-    blocks = (node for node in walk(tree) if isinstance(node, ast.If)) if tree else ()
-    bodies = (block.body for block in blocks if _decides_when(block.test))
-    return frozenset(line for body in bodies for line in range(body[0].lineno, (body[-1].end_lineno or 0) + 1))
 
 
 def _block_with(tree: ast.Module | None, line: int) -> ast.If | ast.Try | None:
@@ -1345,32 +1217,26 @@ class _Asked(enum.IntEnum):
     BY_WORDS = 2
 
 
-def _guarded_words(
-    body: ast.AST, values: frozenset[str], around: _Asked = _Asked.NO
-) -> Iterator[tuple[str, bool, _Asked, bool]]:
-    """Yield the names in a part of a source, each with whether it stands where a condition decides, whether one asks
-    for a version, and whether it is called there.
+def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str, bool, _Asked]]:
+    """Yield the names in a part of a source, each with whether it stands where a condition decides, and whether one
+    asks for a version.
 
     :param values: what stands for values in all of it
-    :param around: whether what decides about all of it asks for a version
     """
-    called = set[int]()
     # Each entry carries its own state, so the order in which they are taken does not matter.
     waiting: list[tuple[ast.AST, bool, _Asked, frozenset[str], frozenset[str]]] = [
-        (body, around is not _Asked.NO, around, values, frozenset())
+        (body, False, _Asked.NO, values, frozenset())
     ]
     while waiting:
         node, guarded, asked, values, local = waiting.pop()
-        if isinstance(node, ast.Call):
-            called.add(id(node.func))
         word = _word(node)
         if word is not None:
-            yield word, guarded, asked, id(node) in called
+            yield word, guarded, asked
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             values = values_in(node, values)
             own = {name for name, origin in _make_origins(node).items() if origin is None}
             local |= values | own | {"self", "cls"}
-        if isinstance(node, ast.If) and _decides_when(node.test):
+        if isinstance(node, ast.If) and _is_type_checking(node.test):
             waiting += [(part, guarded, asked, values, local) for part in node.orelse]
             continue
         test = node.test if isinstance(node, _TESTS) else None  # which is evaluated in any case
@@ -1461,12 +1327,3 @@ def _caught_by(handler: ast.ExceptHandler) -> Iterator[str]:
 
 def _is_type_checking(test: ast.expr) -> bool:
     return "TYPE_CHECKING" in (getattr(test, "id", None), getattr(test, "attr", None))
-
-
-def _decides_when(test: ast.expr) -> bool:
-    """Whether a condition only decides when something is imported, be it for tools that check types:
-    ``if TYPE_CHECKING or SLOW_IMPORT``.
-    """
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-        return any(map(_is_type_checking, test.values))
-    return _is_type_checking(test)

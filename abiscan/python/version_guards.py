@@ -26,8 +26,6 @@ _GUARDING: Final = regex(
     re.IGNORECASE,
 )
 """What is in the words of conditions, of functions and of decorators that may do so."""
-_CHECK: Final = regex(r"_?(?:check|ensure|verify)_")
-"""What the names of functions begin with that check what they get."""
 _OF_TORCH: Final = regex(r"torch|version|cuda|gpu|triton", re.IGNORECASE)
 """What is in the words of what may say something of torch."""
 _SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|triton", re.IGNORECASE)
@@ -62,21 +60,6 @@ def are_guarding(nodes: Iterable[ast.AST], values: Collection[str] = ()) -> bool
     """Whether the words of conditions, decorators or contexts are those of something that asks for a version."""
     words = (word for node in nodes for word in words_in(node, values) if not _IS_TORCH_THERE.fullmatch(word))
     return any(_GUARDING.search(word) or word in {"suppress", "raises"} for word in words)
-
-
-def decide_by_version(decorators: Iterable[ast.expr]) -> bool:
-    """Whether decorators may depend on the version of torch, by what they are or get; not by functions that they get
-    to check arguments, which raise if they reject one: ``@register(constraints=[_check_shape])``.
-    """
-    return any(are_guarding([decorator]) and not _only_gets_checks(decorator) for decorator in decorators)
-
-
-def _only_gets_checks(decorator: ast.expr) -> bool:
-    if not isinstance(decorator, ast.Call) or are_guarding([decorator.func]):
-        return False
-    given = (*decorator.args, *(keyword.value for keyword in decorator.keywords))
-    words = (word for argument in given for word in words_in(argument) if _GUARDING.search(word))
-    return all(_CHECK.match(word) and not _ASKING.search(word) for word in words)
 
 
 def is_of_torch(node: ast.AST) -> bool:
@@ -183,7 +166,7 @@ def is_guard(test: ast.expr, values: Collection[str]) -> bool:
         return True
 
 
-def asks_for_torch(test: ast.expr) -> bool:
+def _asks_for_torch(test: ast.expr) -> bool:
     """Whether a condition asks whether there is a torch, of whatever release."""
     name = test.func if isinstance(test, ast.Call) else test
     return isinstance(name, ast.Name) and _IS_TORCH_THERE.fullmatch(name.id) is not None
@@ -256,7 +239,7 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
         return all(_is_about_values(value, values) for value in test.values)
     if isinstance(test, ast.UnaryOp):
         return _is_about_values(test.operand, values)
-    if asks_for_torch(test):
+    if _asks_for_torch(test):
         return True
     # A plain name may be a flag that somebody else has set by the version, and any function may ask for it.
     if isinstance(test, ast.Name):

@@ -192,7 +192,7 @@ def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> No
         f"import torch\ndef f(x, fused=True):\n    if fused:\n    {CALL}\ndef g(x):\n    f(x, fused=is_old())",
         f"import torch\ndef f(x, fused=True):\n    fused = fused and OLD\n    if fused:\n    {CALL}",
         f"import torch\ndef f(x):\n    return NEW or {GONE}(x)",
-        f"import torch\ndef f(x):\n  y = is_old_version()\n  if y: {GONE}\n  return {GONE}(x)",
+        f"import torch\ndef f(x): return {GONE}(x)\ndef g(x):\n  y = is_old_version()\n  if y: {GONE}",
         f"import torch\nif NEW:\n  def f(x):\n{CALL}",
         f"import torch\n@requires('1.9')\ndef f(x):\n{CALL}",
         f"import torch\n@implement_for('torch', '1.9')\ndef f(x):\n{CALL}",
@@ -258,12 +258,6 @@ def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_
     [
         ("if TYPE_CHECKING:\n  from .a import f\nelse: lazy(__name__)", True),
         ("if not TYPE_CHECKING:\n  from .a import f", False),
-        ("if TYPE_CHECKING:\n  try: x()\n  except OSError: pass\n  else:\n    from .a import f\nelse: lazy()", True),
-        ("if TYPE_CHECKING or SLOW:\n  if is_torch_available():\n    from .a import f\nelse: lazy(__name__)", True),
-        ("if SLOW:\n  from .a import f\nelse: lazy(__name__)", False),
-        ("if is_torch_available():\n  from .a import f", True),
-        ("if is_torch_available('2.0'):\n  from .a import f", False),
-        ("if is_torch_available() and NEW:\n  from .a import f", False),
         ("try:\n  from .a import f\nexcept ImportError as e:\n  if x: raise\n  raise ImportError('more') from e", True),
         ("try:\n  from .a import f\nexcept ImportError: f = None", False),
     ],
@@ -272,77 +266,6 @@ def test_an_import_that_decides_nothing_about_a_module(package: str, *, counts: 
     files = {"pack/__init__.py": package, "pack/a.py": f"import torch\ndef f(x):\n    return {GONE}(x)"}
 
     assert [use.file for use in uses(files)] == (["pack/a.py"] if counts else [])
-
-
-REFUSES = "  def __init__(self):\n    if not TORCH_GREATER_EQUAL_2_4: raise ImportError('needs 2.4')\n"
-METHOD = f"  def m(self, x): return {GONE}(x)\n"
-OLD_HELPER = f"import torch\ndef old_helper(x): return {GONE}(x)\n"
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        # A class that cannot be made has no methods that are called, nor has one that is derived from it.
-        (f"import torch\nclass A:\n{REFUSES}{METHOD}", False),
-        (f"import torch\nclass A:\n{REFUSES.replace('__init__', 'other')}{METHOD}", True),
-        (f"import torch\nclass A:\n{REFUSES}class B(A):\n{METHOD}", False),
-        (
-            f"import torch\nclass A:\n  def __init__(self, k):\n    if k not in SUPPORTED: raise ValueError\n{METHOD}",
-            True,
-        ),
-        (f"import torch\nclass A:\n  def __init__(self):\n    assert hasattr(torch, 'x'), 'old'\n{METHOD}", True),
-        (f"import torch\nclass A(B):\n{METHOD}class B(A):\n{METHOD}", True),
-        (f"import torch\nclass A({', '.join(f'B{n}' for n in range(60))}):\n{METHOD}", False),
-        (f"{OLD_HELPER}class A:\n{REFUSES}  def m(self, x): return old_helper(x)", False),
-        (f"{OLD_HELPER}class A:\n  def m(self, x): return old_helper(x)", True),
-        # A function that is called under a condition on values, and without.
-        (f"{OLD_HELPER}def g(self, x):\n  if self.fused: old_helper(x)\n", False),
-        (f"{OLD_HELPER}def g(self, x):\n  if self.fused: old_helper(x)\ndef h(x): old_helper(x)", True),
-        (f"{OLD_HELPER}def g(x):\n  if OLD: old_helper(x)\ndef h(x): old_helper(x)", False),
-        (f"{OLD_HELPER}def g(self, x):\n  if self.fused: old_helper(x)\ndef h(x): return old_helper", False),
-        (
-            f"{OLD_HELPER}def g(self, x):\n  if self.b(): old_helper(x)\nclass A:\n  def old_helper(x): old_helper(x)",
-            False,
-        ),
-        (f"import torch\n@register(a.b, constraints=[_check_shape])\n{CALLED}", True),
-        (f"import torch\n@register(a.b, constraints=[_check_version])\n{CALLED}", False),
-        (f"import torch\n@check(a.b)\n{CALLED}", False),
-        # Far from the use, only words that ask for a version count.
-        (f"{OLD_HELPER}def g(x): old_helper(x)\ndef h(x): g(x)\nif X: h(x)", True),
-        (f"{OLD_HELPER}def g(x): old_helper(x)\ndef h(x): g(x)\nif X_VERSION: h(x)", False),
-        (f"{OLD_HELPER}def g(x): old_helper(x)\nif X: g(x)", False),
-    ],
-)
-def test_guards_are_those_of_the_use(body: str, *, told: bool) -> None:
-    ast.parse(body)
-
-    assert bool(names_in(body)) is told
-
-
-@pytest.mark.parametrize(
-    ("other", "told"),
-    [
-        (f"def g(x):\n  if hasattr(torch, 'x'): return {GONE}", True),
-        (f"def g(x):\n  try: {GONE}\n  except AttributeError: pass", True),
-        ("def g(x):\n  if hasattr(torch.autograd.profiler, 'format_time'): return x", True),
-        ("y = 1 if hasattr(torch.autograd.profiler, 'format_time') else 2", True),
-        ("OLD = hasattr(torch.autograd.profiler, 'format_time')", True),
-        ("from .a import f\nOLD = hasattr(torch.autograd.profiler, 'format_time')\nif OLD: f()", False),
-        ("c = Config(old=hasattr(torch.autograd.profiler, 'format_time'))", False),
-        ("def old(): return hasattr(torch.autograd.profiler, 'format_time')", False),
-        ("setattr(torch.autograd.profiler, 'format_time', None)", False),
-    ],
-)
-def test_what_another_module_asks_guards_nothing(other: str, *, told: bool) -> None:
-    here = f"import torch\n{CALLED}"
-    files = {"pack/__init__.py": "", "pack/a.py": here, "pack/b.py": f"import torch\n{other}\n"}
-    ast.parse(other)
-
-    assert [use.file for use in uses(files)] == (["pack/a.py"] if told else [])
-
-
-def test_a_module_may_get_to_a_use_from_where_it_guards_another() -> None:
-    assert not names_in(f"import torch\ndef g(x):\n  if OLD: {GONE}\n{CALLED}")
 
 
 def test_a_call_in_a_module_whose_import_may_be_caught() -> None:
@@ -472,11 +395,7 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
             "2.7.0",
             None,
         ),
-        (
-            f"import inspect, torch\ninspect.signature({VERBOSE})\ndef f(o): {VERBOSE}(o, verbose=1)",
-            "2.7.0",
-            UNEXPECTED,
-        ),
+        (f"import inspect, torch\ninspect.signature({VERBOSE})\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
         (f"import torch\n{VERBOSE} = max\ndef f(o): {VERBOSE}(o, verbose=1)", "2.7.0", None),
         # lucidrains/lightweight-gan#112: torch/functional.py overwrites what is compiled.
         ("import torch\ndef f(x): return torch.meshgrid(x, indexing='ij')", "1.9.0", GRID),
