@@ -27,6 +27,7 @@ class KeptCall(Struct, frozen=True, kw_only=True):
     :ivar parts: how many parts it has
     :ivar depth: how many calls were around it
     :ivar called: the functions that were called
+    :ivar looked_at: how many values were looked at to keep calls inside of it
     """
 
     value: object
@@ -35,6 +36,7 @@ class KeptCall(Struct, frozen=True, kw_only=True):
     parts: int
     depth: int
     called: frozenset[ast.AST]
+    looked_at: int
 
 
 class KeptCalls(Struct):
@@ -64,6 +66,7 @@ class CallRecord(Struct):
     :ivar tries: how many calls of a function were watched in vain since one was kept
     :ivar cached: what functions have put into their caches during the calls that are watched
     :ivar watched: how many calls are watched, one inside of another
+    :ivar looked_at: how many values were looked at, to tell calls from each other
     """
 
     used: dict[Hashable, int] = field(default_factory=dict)
@@ -71,3 +74,4 @@ class CallRecord(Struct):
     tries: dict[ast.AST, int] = field(default_factory=dict)
     cached: list[tuple[Cache, str, object]] = field(default_factory=list)
     watched: int = 0
+    looked_at: int = 0

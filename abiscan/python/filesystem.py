@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
 from abiscan.cpu.processors import cpuinfo
 from abiscan.inputs import observed_fs
@@ -20,6 +21,8 @@ from abiscan.python.values import NotKnown, Why, is_concrete, thrown
 CPUINFO: Final = "/proc/cpuinfo"
 _READ_AT_ONCE: Final = 1_000
 """The bytes of a file that are read in the time of a step."""
+_ENCODINGS: Final = frozenset({"utf-8", "utf8", "UTF-8", "UTF8", "utf_8", "utf-8-sig", "ascii", "latin-1", "latin1"})
+_ERRORS: Final = frozenset({None, "strict", "ignore", "replace"})
 _CHECKOUT_FILES = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pyproject.toml", "setup.cfg", "setup.py"})
 """What is next to a package in its developers' folder, and not where packages are installed."""
 
@@ -156,7 +159,7 @@ def path_attribute(path: PurePath, name: str) -> object:
     if name in _MAKING:
         return Native(name, lambda machine, _args, _kwargs: note_made(machine, path, _MAKING[name]))
     if name == "read_text":
-        return Native(name, lambda machine, _args, _kwargs: read_text(machine, path))
+        return Native(name, lambda machine, args, kwargs: read_text(machine, path, reading_as(args, kwargs, 0)))
     return NotKnown(f"{describe_value(path)}.{name}", Why.ENVIRONMENT)
 
 
@@ -173,7 +176,40 @@ def text_of_processor(machine: PythonMachine, path: object) -> str | None:
     return answer if isinstance(answer, str) else None
 
 
-def read_text(machine: PythonMachine, path: object) -> object:
+class Reading(NamedTuple):
+    """How a file is read as text: what ``open`` is given for it."""
+
+    encoding: object = None
+    errors: object = None
+    newline: object = None
+
+    def decode(self, content: bytes) -> object:
+        """Return the text; it is not known for encodings that are rarely used.
+
+        :raises Thrown: it is not in this encoding
+        """
+        encoding = "utf-8" if self.encoding in {None, "locale"} else self.encoding
+        if encoding not in _ENCODINGS or self.errors not in _ERRORS or self.newline not in {None, "", "\n"}:
+            return NotKnown("a text in another encoding", Why.ENVIRONMENT)
+        # By default, each end of a line is one character.
+        if self.newline is None and b"\r" in content:
+            content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return attempt_operation("read_text()", content.decode, encoding, self.errors or "strict")
+
+
+_BY_DEFAULT: Final = Reading()
+
+
+def reading_as(args: Sequence[object], kwargs: Mapping[str, object], first: int) -> Reading:
+    """Return how a call wants a file to be read.
+
+    :param first: the place of the encoding among the arguments, which the others follow
+    """
+    given = dict(zip(Reading._fields, args[first:], strict=False))
+    return Reading(**{name: kwargs.get(name, given.get(name)) for name in Reading._fields})
+
+
+def read_text(machine: PythonMachine, path: object, how: Reading = _BY_DEFAULT) -> object:
     """Return the text of a file of the package, or of what Linux says of the processor."""
     of_processor = text_of_processor(machine, path)
     if of_processor is not None:
@@ -189,9 +225,7 @@ def read_text(machine: PythonMachine, path: object) -> object:
     machine.count_steps(len(content) // _READ_AT_ONCE)
     if len(content) > LONGEST:
         return NotKnown(f"the text of {describe_value(path)}", Why.ENVIRONMENT)
-    # As text files are opened by default, with ``newline=None``: each end of a line is one character.
-    content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in content else content
-    return attempt_operation("read_text()", content.decode, "utf-8")
+    return how.decode(content)
 
 
 def _glob_below(machine: PythonMachine, path: PurePath, name: str, args: list[object]) -> object:

@@ -39,6 +39,9 @@ _PARTS_PER_STEP: Final = 16
 """How many parts are copied in the time of a step."""
 _MOST_TRIES: Final = 3
 """How many calls of a function are watched in a row, in a run, that turn out not to be worth it."""
+_LOOKED_AT_PER_STEP: Final = 1
+"""How many values are looked at for each step that the code takes: so its steps bound that, too."""
+_LOOKED_AT_FREELY: Final = 100_000
 _MOST_SEEN: Final = 1_000
 """How many values a call may see that is watched."""
 _DEEPEST: Final = 20
@@ -74,9 +77,11 @@ def may_keep(machine: PythonMachine, function: PythonFunction) -> bool:
     may_be_long = kept.may_be_long.get(node)
     if may_be_long is None:
         may_be_long = kept.may_be_long[node] = any(map(_is_long, _nodes_of(node)))
+    record = machine.calls
     return (
         may_be_long
-        and machine.calls.tries.get(node, 0) < _MOST_TRIES
+        and record.tries.get(node, 0) < _MOST_TRIES
+        and record.looked_at <= _LOOKED_AT_FREELY + _LOOKED_AT_PER_STEP * (machine.steps + record.steps)
         and not (machine.is_speculative or machine.is_traced)
     )
 
@@ -91,8 +96,10 @@ def call_once(machine: PythonMachine, function: PythonFunction, scope: Scope, ca
     try:
         key = sight.of_call(function, scope)
     except _UnkeptError:
+        machine.calls.looked_at += sight.size
         machine.calls.tries[function.node] = machine.calls.tries.get(function.node, 0) + 1
         return call()
+    machine.calls.looked_at += sight.size
     kept = machine.library.kept_calls.calls.get(key)
     if (
         kept is None
@@ -106,6 +113,7 @@ def call_once(machine: PythonMachine, function: PythonFunction, scope: Scope, ca
     else:
         machine.called_for_names = None
         machine.steps += kept.steps
+        machine.calls.looked_at += kept.looked_at
         machine.trace.called |= kept.called
     machine.calls.tries[function.node] = 0
     # The reading counts the steps, once for each call; the run has as many again for these as for all others.
@@ -126,6 +134,7 @@ def _watch(
     """Make a call; return what it gives, also as one to keep if it has done nothing else."""
     record, trace = machine.calls, machine.trace
     used, steps_used, tries, cached = record.used.copy(), record.steps, record.tries.copy(), len(record.cached)
+    looked_at = record.looked_at
     arguments, before, steps = scope.names.copy(), _state(machine), machine.steps
     called, trace.called = trace.called, set()
     record.watched += 1
@@ -143,7 +152,7 @@ def _watch(
     if taken >= _LEAST_STEPS and _state(machine) == before:
         arguments_after = Scope(arguments, scope.module)
         with suppress(_UnkeptError):
-            kept = _as_kept(machine, function, arguments_after, key, result, added, taken, frozenset(new))
+            kept = _as_kept(machine, function, arguments_after, key, result, added, taken, frozenset(new), looked_at)
     if kept is None:
         record.tries[function.node] = record.tries.get(function.node, 0) + 1
         return result, None
@@ -163,15 +172,21 @@ def _as_kept(
     added: Sequence[tuple[Cache, str, object]],
     taken: int,
     called: frozenset[ast.AST],
+    looked_at: int,
 ) -> KeptCall | None:
     """Return a call as one to keep; None if what it has seen is not as before, or what it gives can change later.
 
     :param scope: has its arguments
     :param added: what functions have put into their caches
+    :param looked_at: how many values had been looked at before it
     :raises _UnkeptError: something is of a kind that is not kept
     """
     sight = _Sight(machine)
-    if sight.of_call(function, scope) != key:
+    try:
+        is_same = sight.of_call(function, scope) == key
+    finally:
+        machine.calls.looked_at += sight.size
+    if not is_same:
         return None
     numbers = {id(cache): number for number, cache in enumerate(sight.caches)}
     if any(id(cache) not in numbers for cache, _name, _value in added):
@@ -186,6 +201,7 @@ def _as_kept(
         parts=parts,
         depth=len(machine.frames),
         called=called,
+        looked_at=machine.calls.looked_at - looked_at,
     )
 
 
@@ -204,6 +220,7 @@ class _Sight:
 
     :ivar caches: the caches of functions among it
     :ivar changing: the numbers (``id``) of the containers among it that can change
+    :ivar size: how many values that are
     """
 
     def __init__(self, machine: PythonMachine) -> None:
@@ -212,7 +229,7 @@ class _Sight:
         self._machine = machine
         self._numbers: dict[int, int] = {}
         """Those of what was gone through and is more than its parts: which of it is the same matters, too."""
-        self._size = 0
+        self.size = 0
 
     def of_call(self, function: PythonFunction, scope: Scope) -> Hashable:
         """Return what a call sees, for a comparison.
@@ -249,8 +266,8 @@ class _Sight:
 
     def _value(self, value: object, depth: int) -> Hashable:
         kind = type(value)
-        self._size += 1 + (len(value) // _CHARACTERS_PER_PART if isinstance(value, (str, bytes)) else 0)
-        if self._size > _MOST_SEEN or depth > _DEEPEST:
+        self.size += 1 + (len(value) // _CHARACTERS_PER_PART if isinstance(value, (str, bytes)) else 0)
+        if self.size > _MOST_SEEN or depth > _DEEPEST:
             raise _UnkeptError
         if kind in _SCALARS:
             # By the text, which tells 0.0 from -0.0.

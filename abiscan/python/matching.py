@@ -160,12 +160,11 @@ class _Work:
         if self._is_rough:
             return len(self._text)
         if characters not in self._runs:
-            others = [
-                re.escape(letter)
-                for letter in set(self._text)
-                if not characters & (1 << ord(letter) if ord(letter) < _ASCII else _BEYOND)
-            ]
-            runs = re.split(f"[{''.join(sorted(others))}]+", self._text) if others else [self._text]
+            # What is beyond ASCII counts as one kind of character: a set of each that there is would be as large as the
+            # text.
+            others = [re.escape(chr(number)) for number in range(_ASCII) if not characters >> number & 1]
+            others += () if characters & _BEYOND else ["\\x80-\\U0010ffff"]
+            runs = re.split(f"[{''.join(others)}]+", self._text) if others else [self._text]
             self._runs[characters] = max(map(len, runs))
         return self._runs[characters]
 

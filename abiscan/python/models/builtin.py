@@ -14,7 +14,15 @@ from abiscan.errors import InputError
 from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import sort_values
 from abiscan.python.dynamic_names import absolute_name
-from abiscan.python.filesystem import as_text, note_made, path_exists, read_text, text_of_processor
+from abiscan.python.filesystem import (
+    Reading,
+    as_text,
+    note_made,
+    path_exists,
+    read_text,
+    reading_as,
+    text_of_processor,
+)
 from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.later_builtins import CLASSES, NAMES
 from abiscan.python.machine import PythonMachine
@@ -631,18 +639,22 @@ def _model_callable(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> obje
 class OpenFile(Modelled):
     """A file of the package that is open for reading, or what Linux says of the processor."""
 
-    __slots__ = ("path",)
+    __slots__ = ("how", "path")
 
-    def __init__(self, path: object) -> None:
-        self.path = path
+    def __init__(self, path: object, how: Reading) -> None:
+        self.path, self.how = path, how
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return ``read``, and its lines."""
         if name == "read":
-            return Native("read", lambda m, _args, _kwargs: read_text(m, self.path))
+            return Native("read", lambda m, _args, _kwargs: self.read(m))
         if name in {"readlines", "__iter__"}:
-            return Native(name, lambda m, _args, _kwargs: _split_lines(read_text(m, self.path)))
+            return Native(name, lambda m, _args, _kwargs: _split_lines(self.read(m)))
         return NotKnown(f"file.{name}")
+
+    def read(self, machine: PythonMachine) -> object:
+        """Return its text."""
+        return read_text(machine, self.path, self.how)
 
 
 class NewFile(Modelled):
@@ -710,14 +722,15 @@ def _model_open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     )
     plain_path = as_text(path)
     inside = None if plain_path is None else machine.files.inside(plain_path)
+    how = reading_as(args, kwargs, 3)
     if mode in {"r", "rt"} and text_of_processor(machine, plain_path) is not None:
-        return OpenFile(plain_path)
+        return OpenFile(plain_path, how)
     # Only files of the package are read. Of any other it matters whether it is there.
     if plain_path is None or inside is None or mode not in {"r", "rt", "rb"}:
         if isinstance(mode, str) and mode.startswith("r"):
             _look_for(machine, path)
             if plain_path is not None and mode in {"r", "rt"} and isinstance(read_text(machine, plain_path), str):
-                return OpenFile(plain_path)
+                return OpenFile(plain_path, how)
         else:
             note_made(machine, path, "file")
             if plain_path is not None and inside is None and mode in {"w", "wt"}:
@@ -725,7 +738,7 @@ def _model_open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         return NotKnown(f"open({describe_value(path)})", Why.ENVIRONMENT)
     if inside not in machine.files.members:
         raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {plain_path!r}")
-    return OpenBytes(inside) if mode == "rb" else OpenFile(plain_path)
+    return OpenBytes(inside) if mode == "rb" else OpenFile(plain_path, how)
 
 
 def _look_for(machine: PythonMachine, path: object) -> None:

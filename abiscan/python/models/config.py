@@ -67,7 +67,7 @@ class Parser(Modelled):
 
     def _read_file(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         file = take_argument(args, kwargs, 0, "f")
-        self._take_text(read_text(machine, file.path) if isinstance(file, OpenFile) else None)
+        self._take_text(file.read(machine) if isinstance(file, OpenFile) else None)
         return None
 
     def _read_string(self, _machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:

@@ -21,6 +21,7 @@ from abiscan.python.models.builtin import NewFile
 from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace, native_functions, take_argument
 from abiscan.python.operations import FAITHFUL, attempt_operation
 from abiscan.python.values import Bound, NotKnown, PythonError, PythonFunction, Thrown, is_concrete
+from abiscan.regex import regex
 
 
 class PlainVersion(Version):
@@ -74,6 +75,7 @@ _AT_ONCE = 10_000
 """What a regular expression does in the time of one step."""
 _SEARCHED_AT_ONCE = 1_000
 """The characters that a text is searched for in the time of one step."""
+_REPETITION: Final = regex(r"[*+?{]")
 _OF_ONE_MATCH = frozenset({"fullmatch", "match", "search"})
 
 
@@ -94,6 +96,8 @@ def _is_harmless(machine: PythonMachine, pattern: str, text: str, flags: int = 0
     """Whether matching takes few steps, which are counted."""
     from abiscan.python.matching import most_steps  # few packages match anything as they are imported
 
+    # For each of its repetitions, the text may be gone through.
+    machine.count_steps(len(text) * len(_REPETITION.findall(pattern)) // _AT_ONCE)
     steps = most_steps(pattern, flags, text)
     if steps is not None and steps <= _MOST_MATCHING:
         machine.count_steps(steps // _AT_ONCE)
@@ -101,7 +105,7 @@ def _is_harmless(machine: PythonMachine, pattern: str, text: str, flags: int = 0
     # Little text, few repetitions, none of them around others.
     # A backtracking search takes, at worst, as many steps as the text is long to the power of the repetitions; a
     # repetition around another one, exponentially many.
-    repeats = len(re.findall(r"[*+?{]", pattern))
+    repeats = len(_REPETITION.findall(pattern))
     nested = re.search(r"\)[*+{]", pattern) is not None
     most = (len(text) + 1) ** min(repeats, 20)
     if len(pattern) > 200 or len(text) > (16 if nested else 2000) or most > _MOST_MATCHING:

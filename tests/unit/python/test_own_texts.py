@@ -31,6 +31,29 @@ def test_the_whole_text_is_there(read: str, name: str, tmp_path: Path) -> None:
         assert getattr(outcome.raised, "exception", None) == ends
 
 
+@pytest.mark.parametrize(
+    ("content", "options", "read"),
+    [
+        (b"a\r\nb\rc\n", {"newline": ""}, "a\r\nb\rc\n"),
+        (b"a\r\nb\rc\n", {}, "a\nb\nc\n"),
+        (b"\xe9t\xe9", {"encoding": "latin-1"}, "\xe9t\xe9"),
+        (b"\xe9t\xe9", {"errors": "ignore", "encoding": "utf-8"}, "t"),
+        (b"\xef\xbb\xbfa", {"encoding": "utf-8-sig"}, "a"),
+        (b"\xef\xbb\xbfa", {"encoding": "utf-8"}, "\ufeffa"),
+    ],
+)
+def test_how_a_file_is_opened(content: bytes, options: dict[str, str], read: str, tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    with path.open(**options) as file:  # type: ignore[call-overload]
+        assert file.read() == read  # as Python has it
+    opened = f"open(os.path.join(os.path.dirname(__file__), 'text.txt'), **{options!r})"
+    for sign, ends in (("!=", None), ("==", "ValueError")):
+        code = f"import os\nif {opened}.read() {sign} {read!r}:\n    raise ValueError('no')\n"
+        (outcome,) = reading_of({"p/__init__.py": code, "p/text.txt": content}).imports
+        assert getattr(outcome.raised, "exception", None) == ends
+
+
 @pytest.mark.parametrize("test", ["'x' in text", "'x' not in text"])
 def test_a_text_that_is_too_long_is_not_known(test: str) -> None:
     code = f"text = open(__file__.replace('__init__', 'text')).read()\nif {test}:\n    raise ValueError('no')\n"
