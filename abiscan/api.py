@@ -92,13 +92,12 @@ def check(
 
     def find() -> Report:
         from abiscan.inputs import observed_fs
-        from abiscan.inputs.files import with_gpu_code
         from abiscan.results.check import joined
         from abiscan.verdict.torch_set import CheckRequest
 
         named = [spec for spec in asked if spec != DECLARED or observed_fs.path_exists(DECLARED)]
         reports = []
-        with with_gpu_code(wanted=bool(gpus)), _all_sources(item, python, session) as sources:
+        with _all_sources(item, python, session) as sources:
             request = CheckRequest(
                 targets=tuple(sources),
                 torches=_choices(named, python),
@@ -156,12 +155,11 @@ def matrix(
     columns: list[TorchLike] = _several(torches)
 
     def find() -> Matrix:
-        from abiscan.inputs.files import with_gpu_code
         from abiscan.pipelines.matrix import make_matrix
         from abiscan.verdict.torch_set import CheckRequest
 
         gpu_table = None if gpus is None else _make_hardware(gpus, driver)
-        with with_gpu_code(wanted=gpus is not None), _all_sources(item, python, session) as sources:
+        with _all_sources(item, python, session) as sources:
             request = CheckRequest(
                 targets=tuple(sources),
                 torches=tuple(_list_choices(columns, python)),
@@ -266,10 +264,9 @@ def coverage(
     session = _make_session(session)
 
     def find() -> BackendReport:
-        from abiscan.inputs.files import with_gpu_code
         from abiscan.pipelines.coverage import backend_report
 
-        with with_gpu_code(wanted=bool(gpus)), _sources([target], python, session) as (source,):
+        with _sources([target], python, session) as (source,):
             return backend_report(
                 source,
                 _make_choice(torch, python),

@@ -56,7 +56,7 @@ from abiscan.binary.loadable import (
 from abiscan.binary.machines import MACHINES
 from abiscan.binary.machines import Machine as Machine  # noqa: PLC0414 - those who read an object name its machine
 from abiscan.binary.ownership import may_name_torch
-from abiscan.binary.section_headers import GpuPlaces, find_gpu_code
+from abiscan.binary.section_headers import find_gpu_code
 from abiscan.binary.start_code import initialises
 from abiscan.binary.symbols import (
     HIDDEN_VERSION,
@@ -551,35 +551,13 @@ class ElfFile:
         return [] if self._exceptions is None else functions_in(*self._exceptions)
 
     @functools.cached_property
-    def gpu_code(self) -> GpuPlaces:
-        """Code for GPUs, which is most of some libraries of gigabytes."""
+    def _gpu_code(self) -> range:
+        """Code for GPUs, which is most of some libraries of gigabytes: the texts of the host's code are not in it."""
         return find_gpu_code(self.data)
 
-    def refers_into(self, parts: Sequence[range]) -> bool:
-        """Whether a header, or an entry of the dynamic section, leads into one of some parts of the file.
-
-        :param parts: in order
-        """
-        header = EHDR.unpack_from(self.data)
-        tables = [
-            range(header[5], header[5] + header[10] * PHDR.size),
-            *(range(h[2], h[2] + h[5]) for h in self.headers if h[0] != PT_LOAD),
-            *self.gpu_code.read,
-        ]
-        for _, value in self.entries:
-            places = (value - s.address + s.offset for s in self.segments if 0 <= value - s.address < s.file_size)
-            tables += (range(place, place + 1) for place in places)
-        starts = [part.start for part in parts]
-        return any(
-            (at := bisect.bisect_left(starts, table.stop)) and parts[at - 1].stop > table.start
-            for table in filter(None, tables)
-        )
-
     def _read_parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield what was read of a part of the file, without code for GPUs: the texts of the host's code are not in
-        it.
-        """
-        unread = self._unread or self.gpu_code.place
+        """Yield what was read of a part of the file, without code for GPUs."""
+        unread = self._unread or self._gpu_code
         if unread and start <= unread.start < unread.stop <= end:
             yield start, unread.start
             start = unread.stop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 HEADER: Final = struct.Struct("<40xQ10xHHH")  # Elf64_Ehdr: shoff, shentsize, shnum, shstrndx
@@ -12,10 +11,8 @@ STRINGS: Final = 3  # SHT_STRTAB
 _PROGRAM_BITS: Final = 1  # SHT_PROGBITS
 _LONGEST_NAMES: Final = 1 << 16
 _GPU_CODE: Final = (b".nv_fatbin", b".hip_fatbin")
-CONTAINER: Final = b"\x50\xed\x55\xba"
-"""The first bytes of a container of CUDA."""
+_FAT_BINARY: Final = b"\x50\xed\x55\xba"
 _FAT_HEADER: Final = struct.Struct("<4x2xHQ")  # size of the header, size of what follows it
-CONTAINER_HEADER: Final = _FAT_HEADER.size
 _BUNDLE: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 _BUNDLE_COUNT: Final = struct.Struct("<24xQ")
 _BUNDLE_ENTRY: Final = struct.Struct("<QQQ")  # offset and size of the code, length of the name behind it
@@ -53,71 +50,46 @@ def read_headers(content: bytes | memoryview, start: int, count: int) -> list[Se
     return [SectionHeader(*SECTION.unpack_from(content, start + number * SECTION.size)) for number in range(count)]
 
 
-def _read_table(data: memoryview) -> tuple[list[SectionHeader], bytes, list[range]]:
-    """Return the section headers of a file, their names, and where both are.
-
-    :raises struct.error: the table is damaged
-    """
-    table, entry_size, count, names_at = HEADER.unpack_from(data)
-    sections = read_headers(data, table, count) if entry_size == SECTION.size else []
-    first = sections[names_at].offset if names_at < len(sections) else len(data)
-    places = [range(table, table + len(sections) * SECTION.size), range(first, first + _LONGEST_NAMES)]
-    return sections, bytes(data[first : first + _LONGEST_NAMES]), places
-
-
-class GpuPlaces(NamedTuple):
-    """Code for GPUs in a file, as its contents confirm.
-
-    :ivar place: where it is; empty if there is none, or the table of sections is damaged
-    :ivar containers: where its containers are
-    :ivar read: what else of the file says so
-    """
-
-    place: range = range(0)
-    containers: Sequence[range] = ()
-    read: Sequence[range] = ()
-
-
-def find_gpu_code(data: memoryview) -> GpuPlaces:
-    """Return where a file has code for GPUs."""
+def find_gpu_code(data: memoryview) -> range:
+    """Return where a file has code for GPUs, as its contents confirm; empty if it has none, or the table is damaged."""
     try:
-        sections, names, places = _read_table(data)
+        table, entry_size, count, names_at = HEADER.unpack_from(data)
+        sections = read_headers(data, table, count) if entry_size == SECTION.size else []
+        first = sections[names_at].offset if names_at < len(sections) else len(data)
+        names = bytes(data[first : first + _LONGEST_NAMES])
     except (struct.error, OverflowError):
-        return GpuPlaces()
+        return range(0)
     for section in sections:
         if section.holds_gpu_code(names):
-            stop = min(section.stop, len(data))
-            containers, is_all = _containers(data, section.offset, stop)
-            if containers:
-                return GpuPlaces(range(section.offset, stop if is_all else containers[-1].stop), containers, places)
-    return GpuPlaces()
+            end = _end_of_containers(data, section.offset, min(section.stop, len(data)))
+            if end > section.offset:
+                return range(section.offset, end)
+    return range(0)
 
 
-def _containers(data: memoryview, start: int, stop: int) -> tuple[list[range], bool]:
-    """Return the containers of code for GPUs that follow each other, and whether only padding is behind them.
+def _end_of_containers(data: memoryview, start: int, stop: int) -> int:
+    """Return where the containers of code for GPUs end that follow each other: not all that a header says need be one.
 
-    Not all that a header says need be one: what is behind them, such as texts of the host's code, is not hidden by a
-    section of that name.
+    What is behind them, such as texts of the host's code, is not hidden by a section of that name.
     """
-    containers: list[range] = []
-    at = start
-    while len(containers) < _MOST_CONTAINERS:
+    at = end = start
+    for _ in range(_MOST_CONTAINERS):
         at = _skip_zeroes(data, at, stop)
         try:
-            size = size_of_container(data, at) if at < stop else 0
+            size = _size_of_container(data, at) if at < stop else 0
         except (struct.error, OverflowError):  # an offset that no file has
             size = 0
         if not 0 < size <= stop - at:
-            return containers, at >= stop
-        containers.append(range(at, at + size))
-        at += size
-    return containers, False
+            # Nothing but padding may be left.
+            return stop if at >= stop and end > start else end
+        at = end = at + size
+    return end
 
 
-def size_of_container(data: memoryview, at: int) -> int:
+def _size_of_container(data: memoryview, at: int) -> int:
     """Return the size of the container at an offset; 0 if there is none."""
     begins = bytes(data[at : at + len(_BUNDLE)])
-    if begins.startswith(CONTAINER):
+    if begins.startswith(_FAT_BINARY):
         return sum(_FAT_HEADER.unpack_from(data, at))
     if begins != _BUNDLE:
         return 0

@@ -7,7 +7,6 @@ installation, so ``$ORIGIN/../torch/lib`` means the same before the installation
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 import hashlib
 import lzma
@@ -22,16 +21,15 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final, NamedTuple, Protocol
+from typing import IO, Final, Protocol
 
 from msgspec import Struct
 
 from abiscan import regular
 from abiscan.binary.elf import ElfFile, RefusedFileError, SharedObject, refused_object
 from abiscan.binary.machines import MACHINES
-from abiscan.errors import InputError, NotElfError
+from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
-from abiscan.inputs.hollow import HollowCopy, is_in_containers
 from abiscan.inputs.inflation import NotAsPromisedError, inflate_blocks, inflate_deflated
 from abiscan.inputs.spreading import installed_path, list_installed
 from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trim_library
@@ -160,48 +158,23 @@ def identify_content(source: ElfSource) -> str:
         raise unreadable_error(source.path, error) from error
 
 
-class _Inflated(NamedTuple):
-    """A large member that was inflated.
-
-    :ivar is_hollow: whether the file lacks code for GPUs that the member has
-    """
-
-    file: ElfFile
-    sha256: str
-    is_hollow: bool = False
+_INFLATED: Final[dict[tuple[str, int, int], tuple[ElfFile, str]]] = {}
+"""The large members that were inflated last, with their hashes: they are on disk, in files without a name."""
 
 
-_INFLATED: Final[dict[tuple[str, int, int], _Inflated]] = {}
-"""Those that were inflated last: they are on disk, in files without a name."""
-
-
-_WITH_GPU_CODE: Final = contextvars.ContextVar("_WITH_GPU_CODE", default=False)
-
-
-@contextlib.contextmanager
-def with_gpu_code(*, wanted: bool) -> Iterator[None]:
-    """Inflate libraries with their code for GPUs at once, where it is known to be asked for, instead of once more."""
-    before = _WITH_GPU_CODE.set(wanted)
-    try:
-        yield
-    finally:
-        _WITH_GPU_CODE.reset(before)
-
-
-def _keep_inflated(key: tuple[str, int, int], inflated: _Inflated) -> None:
+def _keep_inflated(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
     """Keep an inflated member as long as there is space for it; the oldest make room."""
     # A library is opened for each of several questions: to inflate a gigabyte again takes longer than the answers.
     free = shutil.disk_usage(tempfile.gettempdir()).free
     most = max(_KEPT_INFLATED, min(free, _MOST_KEPT_INFLATED))
     # A dict keeps the order of insertion, so the first key is the oldest. A file that is in use stays open through its
     # mapping, even if it is dropped here.
-    _INFLATED.pop(key, None)
     _INFLATED[key] = inflated
     while sum(size for _, _, size in _INFLATED) > most:
         del _INFLATED[next(iter(_INFLATED))]
 
 
-def _write_sparse(parts: Trimmed, size: int, name: str) -> _Inflated:
+def _write_sparse(parts: Trimmed, size: int, name: str) -> tuple[ElfFile, str]:
     """Return a file with a hole, and a hash of the rest."""
     with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
         # Everything stays at its offset, so the ELF headers hold. The hole reads as zeros, takes no space, and a
@@ -214,7 +187,7 @@ def _write_sparse(parts: Trimmed, size: int, name: str) -> _Inflated:
         digest = hashlib.sha256(f"{unread} of {size}".encode())  # no whole file is what is before it and after it
         digest.update(parts.beginning)
         digest.update(parts.end)
-        return _Inflated(ElfFile.open(Path(copy.name), subject=name, unread=unread), digest.hexdigest())
+        return ElfFile.open(Path(copy.name), subject=name, unread=unread), digest.hexdigest()
 
 
 class WheelMember:
@@ -248,15 +221,8 @@ class WheelMember:
     def open_elf(self) -> ElfFile:
         """Inflate and parse it; through a temporary file if it is large, so that it does not stay in memory.
 
-        What is large is read without its code for GPUs: on a server, see ``trim_library``, and on disk ``HollowCopy``.
+        What is large and read in place is inflated without its code for GPUs: see ``trim_library``.
         """
-        return self._open(whole=_WITH_GPU_CODE.get())
-
-    def open_whole(self) -> ElfFile:
-        """The same with its code for GPUs, if the wheel is on disk."""
-        return self._open(whole=True)
-
-    def _open(self, *, whole: bool) -> ElfFile:
         # Not only by name: a wheel at the same path may be another one by now.
         key = self.name, self._info.CRC, self._info.file_size
         kept = _INFLATED.get(key)
@@ -266,31 +232,19 @@ class WheelMember:
             if parts is not None:
                 kept = _write_sparse(parts, self._info.file_size, self.name)
                 _keep_inflated(key, kept)
+        if kept is not None:
+            file, self._sha256 = kept
+            return file
         # A small one is kept in memory with the member itself, since a file for each would be dearer.
-        if kept is None and self._info.file_size < _SMALL_MEMBER:
+        if self._info.file_size < _SMALL_MEMBER:
             self._kept = self._kept or ElfFile.from_bytes(self._wheel.read_member(self._info), self.name)
             return self._kept
-        if kept is None or (whole and kept.is_hollow):
-            kept = self._inflate(whole=whole)
-            _keep_inflated(key, kept)
-        self._sha256 = kept.sha256
-        return kept.file
-
-    def _inflate(self, *, whole: bool) -> _Inflated:
         with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
-            hollow = None if whole else HollowCopy(copy.file, self._info.file_size)
-            sha256 = self._sha256 = self._wheel.copy_member(self._info, copy.file, hollow)
+            self._sha256 = self._wheel.copy_member(self._info, copy.file)
             copy.flush()
-            is_hollow = hollow is not None and bool(hollow.holes)
-            try:
-                file = ElfFile.open(Path(copy.name), subject=self.name)
-            except NotElfError:
-                if not is_hollow:
-                    raise
-                return self._inflate(whole=True)
-            if hollow is not None and not is_in_containers(hollow.holes, file):
-                return self._inflate(whole=True)
-            return _Inflated(file, sha256, is_hollow)
+            file = ElfFile.open(Path(copy.name), subject=self.name)
+        _keep_inflated(key, (file, self._sha256))
+        return file
 
     def hash_content(self) -> str:
         """Return the hash of all its bytes, inflated, in hexadecimal."""
@@ -306,7 +260,7 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
     """
     if not isinstance(source, DiskFile):
         # A member of an archive has no file of its own that could be read in parts: it is inflated, once.
-        content = (source.open_whole() if isinstance(source, WheelMember) else source.open_elf()).data
+        content = source.open_elf().data
         yield lambda offset, size: bytes(content[offset : offset + size])
         return
     try:
@@ -487,10 +441,9 @@ class Wheel:
         with path.open("xb") as stream:
             self.copy_member(self._archive.getinfo(name), stream)
 
-    def copy_member(self, info: zipfile.ZipInfo, to: IO[bytes], hollow: HollowCopy | None = None) -> str:
+    def copy_member(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
         """Write all bytes of a member to an empty file; blocks of zeros become holes, which take no space.
 
-        :param hollow: what is to write the file instead, with more holes
         :return: their SHA-256, in hexadecimal
         :raises InputError: as for ``read_member``, and if the disk is full
         """
@@ -501,11 +454,9 @@ class Wheel:
                 _seek_packed(packed, info)
                 blocks = inflate_blocks(packed, info.compress_size, info.file_size, info.CRC, len(_ZEROS))
                 with contextlib.suppress(NotAsPromisedError):
-                    return _copy_blocks(blocks, to, hollow)
+                    return _copy_blocks(blocks, to)
                 to.seek(0)
                 to.truncate()
-                if hollow is not None:
-                    hollow.holes.clear()
             return _copy_blocks(iter(functools.partial(stream.read, len(_ZEROS)), b""), to)
 
     @contextlib.contextmanager
@@ -537,22 +488,16 @@ def _read_packed_end(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> byt
     return stream.read(size)
 
 
-def _copy_blocks(blocks: Iterable[bytes], to: IO[bytes], hollow: HollowCopy | None = None) -> str:
-    """Write blocks to a file, and return their SHA-256.
-
-    :param hollow: what is to write them instead
-    """
+def _copy_blocks(blocks: Iterable[bytes], to: IO[bytes]) -> str:
+    """Write blocks to a file, and return their SHA-256."""
     digest = hashlib.sha256()
     for block in blocks:
         digest.update(block)
         # lseek(2): what is skipped at the end of a file becomes a hole. ``truncate`` makes one at the very end, too.
         if block == _ZEROS:
-            if hollow is None:
-                to.seek(len(block), os.SEEK_CUR)
-            else:
-                hollow.skip(len(block))
+            to.seek(len(block), os.SEEK_CUR)
         else:
-            (hollow or to).write(block)
+            to.write(block)
     to.truncate()
     return digest.hexdigest()
 

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import shutil
+import struct
 import tempfile
 import zipfile
 from pathlib import Path
@@ -11,10 +13,10 @@ from typing import IO
 
 import pytest
 
+from abiscan.binary.section_headers import HEADER, SECTION, find_gpu_code, read_headers
 from abiscan.errors import InputError
 from abiscan.inputs import files as files_module
 from abiscan.inputs.files import DiskFile, Files, Wheel, read_facts
-from abiscan.inputs.hollow import HollowCopy
 from tests.elf_builder import Elf
 from tests.fakes import wheel
 
@@ -58,6 +60,22 @@ def test_a_large_member_is_read_by_way_of_a_file(tmp_path: Path, monkeypatch: py
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+def test_code_for_gpus_of_a_large_member_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that ``ld.so`` reads may begin before it, and go on in it."""
+    monkeypatch.setattr(files_module, "_SMALL_MEMBER", 1_000)
+    monkeypatch.setattr(files_module, "_INFLATED", {})
+    data = bytearray((Path(__file__).parents[2] / "data" / "gpu" / "group.so").read_bytes())
+    code, place = find_gpu_code(memoryview(data)), len(data)
+    payload = random.Random(1).randbytes(3 << 16)
+    data += struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(payload)) + payload
+    table, _, count, _ = HEADER.unpack_from(data)
+    number = [header.offset for header in read_headers(bytes(data), table, count)].index(code.start)
+    struct.pack_into("<QQ", data, table + number * SECTION.size + 24, place, len(data) - place)
+    assert find_gpu_code(memoryview(data)) == range(place, len(data))
+    member = Wheel(wheel(tmp_path / "x.whl", {"x.so": bytes(data)})).find_member("x.so")
+    assert bytes(member.open_elf().data) == data
+
+
 @pytest.mark.parametrize("small", [1_000, 10_000])
 def test_a_member_is_inflated_once_for_all_that_read_it(
     small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,9 +97,9 @@ def test_members_are_kept_while_the_disk_has_as_much_left(
     archive = Wheel(wheel(tmp_path / "x.whl", {"x.so": Elf(size=5_000).build(), "y.so": Elf(size=6_000).build()}))
     copied, copy = list[str](), Wheel.copy_member
 
-    def count(archive: Wheel, info: zipfile.ZipInfo, to: IO[bytes], hollow: HollowCopy | None) -> str:
+    def count(archive: Wheel, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
         copied.append(info.filename)
-        return copy(archive, info, to, hollow)
+        return copy(archive, info, to)
 
     monkeypatch.setattr(Wheel, "copy_member", count)
     for name, value in (("_SMALL_MEMBER", 1_000), ("_KEPT_INFLATED", 8_000), ("_INFLATED", {})):
