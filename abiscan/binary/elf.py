@@ -466,18 +466,32 @@ class ElfFile:
             start = address - segment.address
             # The part of a segment behind its bytes in the file is zero in memory: no table of the file can be there.
             if start >= 0 and start + size <= segment.file_size:
-                return self.data[segment.offset + start : segment.offset + start + size]
+                found = segment.offset + start
+                return self.data[found : self._read_until(found, found + size, whole=True)]
         raise NotElfError(
             self.subject, f"damaged: no segment contains {size} bytes at {address:#x}", "download it again"
         )
 
     def tail_at(self, address: int) -> memoryview:
-        """Return everything from a virtual address to the end of its segment, from the file."""
+        """Return everything from a virtual address to the end of its segment, or of what was read, from the file."""
         for segment in self.segments:
             if 0 <= address - segment.address < segment.file_size:
                 start = segment.offset + address - segment.address
-                return self.data[start : segment.offset + segment.file_size]
+                return self.data[start : self._read_until(start, segment.offset + segment.file_size)]
         raise NotElfError(self.subject, f"damaged: no segment contains the address {address:#x}", "download it again")
+
+    def _read_until(self, start: int, stop: int, *, whole: bool = False) -> int:
+        """Return where the bytes end that were read of a part of the file, from its start on.
+
+        :raises NotElfError: none were, or not the ``whole`` part: a table goes on in what is to be code for GPUs
+        """
+        unread = self._unread
+        if not unread or stop <= unread.start or unread.stop <= start:
+            return stop
+        if whole or unread.start <= start:
+            problem = "damaged: a table of it is in its code for GPUs"
+            raise NotElfError(self.subject, problem, "download the wheel and pass the file")
+        return unread.start
 
     def find_in_data(self, text: bytes) -> Iterator[int]:
         """Yield the file offsets of ``text`` in the data."""
