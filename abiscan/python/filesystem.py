@@ -176,7 +176,7 @@ def text_of_processor(machine: PythonMachine, path: object) -> str | None:
     return answer if isinstance(answer, str) else None
 
 
-class Reading(NamedTuple):
+class TextOptions(NamedTuple):
     """How a file is read as text: what ``open`` is given for it."""
 
     encoding: object = None
@@ -197,19 +197,19 @@ class Reading(NamedTuple):
         return attempt_operation("read_text()", content.decode, encoding, self.errors or "strict")
 
 
-_BY_DEFAULT: Final = Reading()
+_BY_DEFAULT: Final = TextOptions()
 
 
-def reading_as(args: Sequence[object], kwargs: Mapping[str, object], first: int) -> Reading:
+def reading_as(args: Sequence[object], kwargs: Mapping[str, object], first: int) -> TextOptions:
     """Return how a call wants a file to be read.
 
     :param first: the place of the encoding among the arguments, which the others follow
     """
-    given = dict(zip(Reading._fields, args[first:], strict=False))
-    return Reading(**{name: kwargs.get(name, given.get(name)) for name in Reading._fields})
+    given = dict(zip(TextOptions._fields, args[first:], strict=False))
+    return TextOptions(**{name: kwargs.get(name, given.get(name)) for name in TextOptions._fields})
 
 
-def read_text(machine: PythonMachine, path: object, how: Reading = _BY_DEFAULT) -> object:
+def read_text(machine: PythonMachine, path: object, how: TextOptions = _BY_DEFAULT) -> object:
     """Return the text of a file of the package, or of what Linux says of the processor."""
     of_processor = text_of_processor(machine, path)
     if of_processor is not None:

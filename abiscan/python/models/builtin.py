@@ -15,7 +15,7 @@ from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import sort_values
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import (
-    Reading,
+    TextOptions,
     as_text,
     note_made,
     path_exists,
@@ -641,7 +641,7 @@ class OpenFile(Modelled):
 
     __slots__ = ("how", "path")
 
-    def __init__(self, path: object, how: Reading) -> None:
+    def __init__(self, path: object, how: TextOptions) -> None:
         self.path, self.how = path, how
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
