@@ -203,7 +203,6 @@ class PackageReader:
         with _without_collector():
             code, done = self._code_for(world, surroundings)
             runs = Runs(code, fresh, _LIMITS, done)
-            runs.begin_after(outcome.module for outcome in imports if outcome.module in code.modules)
             return failing_submodules(runs, imports, world.torch_names, _companions_of(code, world), counts)
 
     def misses_names(self, world: World, surroundings: Surroundings | None = None) -> bool:

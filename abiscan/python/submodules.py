@@ -45,6 +45,7 @@ def failing_submodules(
     waiting = [file for file in suspects if file not in reached]
     if not waiting:
         return ()
+    runs.begin_after(outcome.module for outcome in imports if outcome.module in runs.library.modules)
     search = _Search(runs, reached, counts)
     search.follow(waiting)
     # Those that import a module which fails may fail, too: the public one may be among these.
