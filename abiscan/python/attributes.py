@@ -549,7 +549,7 @@ def _own_names(value: Instance | Class | PythonError) -> dict[str, object]:
     """Return what an object has of its own, in order to change it."""
     if not isinstance(value, Class):
         return value.attributes
-    value.shape = None
+    value.shape, value.is_changed = None, True
     return value.names
 
 
@@ -604,10 +604,12 @@ def delete_plainly(machine: PythonMachine, value: object, name: str) -> None:
         machine.call(machine.bound(deleter, member, member.cls), [value], {})
         return
     if isinstance(value, (Class, PythonModule)):
-        names = value.names
+        names = _own_names(value) if isinstance(value, Class) else value.names
     elif isinstance(value, (Instance, PythonError, PythonFunction)):
         names = value.attributes
     else:
+        if isinstance(value, Modelled):
+            value.delete(name)
         return
     if names.pop(name, ABSENT) is ABSENT and isinstance(value, Instance) and cls is not None and not cls.is_open():
         raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")

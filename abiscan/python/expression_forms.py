@@ -33,6 +33,7 @@ from abiscan.python.values import (
     Class,
     Deferred,
     Instance,
+    Listing,
     NotKnown,
     NotNone,
     PythonFunction,
@@ -253,7 +254,8 @@ def _compile_compare(compiler: Compiler, node: ast.Compare, *, settles: bool) ->
     first = compiler.value(node.left, settles=False)
     second = compiler.value(comparator, settles=False, is_whole=not isinstance(op, (ast.In, ast.NotIn)))
     if isinstance(op, (ast.In, ast.NotIn)):
-        return _compile_in(first, second, op, settles=settles)
+        is_dir = isinstance(comparator, ast.Call) and getattr(comparator.func, "id", "") == "dir"
+        return _compile_in(first, second, op, settles=settles, is_dir=is_dir)
     quick = _QUICK_COMPARISONS.get(type(op))
 
     def compare(machine: Expressions, scope: Scope) -> object:
@@ -268,8 +270,11 @@ def _compile_compare(compiler: Compiler, node: ast.Compare, *, settles: bool) ->
     return compare
 
 
-def _compile_in(first: Value, second: Value, op: ast.cmpop, *, settles: bool) -> Value:
-    """Compile ``value in container``."""
+def _compile_in(first: Value, second: Value, op: ast.cmpop, *, settles: bool, is_dir: bool) -> Value:
+    """Compile ``value in container``.
+
+    :param is_dir: whether the container is what a call of ``dir`` has just listed
+    """
     expected = isinstance(op, ast.In)
 
     def compare(machine: Expressions, scope: Scope) -> object:
@@ -284,6 +289,8 @@ def _compile_in(first: Value, second: Value, op: ast.cmpop, *, settles: bool) ->
             (kind in _HOLDERS and EVERYDAY.issuperset(map(type, container))) or (kind is str and type(item) is str)
         ):
             return (item in container) is expected
+        if is_dir and kind is Listing and type(item) is str and (has := container.has(item)) is not None:
+            return has is expected
         value = machine.compared(op, item, container)
         return machine.settle(value) if settles and type(value) is TargetExpression else value
 

@@ -22,6 +22,9 @@ class Modelled(Opaque):
     def put(self, machine: PythonMachine, name: str, value: object) -> None:
         """Set an attribute, where that can be remembered."""
 
+    def delete(self, name: str) -> None:
+        """Delete an attribute, where that can be remembered."""
+
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call it."""
         return NotKnown(f"{self.display_name()}()")

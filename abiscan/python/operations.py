@@ -13,7 +13,6 @@ from abiscan.python.unknown_python import UnknownVersion, decide_comparison
 from abiscan.python.values import (
     Bound,
     Class,
-    Listing,
     MoreItems,
     NotKnown,
     PythonError,
@@ -231,8 +230,6 @@ def contains_item(container: object, item: object) -> bool | None:
     if isinstance(container, (str, bytes)):
         same = isinstance(item, str) if isinstance(container, str) else isinstance(item, bytes)
         return item in container if same else None  # type: ignore[operator]
-    if isinstance(container, Listing):
-        return container.has(item) if isinstance(item, str) else None
     if not isinstance(container, (list, tuple, range)):
         return None
     if isinstance(item, NotKnown):

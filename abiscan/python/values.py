@@ -148,7 +148,7 @@ def key_of(value: object) -> object:
 
 
 class Listing(NotKnown, frozen=True, eq=False, kw_only=True):
-    """What ``dir`` lists, of which is only known whether a name is in it.
+    """What ``dir`` lists, of which is only known whether a name is in it, until code can change the list.
 
     :ivar has: tells that of a name; None if it is not known
     """
@@ -351,6 +351,7 @@ class Class(Opaque, Struct, eq=False):
     :ivar is_frozen: whether the fields of its objects cannot be set
     :ivar is_hashed: whether the objects of a dataclass may have a hash although they are not frozen
     :ivar subclasses: the classes that derive from it directly
+    :ivar is_changed: whether attributes were set or deleted after it was made
     """
 
     name: str
@@ -366,6 +367,7 @@ class Class(Opaque, Struct, eq=False):
     is_frozen: bool = False
     is_hashed: bool = False
     subclasses: list[Class] = field(default_factory=list)
+    is_changed: bool = False
     shape: tuple[list[str], list[str], list[str]] | None = None
     """What ``__init__`` of a dataclass or a named tuple takes, once that was asked: see ``classes``."""
     _ancestry: list[object] | None = None

@@ -318,8 +318,11 @@ def _model_isclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> obje
 
 def _model_isabstract(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     value = args[0] if args else NotKnown("nothing")
+    # CPython decides when a class is made, and abc.update_abstractmethods again.
     if isinstance(value, Class) and not value.is_open():
-        return bool(machine.abstract_methods(value))
+        is_changed = any(isinstance(kind, Class) and kind.is_changed for kind in value.ancestry())
+        unknown = is_changed and machine.is_abstract(value)
+        return NotKnown("inspect.isabstract()") if unknown else bool(machine.abstract_methods(value))
     # As inspect.py: what is no class is not abstract.
     if isinstance(value, (TorchModule, PythonModule, PythonFunction)) or is_concrete(value):
         return False

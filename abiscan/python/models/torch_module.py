@@ -56,7 +56,7 @@ class TorchModule(Modelled):
     :param of_target: those that the target decides, which is asked when one of them is used
     """
 
-    __slots__ = ("_of_target", "_put", "name", "names")
+    __slots__ = ("_deleted", "_of_target", "_put", "name", "names")
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class TorchModule(Modelled):
     ) -> None:
         self.name, self.names, self._of_target = name, dict(names or {}), of_target or {}
         self._put: set[str] = set()
+        self._deleted: set[str] = set()
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return what is known of it; raises if the torch of the target certainly lacks it."""
@@ -92,6 +93,8 @@ class TorchModule(Modelled):
 
     def has(self, machine: PythonMachine, name: str) -> bool | None:
         """Whether it has a name; None if that is not known."""
+        if name in self._deleted:
+            return None
         if name in self._put or name in self.names:
             return True
         has = has_name(machine, self.name, name)
@@ -101,10 +104,12 @@ class TorchModule(Modelled):
         """Return the names that it certainly has, if no others are possible than those of its submodules; else what
         tells of a name whether it is among them.
         """
+        if "__dir__" in self._put:
+            return None
         names = machine.world.tells(f"the names of {self.name}", lambda world: _all_names(world, self.name))
         if not isinstance(names, tuple):
             return Listing(f"dir({self.name})", has=functools.partial(self._lists, machine))
-        return [*sorted({*names, *self.names, *self._put}), PossibleItems(f"dir({self.name})")]
+        return [*sorted({*names, *self.names, *self._put} - self._deleted), PossibleItems(f"dir({self.name})")]
 
     def _lists(self, machine: PythonMachine, name: str) -> bool | None:
         """Whether ``dir`` lists a name; None if that is not known, as of submodules, which may be imported later."""
@@ -116,8 +121,13 @@ class TorchModule(Modelled):
         if _is_config(machine, self.name) and surely_lacks(machine, self.name, name):
             raise lacks(AttributeError, missing_name(machine, self.name, name))
         self._put.add(name)
+        self._deleted.discard(name)
         if name in self.names:
             self.names[name] = value
+
+    def delete(self, name: str) -> None:
+        """Delete a name: whether it is there from then on is not known."""
+        self._deleted.add(name)
 
     def display_name(self) -> str:
         """Return its name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.python.packages import check_claim
+from tests.unit.python.packages import check_claim, reading_of
 
 SOURCE = """\
 from abc import ABC, ABCMeta
@@ -110,3 +110,15 @@ class Empty(ABC): ...
 )
 def test_which_classes_are_abstract(claim: str) -> None:
     check_claim(TO_IMPLEMENT, claim)
+
+
+@pytest.mark.parametrize(
+    "change", ["Other.name = 1", "Backend.name = 1", "del Backend.name", "setattr(Other, 'name', 1)"]
+)
+def test_a_class_that_was_changed_may_still_count_as_abstract(change: str) -> None:
+    code = f"{TO_IMPLEMENT}\nclass Other(Unfinished): ...\n{change}\n"
+    use = "if not inspect.isabstract(Other):\n    raise ValueError('no')\n"
+    exec(compile(code + use, "real", "exec"), {"__name__": __name__})  # as Python has it
+    for tail in (use, use.replace("if not", "if")):
+        (outcome,) = reading_of({"p/__init__.py": code + tail}).imports
+        assert outcome.raised is None

@@ -249,3 +249,21 @@ def test_what_dir_does_not_tell(code: str) -> None:
         FakeWorld(torch_names=embedded_names.names("2.13.0")),
     ).imports
     assert not isinstance(outcome.raised, Raised)
+
+
+@pytest.mark.parametrize(
+    ("code", "claim"),
+    [
+        ("x = dir(torch)\nx.append('new')", "'new' in x"),
+        ("x = dir(torch.nn)\nx.extend(['new'])", "'new' in x"),
+        ("x = dir(torch)\nx.remove('compile')", "'compile' not in x"),
+        ("x = dir(torch)\nx.clear()", "'compile' not in x"),
+        ("del torch.compile", "'compile' not in dir(torch)"),
+        ("delattr(torch, 'compile')", "not hasattr(torch, 'compile')"),
+        ("torch.__dir__ = lambda: ['new']", "'compile' not in dir(torch)"),
+        ("del torch.optim.Adam", "'Adam' not in dir(torch.optim)"),
+    ],
+)
+def test_what_code_changed_of_a_list_or_of_torch(code: str, claim: str) -> None:
+    """All of these hold with torch 2.13.0."""
+    assert raised(f"import torch\n{code}\nif not ({claim}):\n    raise ValueError\n") is None
