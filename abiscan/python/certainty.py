@@ -12,7 +12,6 @@ from typing import Final
 from abiscan.python.installed import Surroundings
 from abiscan.python.machine import Trace
 from abiscan.python.model import Raised
-from abiscan.python.values import PythonError
 from abiscan.regex import regex
 
 _ABSENT_TORCH_NAME: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
@@ -62,11 +61,6 @@ def fails_for_torch(raised: object) -> bool:
     if any(error.of_other for error in errors):
         return False
     return any(error.of_torch or _ABSENT_TORCH_NAME.search(error.message or "") for error in errors)
-
-
-def is_due_to_torch(failure: PythonError) -> bool:
-    """Whether an exception that code raises is due to a name that torch lacks."""
-    return failure.of_torch or any(isinstance(text, str) and _ABSENT_TORCH_NAME.search(text) for text in failure.args)
 
 
 def chain(raised: Raised | None) -> Iterator[Raised]:

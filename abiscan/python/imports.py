@@ -12,7 +12,6 @@ from typing import Final, NoReturn
 from abiscan.inputs import observed_fs
 from abiscan.python import attributes, loading, standard
 from abiscan.python.calls import Calls, syntax_error
-from abiscan.python.certainty import is_due_to_torch
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
@@ -571,7 +570,7 @@ class PythonInterpreter(Calls):
             return NotKnown(submodule)
         lacking = thrown(ImportError, f"cannot import name '{name}' from {self._describe_module(module)}")
         # import_from drops the error of ``__getattr__``, and with it the reason.
-        lacking.failure.of_torch = hidden is not None and is_due_to_torch(hidden)
+        lacking.failure.of_torch = hidden is not None and hidden.of_torch
         raise lacking
 
     def _take_waiting(self, module: PythonModule, name: str) -> object:

@@ -267,3 +267,12 @@ def test_what_dir_does_not_tell(code: str) -> None:
 def test_what_code_changed_of_a_list_or_of_torch(code: str, claim: str) -> None:
     """All of these hold with torch 2.13.0."""
     assert raised(f"import torch\n{code}\nif not ({claim}):\n    raise ValueError\n") is None
+
+
+@pytest.mark.parametrize(("text", "of_torch"), [("raise AttributeError(\"'torch.x'\")", False), ("torch.nope", True)])
+def test_a_name_that_a_module_does_not_make(text: str, *, of_torch: bool) -> None:
+    """The words of a package are no sign that torch lacks a name."""
+    files = {"p/__init__.py": "from .b import foo\n", "p/b.py": f"import torch\ndef __getattr__(name):\n    {text}\n"}
+    (outcome,) = reading_of(files, FakeWorld(torch_names=embedded_names.names("2.13.0"))).imports
+    assert isinstance(outcome.raised, Raised)
+    assert (outcome.raised.exception, outcome.raised.of_torch) == ("ImportError", of_torch)
