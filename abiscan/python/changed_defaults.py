@@ -8,7 +8,7 @@ saved as a whole.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -87,6 +87,8 @@ _MODULE_METHODS: Final = frozenset(
     | {"state_dict", "train", "zero_grad"}
 )
 """Methods of modules and optimizers that no tensor, number, text or container has."""
+_TAKING: Final = frozenset({"copy", "get", "items", "keys", "pop", "values"})
+"""Methods of dictionaries that add nothing to them."""
 
 
 def may_need_default(call: CallText, changed: ChangedDefault) -> bool:
@@ -94,14 +96,34 @@ def may_need_default(call: CallText, changed: ChangedDefault) -> bool:
     return call.keywords.isdisjoint((changed.parameter, *changed.others))
 
 
-def leaves_out(node: ast.Call, changed: ChangedDefault) -> bool:
-    """Whether a call leaves a parameter to its default."""
-    keywords = {keyword.arg for keyword in node.keywords}
-    # What users of a function may pass on, they need not; a package that passes it on itself has its name as a text.
-    if changed.needs and all(isinstance(keyword.value, ast.Name) for keyword in node.keywords if keyword.arg is None):
-        keywords.discard(None)
+def leaves_out(node: ast.Call, changed: ChangedDefault, optional: Container[str] = ()) -> bool:
+    """Whether a call leaves a parameter to its default.
+
+    :param optional: the dictionaries of keywords that users need not pass: see ``optional_keywords``
+    """
+    keywords = {
+        keyword.arg for keyword in node.keywords if keyword.arg or getattr(keyword.value, "id", None) not in optional
+    }
     is_plain = not any(isinstance(argument, ast.Starred) for argument in node.args)
     return is_plain and len(node.args) <= changed.position and not keywords & {None, changed.parameter, *changed.others}
+
+
+def optional_keywords(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[str]:
+    """Yield the parameter of a function that has the keywords of its users, ``**kwargs``, if nothing adds to it.
+
+    A package that passes keywords itself has their names as texts.
+    """
+    if function.args.kwarg is None:
+        return
+    name, plain, all_uses = function.args.kwarg.arg, 0, 0
+    for node in walk(function):
+        all_uses += isinstance(node, ast.Name) and node.id == name
+        if isinstance(node, ast.keyword):
+            plain += node.arg is None and getattr(node.value, "id", None) == name
+        elif isinstance(node, ast.Attribute):
+            plain += node.attr in _TAKING and getattr(node.value, "id", None) == name
+    if plain == all_uses:
+        yield name
 
 
 def kept_as_modules(cls: ast.ClassDef) -> Iterator[ast.Call]:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from abiscan.python.changed_defaults import (
     BY_FUNCTION,
+    EXPORT,
     LOAD,
     REMOVED,
     REMOVED_IN,
@@ -30,6 +31,7 @@ from abiscan.python.changed_defaults import (
     kept_as_modules,
     leaves_out,
     may_need_default,
+    optional_keywords,
     used_as_modules,
     whole_loads,
 )
@@ -473,6 +475,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar loads: the calls whose results are used as modules, by identity
     :ivar base: the only base of the class around, by its full name
     :ivar objects: the classes of torch that variables certainly have objects of
+    :ivar optional: the parameters that have keywords which users need not pass
     """
 
     origins: tuple[Origins, ...]
@@ -487,6 +490,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     loads: frozenset[int] = frozenset()
     base: str | None = None
     objects: Mapping[str, str] = {}
+    optional: frozenset[str] = frozenset()
 
 
 class _Mentions:
@@ -717,6 +721,9 @@ class _Mentions:
             by_values=scope.by_values and not (is_variant or are_guarding(decorators)),
         )
         inside = replace(inside, objects=self._objects_of(node, scope, inside))
+        if EXPORT.function in self._called:
+            kept = scope.optional - parameters - own.keys()
+            inside = replace(inside, optional=kept.union(optional_keywords(node)))
         body = node.body
         yield from self._body(body, inside) if isinstance(body, list) else self._node(body, inside)
 
@@ -797,7 +804,7 @@ class _Mentions:
         callee, call = self._names.callee(full), _arguments_of(node)
         error = None if callee is None else refusal(callee.name, callee.signature, call)
         changed = BY_FUNCTION.get(full)
-        if error is None and changed not in (None, LOAD) and self._leaves_out(node, changed):
+        if error is None and changed not in (None, LOAD) and self._leaves_out(node, changed, scope):
             yield self._call_mention(full, changed.error, node, scope, how="package" if changed.needs else "omission")
         if callee is None:
             yield from self._compiled_call(full, node, scope)
@@ -808,9 +815,10 @@ class _Mentions:
             if not all(refusal(callee.name, other, call) for other in others):
                 yield self._call_mention(full, error, node, scope, how="call")
 
-    def _leaves_out(self, node: ast.Call, changed: ChangedDefault) -> bool:
+    def _leaves_out(self, node: ast.Call, changed: ChangedDefault, scope: _Scope) -> bool:
         """Whether a call leaves a parameter to its default, which is another one in this torch."""
-        return self._names.has(*changed.sign) is True and leaves_out(node, changed)
+        optional = scope.optional if changed is EXPORT else ()
+        return self._names.has(*changed.sign) is True and leaves_out(node, changed, optional)
 
     @functools.cached_property
     def _foreign(self) -> frozenset[str]:

@@ -25,7 +25,9 @@ def uses(code: str, release: str = "2.13.0", required: str = "torch", **around: 
     return list(PackageReader(TextSources(sources), ["pack"]).later_uses(world, surroundings))
 
 
-@pytest.mark.parametrize("arguments", ["opset_version=14", "dynamic_axes={}, input_names=['x']", "**kwargs"])
+@pytest.mark.parametrize(
+    "arguments", ["opset_version=14", "dynamic_axes={}", "**kwargs", "opset_version=kwargs.pop('o', 1), **kwargs"]
+)
 def test_an_export_by_the_default(arguments: str) -> None:
     (use,) = uses(EXPORT.format(arguments), "2.9.0")
     assert (use.name, use.error, use.how) == ("torch.onnx.export", "No module named 'onnxscript'", "package")
@@ -38,6 +40,11 @@ def test_an_export_by_the_default(arguments: str) -> None:
         EXPORT.format("dynamo=False"),
         EXPORT.format("**{'dynamo': False}"),
         EXPORT.format("**options()"),
+        EXPORT.format("**options"),
+        "def around(**kwargs):\n    def f(m, kwargs):\n        torch.onnx.export(m, (), **kwargs)\n    return f\n",
+        EXPORT.format("**kwargs").replace("\n", "\n    kwargs = options()\n", 1),
+        EXPORT.format("**kwargs").replace("\n", "\n    kwargs.update(options())\n", 1),
+        EXPORT.format("**kwargs").replace("\n", "\n    fill(kwargs)\n", 1),
         "DEFAULTS = {'dynamo': False}\n" + EXPORT.format("**kwargs"),
         "def f(m):\n    try:\n        torch.onnx.export(m, (), 'a.onnx')\n    except ImportError:\n        pass\n",
         "def f(m):\n    import onnxscript\n    torch.onnx.export(m, (), 'a.onnx')\n",
