@@ -7,6 +7,7 @@ model or program among many decide little.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from typing import Final
 
@@ -58,7 +59,6 @@ _DROPPED: Final = (
         through=("torch.utils.cpp_extension", "packaging"),
     ),
 )
-_CATCHING: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | None) -> Iterator[DroppedImport]:
@@ -74,7 +74,7 @@ def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | Non
         for module in modules:
             word = module.rpartition(".")[2].encode()
             files = [file for file in code.sources if word in code.source(file) and is_for_users(file)]
-            if not files or code.locate(dropped.module) is not None or _is_kept(code, dropped, torch):
+            if not files or _is_put(code, dropped.module) or _is_kept(code, dropped, torch):
                 continue
             lines = [line for file in files for line in _imports_of(code, file, module)]
             reached = _reached(code) if lines else set()
@@ -97,6 +97,13 @@ def _reached(code: PythonCode) -> set[str]:
                 reached.add(located.file)
                 waiting.append(located.file)
     return reached
+
+
+def _is_put(code: PythonCode, module: str) -> bool:
+    """Whether the package has the module itself, or may put one of that name into ``sys.modules``."""
+    texts = [f'"{module}"'.encode(), f"'{module}'".encode()]
+    putting = [source for source in map(code.source, code.sources) if b"modules" in source]
+    return code.locate(module) is not None or any(text in source for source in putting for text in texts)
 
 
 def _is_public(file: str) -> bool:
@@ -133,7 +140,7 @@ def _imports_of(code: PythonCode, file: str, module: str) -> Iterator[PythonLine
             lines.append(node.lineno)
         elif isinstance(node, ast.Try) and not _catches(node):
             waiting += (*node.body, *node.orelse, *node.finalbody)
-        elif isinstance(node, (ast.ClassDef, ast.With)):
+        elif isinstance(node, ast.ClassDef) or (isinstance(node, ast.With) and all(map(_only_warns, node.items))):
             waiting += child_nodes(node)
     yield from (PythonLine(file=file, line=line) for line in sorted(lines))
 
@@ -150,9 +157,17 @@ def _takes(node: ast.Import | ast.ImportFrom, module: str) -> bool:
 def _catches(node: ast.Try) -> bool:
     """Whether a ``try`` may catch that a module is not there."""
     types = [handler.type for handler in node.handlers]
-    return any(kind is None or not _CATCHING.isdisjoint(_words(kind)) for kind in types)
+    kinds = [part for kind in types for part in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
+    return not all(map(_is_other, kinds))
 
 
-def _words(kind: ast.expr) -> Iterator[str]:
-    for node in ast.walk(kind):
-        yield getattr(node, "id", None) or getattr(node, "attr", None) or ""
+def _is_other(kind: ast.expr | None) -> bool:
+    """Whether an exception is a built-in one that a module which is not there does not raise."""
+    cls = getattr(builtins, kind.id, None) if isinstance(kind, ast.Name) else None
+    return isinstance(cls, type) and not issubclass(ModuleNotFoundError, cls)
+
+
+def _only_warns(item: ast.withitem) -> bool:
+    """Whether a block only changes what is done with warnings: others, as ``suppress``, may catch exceptions."""
+    called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+    return "catch_warnings" in {getattr(called, "id", None), getattr(called, "attr", None)}

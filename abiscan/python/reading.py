@@ -181,10 +181,15 @@ class PackageReader:
 
     def dropped_imports(self, world: World, surroundings: Surroundings | None = None) -> tuple[DroppedImport, ...]:
         """Return what the code imports that new releases of other packages no longer have: see ``dropped_modules``."""
+        code = self._code_for(world, surroundings)[0]
+        # What the module knows of, by its words: few packages have any of it.
+        if "torch.utils.cpp_extension" not in code.all_torch_uses and not any(
+            b"pkg_resources" in source for source in map(code.source, code.sources)
+        ):
+            return ()
         from abiscan.python.dropped_modules import dropped_imports
 
         torch = world.torch_version
-        code = self._code_for(world, surroundings)[0]
         return tuple(dropped_imports(code, None if isinstance(torch, Answer) else torch, world.torch_names))
 
     def failing_submodules(

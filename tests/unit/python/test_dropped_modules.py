@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from abiscan.python.installed import Surroundings
@@ -39,7 +41,9 @@ def dropped(
         ("import os\nfrom pkg_resources import get_distribution as g\nimport a, pkg_resources.extern\n", [2, 3]),
         ("class A:\n    import pkg_resources\n", [2]),
         ("try:\n    import pkg_resources\nexcept ValueError:\n    pass\n", [2]),
+        ("try:\n    import pkg_resources\nexcept (OSError, AttributeError):\n    pass\n", [2]),
         ("try:\n    import pkg_resources\nfinally:\n    pass\n", [2]),
+        ("with warnings.catch_warnings():\n    import pkg_resources\n", [2]),
     ],
 )
 def test_an_import_that_may_fail(code: str, lines: list[int]) -> None:
@@ -53,6 +57,10 @@ def test_an_import_that_may_fail(code: str, lines: list[int]) -> None:
         "try:\n    import pkg_resources\nexcept ImportError:\n    pkg_resources = None\n",
         "try:\n    import pkg_resources\nexcept (OSError, ModuleNotFoundError):\n    pass\n",
         "try:\n    import pkg_resources\nexcept:\n    pass\n",
+        "ERRORS = (ImportError,)\ntry:\n    import pkg_resources\nexcept ERRORS:\n    pass\n",
+        "with suppress(ImportError):\n    import pkg_resources\n",
+        "with optional() as wanted:\n    import pkg_resources\n",
+        "import sys, types\nsys.modules.setdefault('pkg_resources', types.ModuleType('a'))\nimport pkg_resources\n",
         "if A:\n    import pkg_resources\n",
         "from . import pkg_resources\n",
         "'import pkg_resources'\n",
@@ -73,6 +81,14 @@ def test_what_is_known_to_be_there() -> None:
     assert not dropped(IMPORT, installed=lambda _name: True)
     assert not dropped(IMPORT, files={"pkg_resources/__init__.py": ""})
     assert not dropped("", files={"tests/test_pack.py": IMPORT})
+    assert not dropped(IMPORT, files={"pack/shim.py": "import sys\nsys.modules['pkg_resources'] = sys\n"})
+
+
+def test_what_has_no_word_of_it_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "abiscan.python.dropped_modules", None)
+    assert not dropped("import torch.onnx, setuptools\n", torch="1.13.1")
+    with pytest.raises(ImportError):
+        dropped(IMPORT)
 
 
 @pytest.mark.parametrize(
