@@ -116,7 +116,8 @@ def list_calls(source: bytes, name: bytes) -> Iterator[CallText]:
         while start >= 0:
             end = start + len(word)
             if source[end : end + 1] in (b"(", b" ") and (match := _CALLED.match(source, end)):
-                owner = _OWNER.search(source, max(start - _LONGEST_NAME, 0), start)
+                first = max(start - _LONGEST_NAME, 0)
+                owner = None if _EXAMPLE.search(source, first, start) else _OWNER.search(source, first, start)
                 if owner is not None and (not owner[1] or _is_of_torch(source, owner[1])):
                     yield read_call(source, match.end())
             start = source.find(word, end)
@@ -126,6 +127,8 @@ _CALLED: Final = regex(rb"\s*\(")
 _DERIVED: Final = rb"\bclass[ \t]+(\w+)\((?:\w+\.)*%b\):"
 _INITIALISED: Final = regex(rb"\)\.__init__\(")
 _OWNER: Final = regex(rb"(?<![\w.])(?:(\w+)\.(?:\w+\.)*)?\Z")
+_EXAMPLE: Final = regex(rb"\n[ \t]*>>>[^\n]*\Z")
+"""The beginning of a line of an example in a docstring, which is no code."""
 _LONGEST_NAME: Final = 100
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from abiscan.python.torch_uses import torch_uses
+from abiscan.python.torch_uses import list_calls, torch_uses
 from tests.clock import grows_linearly
 
 
@@ -46,3 +46,14 @@ def test_a_single_long_line_takes_no_longer_than_others() -> None:
         return lambda: torch_uses(source)
 
     assert grows_linearly(reading, 50_000)
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ('"""Export it.\n\n    >>> torch.onnx.export(model, x, "a.onnx")\n"""\n', 0),
+        ("f(torch.onnx.export(model, x))\nx >> torch.onnx.export(model)\n", 2),
+    ],
+)
+def test_an_example_in_a_docstring_is_no_call(source: str, count: int) -> None:
+    assert len(list(list_calls(source.encode(), b"export"))) == count
