@@ -6,8 +6,9 @@ from typing import Final
 
 from abiscan.regex import regex
 
-# The authority ends at the next "/", "?" or "#" (RFC 3986, 3.2); the last "@" in it ends the user and the password.
-_USER: Final = regex(r"(?<=:)//[^/?#\s]*@")
+# A password that is not quoted may have a "?", a "#" or a space, though they would end the host (RFC 3986, 3.2).
+# What is hidden without need, as in "https://host?a@b", does less harm.
+_USER: Final = regex(r"(?<=:)//[^/]*@")
 
 
 def without_credentials(text: str) -> str:

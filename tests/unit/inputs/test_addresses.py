@@ -15,7 +15,7 @@ from abiscan.inputs.addresses import without_credentials
         ("git+ssh://user:p@index.example/a.git@1.0", "git+ssh://index.example/a.git@1.0"),
         ("a @ https://user:secret@index.example/a.whl#sha256=0", "a @ https://index.example/a.whl#sha256=0"),
         ("file:///home/a@b/c.whl", "file:///home/a@b/c.whl"),
-        ("https://index.example?to=a@b", "https://index.example?to=a@b"),
+        ("https://user:a?b#c d@index.example/x", "https://index.example/x"),
         ("no address", "no address"),
     ],
 )
