@@ -93,11 +93,11 @@ def _pin_files(
     session: Session,
     notes: list[str],
 ) -> Sequence[str]:
-    """Return the command line with which the installer installs what was checked, if anything was.
+    """Return the command line with which the installer installs what was checked, if anything was, and it installs.
 
-    If it only says what it would install, it says so of that, and need not search for it again.
+    To only say what it would, pip needs no file whose metadata the index has beside it; the page of the plan has none.
     """
-    if not inspection.files:
+    if not inspection.files or arguments_of.has_option(arguments, "--dry-run"):
         return words
     try:
         return installer.pin_files(words, arguments, Pins(plan, inspection.files, session))

@@ -29,7 +29,6 @@ from abiscan.regex import regex
 
 _PLANS_WITH_METADATA: Final = Version("25.1")
 _REPORT_VERSION: Final = "1"
-_NOT_FOUND: Final = "No matching distribution found"
 # What pip itself accepts; they are printed, so they had better be nothing else.
 _NAME: Final = regex(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", re.ASCII)
 _VERSION: Final = regex(r"[\w.+!-]+", re.ASCII)
@@ -66,11 +65,11 @@ class Pip(Struct, frozen=True):
             process = self._run_dry("0" if silent else "1", "--report", str(report), *words)
             text = report.read_text("utf-8", "surrogateescape") if report.is_file() else None
             notice = "" if silent else process.stderr
-            # It says that there is no such version where it could not read the index at all. Only its log tells, which
-            # takes a third of the time of a plan to write: so it fails once more, with one.
-            if process.returncode and _NOT_FOUND in notice:
+            # It says that there is no such version, or that versions conflict, where it could not read an index. Only
+            # its log tells, which takes a third of the time of a plan to write: so it fails once more, with one.
+            if process.returncode and not silent:
                 self._run_dry("0", "--log", str(log), *words)
-                if unread := packages.explain_unfetched(log):
+                if unread := packages.explain_unfetched(log, notice):
                     notice += f"abiscan: an index cannot be read: {unread}; nothing was planned\n"
         if process.returncode:
             raise InstallerError(process.returncode, notice)
