@@ -6,7 +6,6 @@ compiled extensions is checked against it before anything is installed.
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,14 +15,14 @@ import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.examination import ExaminedDistribution, count_jobs, examine, list_required, list_users
+from abiscan.environments.examination import ExaminedDistribution, examine, list_required, list_users
 from abiscan.environments.model import WholeEnvironment, wheel_uses_torch
 from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, may_fail
 from abiscan.errors import InputError
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.planned_environment import PlannedEnvironment
-from abiscan.inputs import branches, interpreter, packages
+from abiscan.inputs import interpreter, packages
 from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.isolation import turn_of
@@ -38,8 +37,6 @@ from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 from abiscan.words import listed
 
-_FEWEST_TO_SHARE: Final = 8
-"""How many wheels to download make another pip worth its start."""
 _CUDA_WHEELS: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
 _TORCH_DEPENDENCIES: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$")
@@ -234,8 +231,9 @@ class Inspector:
             return
         what = str(remote[0]) if len(remote) == 1 else f"{len(remote)} wheels"
         self._session.progress(f"downloading {what}")
+        folder = Path(tempfile.mkdtemp(dir=self._folder))  # two indexes may have files of one name
         try:
-            paths = self._download(remote, plan.python)
+            paths = packages.fetch_wheels(list(map(_requirement_of, remote)), folder, plan.python, self._options)
         except InputError as error:
             # One run of pip for all, until one fails: it does not say which.
             if len(remote) == 1:
@@ -250,29 +248,6 @@ class Inspector:
         for planned in remote:
             path = by_name.get(canonicalize_name(planned.name))
             self._wheels[_key_of(planned)] = FetchedWheel(path=path) if path else _misnamed(planned)
-
-    def _download(self, remote: Sequence[Planned], python: str | None) -> list[Path]:
-        """Have pip download wheels; two of them at once if there are many.
-
-        :raises InputError: one of them cannot be had
-        """
-
-        def fetch(items: Sequence[Planned]) -> list[str]:
-            folder = Path(tempfile.mkdtemp(dir=self._folder))  # two indexes may have files of one name
-            return list(
-                map(str, packages.fetch_wheels(list(map(_requirement_of, items)), folder, python, self._options))
-            )
-
-        if len(remote) < _FEWEST_TO_SHARE:
-            return list(map(Path, fetch(remote)))
-        with branches.found_aside(lambda: fetch(remote[1::2]), count_jobs(self._session)) as take:
-            try:
-                paths = fetch(remote[::2])
-            except InputError:
-                with contextlib.suppress(InputError):
-                    take()  # the other pip would go on
-                raise
-            return list(map(Path, [*paths, *take()]))
 
 
 class _Comparison:

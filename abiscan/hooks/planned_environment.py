@@ -135,7 +135,7 @@ def _move_new(source: Path, target: Path) -> None:
     for path in list(source.iterdir()):
         there = target / path.name
         if not os.path.lexists(there):
-            path.rename(there)
+            shutil.move(path, there)  # it copies where Landlock denies to rename (before Linux 5.19)
         elif path.is_dir() and there.is_dir():
             _move_new(path, there)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -32,7 +33,6 @@ from abiscan.hooks import (
     true_properties,
 )
 from abiscan.hooks.candidates import Candidates
-from abiscan.hooks.install import Inspector
 from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.planned_environment import PlannedEnvironment
@@ -40,7 +40,7 @@ from abiscan.hooks.strangers import Known, explain_strangers
 from abiscan.hooks.torch_change import TorchChange
 from abiscan.hooks.wheel_file import refuse_signed, rewrite_wheel
 from abiscan.index.client import Settings
-from abiscan.inputs import interpreter, isolation, packages, programs
+from abiscan.inputs import interpreter, isolation, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.session import Session
 from tests.fakes import install, package_wheel, wheel
@@ -487,9 +487,9 @@ def test_what_the_guard_cannot_check_it_lets_pass(
     assert guard._clean("a\x1b[31m\u202eb") == "a\\x1b[31m\\u202eb"
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize(("is_killed", "may_rename"), [(False, True), (True, True), (False, False)])
 def test_wheels_unpacked_by_two_processes_lie_as_if_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_killed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_killed: bool, may_rename: bool
 ) -> None:
     """Of two files with one path, the first counts."""
     files = {
@@ -519,31 +519,11 @@ def test_wheels_unpacked_by_two_processes_lie_as_if_by_one(
         if os.getpid() != here and is_killed:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def deny(*paths: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link", *paths)
+
     monkeypatch.setattr(isolation, "is_apart", lambda: True)
     monkeypatch.setattr(planned_environment, "_unpack_wheel", end_early)
+    if not may_rename:  # as the first version of Landlock denies it
+        monkeypatch.setattr(os, "rename", deny)
     assert unpack("shared") == alone
-
-
-def test_wheels_are_downloaded_by_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If either half lacks one, each is asked for by itself."""
-
-    def fetch(requirements: list[str], folder: Path, *_: object) -> tuple[Path, ...]:
-        if "absent==1.0" in requirements:
-            raise InputError(", ".join(requirements), "is not there")
-        paths = [folder / f"{text.partition('=')[0]}-1.0-py3-none-any.whl" for text in requirements]
-        for path in paths:
-            path.write_text(str(os.getpid()))
-        return tuple(paths)
-
-    monkeypatch.setattr(isolation, "is_apart", lambda: True)
-    monkeypatch.setattr(packages, "fetch_wheels", fetch)
-    for names in ("abcdefgh", [*"abcdefgh", "absent"], ["absent", *"abcdefgh"], [*"abcdefg", "absent"]):
-        inspector = Inspector(tmp_path, [], Session(folder=tmp_path / "cache", jobs=2))
-        wanted = [planned(name) for name in names]
-        notes: list[str] = []
-        wheels = inspector._download_wheels(Plan(python=None, packages=()), wanted, notes)
-        assert [item.name for item in wheels] == [name for name in names if name != "absent"]
-        assert all(wheel.path.name.startswith(f"{item.name}-") for item, wheel in wheels.items())
-        assert notes == ["absent 1.0 is not checked: is not there"] * ("absent" in names)
-        processes = {wheel.path.read_text() for wheel in wheels.values()}
-        assert len(processes) == 2 or "absent" in names
