@@ -87,13 +87,13 @@ def found_aside(find: Callable[[], _Found], jobs: int) -> Iterator[Callable[[], 
 
     If that process ends early, and where there may be none, it is found here, once it is asked for.
 
-    :param find: as for ``share_in_order``
+    :param find: as for ``share_in_order``; it starts no program, which nobody would end with the process
     :param jobs: the number of processes
     """
     if not _may_fork(jobs):
         yield find
         return
-    branch = _Branch(None, lambda _: find(), str)
+    branch = _Branch(None, lambda _: find(), lambda _: "")
     try:
         yield branch.await_result
     finally:
@@ -108,6 +108,8 @@ def _may_fork(jobs: int) -> bool:
 class _Branch(Generic[_Item, _Found]):
     """A process at work on one item. ``pipe`` is where it writes what it found.
 
+    :param name: empty if the item belongs to no target
+
     Where the system has no room for a process or a pipe, the work is done here, once its result is asked for.
     """
 
@@ -119,7 +121,7 @@ class _Branch(Generic[_Item, _Found]):
         self._received = bytearray()
         try:
             self.pipe, writing = os.pipe()
-            parent = os.getpid()
+            parent, seconds = os.getpid(), signal.getitimer(signal.ITIMER_PROF)[0]
             try:
                 self._process = os.fork()
             except OSError:
@@ -131,7 +133,7 @@ class _Branch(Generic[_Item, _Found]):
             return
         if not self._process:
             os.close(self.pipe)
-            _send_result(name(item), lambda: find(item), writing, parent)
+            _send_result(name(item), lambda: find(item), writing, parent, seconds)
         os.close(writing)
 
     def receive_chunk(self) -> bool:
@@ -190,8 +192,11 @@ class _Branch(Generic[_Item, _Found]):
         raise RuntimeError(*words) if kind == _OTHER_ERROR else getattr(errors, kind, InputError)(*words)
 
 
-def _send_result(target: str, find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
-    """Send what is found, and what was looked at, and end."""
+def _send_result(target: str, find: Callable[[], object], pipe: int, parent: int, seconds: float) -> NoReturn:
+    """Send what is found, and what was looked at, and end.
+
+    :param seconds: of the processor, that the process that waits has left; 0 for no such bound
+    """
     code = 1
     try:
         # Nothing of the parent may be touched: not its buffers, its exit handlers, nor the position in its open files.
@@ -200,11 +205,14 @@ def _send_result(target: str, find: Callable[[], object], pipe: int, parent: int
         result, error = "", None
         with observed_fs.record_observations() as record:
             try:
-                with isolation.turn_of(target):
+                with isolation.turn_of(target) if target else _bounded(seconds):
                     result = result_codec.encode_result(find())
             except InputError as problem:
                 error = [type(problem).__name__, problem.subject, problem.problem, problem.fix]
-            except Exception as problem:  # noqa: BLE001 - it ends as it would in the process that waits
+            except Exception as problem:
+                if not target:
+                    raise  # no target to blame: what it is, the process that waits finds out
+                # It ends as it would in the process that waits.
                 error = [_OTHER_ERROR, f"{type(problem).__name__}: {problem}"]
         text = memoryview(json.dumps([record.is_final, record.seen, result, error]).encode())
         while text:
@@ -212,6 +220,14 @@ def _send_result(target: str, find: Callable[[], object], pipe: int, parent: int
         code = 0
     finally:
         os._exit(code)  # noqa: TID251 - nothing is cleaned up that belongs to the process that waits
+
+
+@contextlib.contextmanager
+def _bounded(seconds: float) -> Iterator[None]:
+    # setitimer(2): a child that is forked does not inherit the timers, but what a timer of its parent calls.
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _own_offsets() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -156,6 +157,36 @@ def test_what_ends_a_process_aside_is_found_here() -> None:
     here = os.getpid()
     with branches.found_aside(find, 2) as take:
         assert take() == 1
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOSPC, "No space left on device", "a")])
+def test_what_no_target_is_to_blame_for_is_the_same_aside(error: Exception) -> None:
+    def find() -> None:
+        raise error
+
+    with branches.found_aside(find, 2) as take, pytest.raises(type(error)) as raised:
+        take()
+    assert raised.value is error
+
+
+def test_a_limit_of_time_is_one_aside_as_well() -> None:
+    def find() -> None:
+        begin = time.process_time()
+        while time.process_time() - begin < 20:
+            pass
+
+    def interrupt(*_: object) -> None:
+        raise KeyError
+
+    begin, before = time.monotonic(), signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, 0.1)
+    try:
+        with branches.found_aside(find, 2) as take, pytest.raises(KeyError):
+            take()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    assert time.monotonic() - begin < 15
 
 
 def test_nobody_waits_for_what_is_found_aside_if_this_fails() -> None:
