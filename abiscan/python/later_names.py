@@ -1159,6 +1159,7 @@ def _open_modules(
     plain: dict[str, list[str]] = {}
     conditional: list[str] = []
     in_functions: list[str] = []
+    blocks = functools.cache(lambda file: _blocks_by_line(code.tree(file)))
     for file in code.sources:
         package = package_of(file)
         outline = code.outline(file)
@@ -1168,11 +1169,11 @@ def _open_modules(
             around = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
             keywords = [keyword for keyword, _ in around]
             if keywords[:1] == [b"if"] and b"TYPE_CHECKING" in code.source(file):
-                block = _block_with(code.tree(file), line.line)
+                block = blocks(file).get(line.line)
                 if isinstance(block, ast.If) and _is_type_checking(block.test):
                     continue
             elif keywords[:1] == [b"try"]:
-                block = _block_with(code.tree(file), line.line)
+                block = blocks(file).get(line.line)
                 if isinstance(block, ast.Try) and not _not_raised_again(block):
                     del keywords[0]
             if not deciding.isdisjoint(keywords):
@@ -1184,10 +1185,14 @@ def _open_modules(
     return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
 
 
-def _block_with(tree: ast.Module | None, line: int) -> ast.If | ast.Try | None:
-    """Return the ``if`` or ``try`` whose first part has a statement in a line."""
-    blocks = (node for node in walk(tree) if isinstance(node, (ast.If, ast.Try))) if tree else ()
-    return next((block for block in blocks if any(part.lineno == line for part in block.body)), None)
+def _blocks_by_line(tree: ast.Module | None) -> Mapping[int, ast.If | ast.Try]:
+    """Return the ``if`` or ``try`` whose first part has a statement in a line, by these lines."""
+    found: dict[int, ast.If | ast.Try] = {}
+    for block in walk(tree) if tree else ():
+        if isinstance(block, (ast.If, ast.Try)):
+            for part in block.body:
+                found.setdefault(part.lineno, block)
+    return found
 
 
 def _files_run_by(code: PythonCode, modules: Iterable[str]) -> list[str]:

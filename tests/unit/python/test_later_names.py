@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from collections.abc import Callable
 
 import pytest
 
@@ -12,6 +13,7 @@ from abiscan.python.model import ImportOutcome
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from abiscan.torches.operator_overloads import by_operator
+from tests.clock import grows_linearly
 from tests.unit.python.packages import FakeWorld, TextSources
 
 
@@ -266,6 +268,53 @@ def test_an_import_that_decides_nothing_about_a_module(package: str, *, counts: 
     files = {"pack/__init__.py": package, "pack/a.py": f"import torch\ndef f(x):\n    return {GONE}(x)"}
 
     assert [use.file for use in uses(files)] == (["pack/a.py"] if counts else [])
+
+
+def test_many_conditions_around_imports() -> None:
+    def reading(count: int) -> Callable[[], object]:
+        lines = "".join(f"if x{n}:\n  from .a import a{n}\n" for n in range(count))
+        files = {
+            "pack/__init__.py": f"from typing import TYPE_CHECKING\n{lines}",
+            "pack/a.py": f"import torch\n{CALLED}",
+        }
+        return lambda: uses(files)
+
+    assert grows_linearly(reading, 400)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "class C:\n  def f(self): self.a = 'old' if hasattr(torch.autograd.profiler, 'format_time') else 'new'",
+        "class C:\n  def f(self):\n    if hasattr(torch.autograd.profiler, 'format_time'): self.a = 'old'",
+        "OLD = hasattr(torch.autograd.profiler, 'format_time')",
+        "def f(a):\n  if a == 'old': assert hasattr(torch.autograd.profiler, 'format_time')",
+        "class C:\n  a = getattr(torch.autograd.profiler, 'format_time', None)",
+        "OLD = 'format_time' in dir(torch.autograd.profiler)",
+        f"try:\n  {GONE}\n  OLD = True\nexcept AttributeError: OLD = False",
+        f"def old():\n  try: {GONE}\n  except AttributeError: return False\n  return True",
+        f"old = {GONE} if torch.__version__ < '1.10' else None",
+    ],
+)
+def test_what_another_module_puts_into_a_value_may_decide(other: str) -> None:
+    """All of them work with ``config.a == 'old'``: 'old' is what is chosen where the name is there."""
+    here = f"import torch\ndef f(config, x):\n  if config.a == 'old': return {GONE}(x)\n"
+    ast.parse(other)
+
+    assert [use.file for use in uses({"pack/__init__.py": "", "pack/a.py": here})] == ["pack/a.py"]
+    assert not uses({"pack/__init__.py": "", "pack/a.py": here, "pack/b.py": f"import torch\n{other}\n"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{CALLED}def g(x):\n  try: return f(x)\n  except Exception: return 1\ndef h(x): return f(x)",
+        f"def check_old(): return torch.__version__ < '1.10'\n@when(check_old)\n{CALLED}",
+        f"{CALLED}def mid(x): return f(x)\ndef far(x): return mid(x)\nif FUSED: far(1)",
+    ],
+)
+def test_a_guard_at_a_caller_or_a_decorator(body: str) -> None:
+    assert not names_in(f"import torch\n{body}")
 
 
 def test_a_call_in_a_module_whose_import_may_be_caught() -> None:
