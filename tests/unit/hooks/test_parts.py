@@ -122,6 +122,8 @@ def test_files_that_are_read_more_than_once(monkeypatch: pytest.MonkeyPatch) -> 
         return f"kept-{name}"
 
     monkeypatch.setattr(programs, "keep_content", keep)
+    for variable in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(variable)  # what a test run itself has set
     monkeypatch.setenv("PIP_CONSTRAINT", "c1 c2")
     assert arguments.keep_contents(["-r", "a", "b", "--target", "t", "-c", "-"], stdin=True) == [
         "-r", "kept-a", "b", "--target", "t", "-c", "kept--",
