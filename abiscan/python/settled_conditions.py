@@ -11,8 +11,10 @@ import builtins
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
@@ -36,6 +38,13 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
+class _Names(Struct, frozen=True, kw_only=True):
+    """The names that a source binds, how often each, and the imports that bind one."""
+
+    bound: Counter[str]
+    imports: Mapping[str, Sequence[ast.Import | ast.ImportFrom]]
+
+
 class SettledConditions:
     """The conditions of one package in one torch: see above."""
 
@@ -44,6 +53,7 @@ class SettledConditions:
         self._files = [file for file in code.sources if is_for_users(file)]
         self._marks: dict[str, frozenset[str]] = {}
         self._checking: dict[str, bool] = {}
+        self._bound: dict[ast.Module, _Names] = {}
 
     def marks(self, file: str) -> frozenset[str]:
         """Return what stands for them among the values of a source: see ``version_guards``."""
@@ -92,12 +102,23 @@ class SettledConditions:
     def _is_own(self, called: ast.expr, tree: ast.Module) -> bool:
         """Whether what is called is certainly a function of the package."""
         root = root_of(called)
-        imports = [part for part in walk(tree) if isinstance(part, _IMPORTS) and root in set(_names_bound(part))]
-        bound = Counter(_names_bound(tree))[root or ""]
+        names = self._names_in(tree)
+        imports, bound = names.imports.get(root or "", []), names.bound[root or ""]
         if not imports:
             return isinstance(called, ast.Name) and any(getattr(part, "name", "") == root for part in tree.body)
         is_own = (getattr(part, "level", 0) or all(map(self._code.locate, _modules_of(part))) for part in imports)
         return bound == len(imports) and all(is_own)
+
+    def _names_in(self, tree: ast.Module) -> _Names:
+        """Return the names of a source, which are asked for once for each of its calls."""
+        if tree not in self._bound:
+            imports: dict[str, list[ast.Import | ast.ImportFrom]] = {}
+            for part in walk(tree):
+                if isinstance(part, _IMPORTS):
+                    for name in set(_names_bound(part)):
+                        imports.setdefault(name, []).append(part)
+            self._bound[tree] = _Names(bound=Counter(_names_bound(tree)), imports=imports)
+        return self._bound[tree]
 
     def _mentioning(self, name: str) -> list[str]:
         """Return the sources that mention a name; none if they are too large."""
