@@ -144,11 +144,9 @@ class _Branch(Generic[_Item, _Found]):
 
     def await_end(self) -> None:
         """Wait for its end. If it died, so does this process: the next one leaves out the target."""
-        os.close(self.pipe)
-        _, status = os.waitpid(self._process, 0)
+        status = self._reap()
         if os.WIFSIGNALED(status):
             isolation.die_of(os.WTERMSIG(status), self._name(self.item))
-        self.is_done = True
 
     def await_result(self) -> _Found:
         """Wait for its end, and return what it found; what ended it early would end this process here.
@@ -157,11 +155,8 @@ class _Branch(Generic[_Item, _Found]):
         """
         while not self.is_done and self.receive_chunk():
             pass
-        if not self.is_done:
-            os.close(self.pipe)
-            self.is_done = True
-            if os.waitpid(self._process, 0)[1]:
-                self._received.clear()
+        if not self.is_done and self._reap():
+            self._received.clear()
         return self.take_result()
 
     def stop_work(self) -> None:
@@ -170,8 +165,14 @@ class _Branch(Generic[_Item, _Found]):
             with contextlib.suppress(OSError):
                 # A branch that still runs here computes a result that is not needed, so it need not clean up.
                 os.kill(self._process, signal.SIGKILL)
-                os.close(self.pipe)
-                os.waitpid(self._process, 0)
+                self._reap()
+
+    def _reap(self) -> int:
+        """Wait for its end, and return its status."""
+        os.close(self.pipe)
+        _, status = os.waitpid(self._process, 0)
+        self.is_done = True
+        return status
 
     def take_result(self) -> _Found:
         """Return what it found.
