@@ -76,7 +76,7 @@ class SettledConditions:
         """Return the flags of a module that only imports of packages other than torch, and this one, decide."""
         tries = [node for node in tree.body if isinstance(node, ast.Try) and self._imports_others(node)]
         inside = Counter(name for node in tries for name in _names_bound(node))
-        bound = Counter(_names_bound(tree)) if inside else inside
+        bound = self._names_in(tree).bound if inside else inside
         return frozenset(name for name in inside if inside[name] == bound[name] and "*" not in bound)
 
     def _imports_others(self, node: ast.Try) -> bool:
