@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from abiscan.binary.elf import Machine
     from abiscan.findings import Rule
     from abiscan.gpu.devices import Hardware
+    from abiscan.inputs.packages import FetchedSource
     from abiscan.inputs.session import Session
     from abiscan.inputs.sources import Source
     from abiscan.pipelines.survey import SurveyTorches, Workers
@@ -623,6 +624,7 @@ def _make_source(
     from abiscan.inputs.isolation import turn_of
     from abiscan.inputs.packages import (
         Distribution,
+        FetchedSource,
         FetchedWheel,
         RemoteWheel,
         is_address,
@@ -642,7 +644,7 @@ def _make_source(
                 return _download_source(error, folder, environment, session)
     if isinstance(target, os.PathLike):
         return require_existing(Path(target))
-    if not isinstance(target, Distribution | FetchedWheel | RemoteWheel):
+    if not isinstance(target, Distribution | FetchedWheel | FetchedSource | RemoteWheel):
         raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
     return target
 
@@ -655,12 +657,13 @@ def _remote_wheel(address: str, python: str | None, session: Session, stack: con
     return stack.enter_context(contextlib.closing(index)).linked_wheel(address)
 
 
-def _download_source(error: NoWheelError, folder: Path, python: str | None, session: Session) -> Path:
+def _download_source(error: NoWheelError, folder: Path, python: str | None, session: Session) -> FetchedSource:
     """Return the source distribution of what no wheel is of; raise the error if there is none, either."""
     from packaging.requirements import Requirement
     from packaging.version import InvalidVersion, Version
 
     from abiscan.index.client import Index, System, settings_of_pip
+    from abiscan.inputs.packages import FetchedSource
 
     requirement = Requirement(error.subject)
     try:
@@ -671,7 +674,7 @@ def _download_source(error: NoWheelError, folder: Path, python: str | None, sess
         source = index.download_source(requirement.name, version, folder)
     if source is None:
         raise error
-    return source
+    return FetchedSource(path=source, requirement=error.subject)
 
 
 def _make_machine(name: str) -> Machine:

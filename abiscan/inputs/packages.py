@@ -82,6 +82,16 @@ class FetchedWheel(Struct, frozen=True, kw_only=True):
     path: Path
 
 
+class FetchedSource(Struct, frozen=True, kw_only=True):
+    """A downloaded source distribution in a temporary folder, whose path means nothing to the user.
+
+    :ivar requirement: what was asked for: ``NAME==VERSION``
+    """
+
+    path: Path
+    requirement: str
+
+
 class RemoteWheel(Struct, frozen=True, kw_only=True, eq=False):
     """A wheel on a server, read in place; ``path`` has only its name, ``stream`` opens it.
 

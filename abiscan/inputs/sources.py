@@ -22,7 +22,15 @@ from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_tor
 from abiscan.inputs.kinds import TargetKind, is_wheel_name, kind_of, may_be_package
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.package_files import Package
-from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
+from abiscan.inputs.packages import (
+    FIX,
+    SHARED_OBJECT,
+    Distribution,
+    FetchedSource,
+    FetchedWheel,
+    RemoteWheel,
+    is_library,
+)
 from abiscan.inputs.spreading import find_metadata, installed_path
 from abiscan.inputs.wheel_tag import is_for_any_system
 from abiscan.regex import regex
@@ -49,13 +57,14 @@ class Missing(Struct, frozen=True):
     error: InputError
 
 
-Source = Path | Distribution | FetchedWheel | RemoteWheel | Missing
-"""What can be read as a target: a path, an installed package, a wheel downloaded for the check or read in place."""
+Source = Path | Distribution | FetchedWheel | FetchedSource | RemoteWheel | Missing
+"""What can be read as a target: a path, an installed package, a wheel or source distribution that was downloaded, or a
+wheel that is read in place."""
 
 
 def name_of(source: Source) -> str:
     """Return how messages name a target: as the user did, if possible."""
-    if isinstance(source, FetchedWheel | RemoteWheel):
+    if isinstance(source, FetchedWheel | FetchedSource | RemoteWheel):
         return source.path.name
     return source.name if isinstance(source, Missing) else str(source)
 
@@ -157,7 +166,7 @@ class Target(Struct, frozen=True, kw_only=True):
 def read_target(source: Source, files: Files, site: str, torch_package: str, *, any_package: bool = False) -> Target:
     """Read a target.
 
-    :param source: a path, an installed package, a downloaded wheel
+    :param source: a path, an installed package, what was downloaded
     :param files: a wheel is mounted there
     :param site: the folder into which a wheel would be installed: the one that contains torch
     :param torch_package: torch's own folder, which is skipped inside a target folder
@@ -170,6 +179,8 @@ def read_target(source: Source, files: Files, site: str, torch_package: str, *, 
         return _read_distribution(source, files, any_package=any_package)
     if isinstance(source, FetchedWheel):
         return _read_wheel(source.path, files, site, name=name_of(source))
+    if isinstance(source, FetchedSource):
+        return _read_source(source.path, files, site, name=name_of(source), for_pip=source.requirement)
     if isinstance(source, RemoteWheel):
         return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream(), spare=source.spare)
     path = source
@@ -183,20 +194,20 @@ def read_target(source: Source, files: Files, site: str, torch_package: str, *, 
     if kind is TargetKind.CONDA:
         return _read_conda(path, files, site)
     if kind is TargetKind.SOURCE:
-        return _read_source(path, files, site)
+        return _read_source(path, files, site, name=str(path), for_pip=str(path))
     # By its first bytes, since models have any name: .pt, .pt2, .pth, .bin, none.
     head = DiskFile(path).read_head(len(PICKLE_MAGIC))
     return _read_model(path, files) if begins_like_model(head) else _read_object(path, files)
 
 
-def open_archive(source: Path | FetchedWheel | RemoteWheel) -> Archive | None:
+def open_archive(source: Path | FetchedWheel | FetchedSource | RemoteWheel) -> Archive | None:
     """Open a target that is a package in one file; None if it is something else.
 
     :raises InputError: it cannot be read
     """
     if isinstance(source, RemoteWheel):
         return Wheel(source.path, source.stream())
-    path = source.path if isinstance(source, FetchedWheel) else source
+    path = source if isinstance(source, Path) else source.path
     match kind_of(path):
         case TargetKind.WHEEL:
             return Wheel(path)
@@ -311,17 +322,17 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     return _read_members(str(path), TargetKind.FOLDER, root, members, files, metadata=None, package=package)
 
 
-def _read_source(path: Path, files: Files, site: str) -> Target:
+def _read_source(path: Path, files: Files, site: str, *, name: str, for_pip: str) -> Target:
     """Read the Python code of a source distribution: nothing in it is built, so there is nothing else to check."""
     from abiscan.inputs.source_trees import of_source_archive
 
     try:
         package = of_source_archive(path, site)
-        return _read_members(str(path), TargetKind.SOURCE, site, (), files, metadata=None, package=package)
+        return _read_members(name, TargetKind.SOURCE, site, (), files, metadata=None, package=package)
     except InputError as error:
-        fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
+        fix = f"build a wheel from it and pass that: pip wheel --no-deps {for_pip}"
         problem = "is an archive of source code, in which nothing is compiled yet"
-        raise InputError(str(path), problem, fix) from error
+        raise InputError(name, problem, fix) from error
 
 
 def _walk_libraries(path: Path) -> Iterator[str]:

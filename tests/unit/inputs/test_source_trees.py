@@ -81,6 +81,18 @@ def test_a_version_without_a_wheel_is_judged_by_its_source(tmp_path: Path) -> No
     assert done.exit_code == 1
 
 
+def test_a_downloaded_archive_is_named_without_its_temporary_folder(tmp_path: Path) -> None:
+    archive = tar(tmp_path / "norse-1.1.0.tar.gz", {**CODE, "PKG-INFO": INFO, "setup.py": SETUP})
+    words = ["norse==1.1.0", "--no-index", "--find-links", str(tmp_path), "--torch", "2.1.2"]
+    shown = click.testing.CliRunner().invoke(main, ["matrix", *words]).stdout
+    assert shown.splitlines()[0] == archive.name
+    tar(archive, {"readme.txt": "", "main.c": ""})
+    refused = click.testing.CliRunner().invoke(main, ["check", *words])
+    assert refused.exit_code == 2
+    assert f"abiscan: {archive.name}: is an archive of source code" in refused.stderr
+    assert "pip wheel --no-deps norse==1.1.0" in refused.stderr
+
+
 def test_a_folder_of_python_code(tmp_path: Path) -> None:
     target = folder(tmp_path, CODE) / "norse"
     assert judge(target, "2.1.2").verdict.value == "import-fails"

@@ -257,9 +257,9 @@ def test_files_with_the_same_finding_and_one_fix_for_several() -> None:
     assert "  = 6 files: pkg/_0.so, pkg/_1.so, pkg/_2.so, pkg/_3.so, and 2 more" in shown
     alike = failure(findings=tuple(caused(number, fix="mend it") for number in range(2)))
     shown = lines(package(FAILS, error=error()), alike)
-    assert [line for line in shown if "fix" in line] == ["fix for both: mend it"]
+    assert [line for line in shown if "fix" in line] == ["fix: mend it"]
     assert list(shared_fixes([caused(), caused(1), caused()])) == ["fix 0"]
-    assert [line.plain for line in fix_lines({"a": 2, "b": 3})] == ["fix for both: a", "fix for all 3: b"]
+    assert [line.plain for line in fix_lines({"a": (), "b": ("one", "two")})] == ["fix: a", "fix for one, two: b"]
 
 
 def test_what_else_is_said_of_files() -> None:

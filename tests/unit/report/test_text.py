@@ -129,8 +129,10 @@ def test_a_fix_that_findings_share_is_said_once_at_the_end() -> None:
     lines = shown(
         failure(findings=(finding(), finding(rule="b-rule"), finding(rule="c-rule", fix="other")))
     ).splitlines()
-    assert [line for line in lines if "fix" in line] == ["  = fix: other", "fix for both: mend it"]
-    assert lines[-1] == "fix for both: mend it"
+    assert [line for line in lines if "fix" in line] == ["  = fix: other", "fix for a-rule, b-rule: mend it"]
+    assert lines[-1] == "fix for a-rule, b-rule: mend it"
+    alone = shown(failure(findings=(finding(), finding(rule="b-rule")))).splitlines()
+    assert alone[-1] == "fix: mend it"
 
 
 def test_several_targets_end_in_a_table_with_counts_the_best_first() -> None:
