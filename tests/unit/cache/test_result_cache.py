@@ -11,7 +11,7 @@ import pytest
 
 from abiscan.cache import result_cache
 from abiscan.findings import Evidence
-from abiscan.inputs import observed_fs
+from abiscan.inputs import observed_fs, tracing
 
 FORMER = 1_600_000_000
 
@@ -91,6 +91,29 @@ def test_answers_about_one_hold_as_long_as_what_all_of_them_looked_at(finder: Fi
     assert [record.still_holds() for record in records] == [False, False]
     ask()
     assert finder.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "lasts", "traced", "kept"),
+    [("", True, False, True), ("", False, False, False), ("rewritten", True, False, False), ("", True, True, False)],
+)
+def test_which_answers_about_one_are_kept(
+    finder: Finder, other: Path, meanwhile: str, lasts: bool, traced: bool, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "is_on", lambda: traced)
+    for _ in range(2):
+        answers: result_cache.AnswersAboutOne[Evidence] = result_cache.AnswersAboutOne(finder.folder, ["it"])
+        answers.answer("a", lambda: (finder.find(), lasts))
+        if meanwhile:
+            rewrite(other)
+        answers.keep()
+    assert finder.runs == (1 if kept else 2)
+    assert kept or not lasts or not finder.folder.exists()
+
+
+def test_where_nothing_new_was_asked_nothing_is_written(finder: Finder) -> None:
+    result_cache.AnswersAboutOne[Evidence](finder.folder, ["it"]).keep()
+    assert not finder.folder.exists()
 
 
 def test_another_question_has_another_answer(finder: Finder) -> None:

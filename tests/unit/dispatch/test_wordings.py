@@ -107,6 +107,7 @@ SHORT, LONG = "Could not find schema for ", FALLBACKS
         # A short text is taken for another one reworded if three quarters of it are the same, a long one if 0.6 are,
         # and one that begins the same if 0.4 are.
         (SHORT, "Did not find a schema for ", 0.75, 1, True),
+        (SHORT, "it not find for op schema for ", 0.75, 0.7501, True),
         (SHORT, "Not able to find the schema for ", 0.6, 0.75, False),
         (SHORT, "Could not find schema (is it registered?) for ", 0.4, 0.75, True),
         (LONG, "Repeated backend fallbacks were tried for this dispatch key ", 0.6, 0.75, True),

@@ -22,8 +22,10 @@ from abiscan.environments.examination import (
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
 from abiscan.environments.package_check import Fitness
 from abiscan.inputs import branches, isolation
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.results.package import PackageVerdict
+from abiscan.verdict import torch_set
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, install, python_of, torch_package
 
@@ -264,6 +266,13 @@ def test_a_module_for_another_numpy(site: Path, texts: tuple[bytes, ...], numpy:
         install(site, "numpy", {}, version=numpy, requires="")
     row = rows_of(site)["counts"]
     assert (row.error.message if row.error else None) == error
+    raised = torch_set._numpy_error(str(site), Files(), [str(site)], "counts/_C.so")  # as a package beside meets it
+    assert (raised.message if raised else None) == error
+
+
+def test_the_numpy_for_a_module_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "_C.so").write_bytes(b"no library")
+    assert torch_set._numpy_error(str(tmp_path), Files(), [str(tmp_path)], "_C.so") is None
 
 
 def test_a_module_without_python_code(site: Path) -> None:

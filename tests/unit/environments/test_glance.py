@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import py_compile
 import subprocess
 import sys
 from pathlib import Path
@@ -320,3 +323,20 @@ def test_what_a_definition_evaluates_is_not_settled(use: str, tmp_path: Path) ->
     assert not look.settles(["user"], (), uses_torch=True)
     (tmp_path / "user" / "__init__.py").write_text(f"import torch\n{use.replace('nope', 'Tensor')}\n", encoding="utf-8")
     assert glance(tmp_path, names=embedded_names.names("2.13.0")).settles(["user"], (), uses_torch=True)
+
+
+@pytest.mark.parametrize(("later", "longer", "settled"), [(0, "", True), (1, "", False), (0, "#", False)])
+def test_syntax_is_that_of_the_python_that_has_compiled_it(
+    later: int, longer: str, tmp_path: Path, *, settled: bool
+) -> None:
+    """Python takes what it has compiled for the source, if time and size are those of the source."""
+    source = tmp_path / "user" / "__init__.py"
+    install(tmp_path, "user", {}, files={"user/__init__.py": "value = 10\n"})
+    compiled = py_compile.compile(str(source), doraise=True)
+    assert compiled == importlib.util.cache_from_source(str(source))
+    status = source.stat()
+    source.write_text("value := 1\n" + longer, "utf-8")  # no syntax of any Python that there is yet
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + later * 10**9))
+    done = subprocess.run([sys.executable, "-c", "import user"], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode == 0) is settled
+    assert glance(tmp_path).settles(["user"], (), uses_torch=True) is settled

@@ -25,15 +25,19 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.hooks import (
     arguments,
     changes,
+    fitting,
     guard,
     planned_environment,
     pytorch_index,
+    solution,
     strangers,
     torch_change,
     true_properties,
 )
 from abiscan.hooks.candidates import Candidates
+from abiscan.hooks.install import Inspector
 from abiscan.hooks.pins import Pins, add_options
+from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.planned_environment import PlannedEnvironment
 from abiscan.hooks.strangers import Known, explain_strangers
@@ -43,7 +47,8 @@ from abiscan.index.client import Settings
 from abiscan.inputs import interpreter, isolation, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.session import Session
-from tests.fakes import install, package_wheel, wheel
+from tests.elf_builder import uses
+from tests.fakes import extension, install, package_wheel, wheel
 from tests.unit.report.reports import failure
 
 
@@ -317,8 +322,6 @@ def test_torches_without_contents(tmp_path: Path) -> None:
 
 
 def test_what_an_index_may_not_replace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from abiscan.hooks import fitting
-
     folder = tmp_path / "links"
     wheel(
         folder / "known-1.0+cpu-py3-none-any.whl",
@@ -529,3 +532,29 @@ def test_wheels_unpacked_by_two_processes_lie_as_if_by_one(
     if not may_rename:  # as the first version of Landlock denies it
         monkeypatch.setattr(os, "rename", deny)
     assert unpack("shared") == alone
+
+
+@pytest.mark.parametrize(("requested", "blamed"), [((), []), (("there",), ["there"])])
+def test_a_plan_is_not_to_blame_for_what_is_broken_already(
+    requested: tuple[str, ...], blamed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    install(site, "there", {"there/_C.so": extension(undefined=uses("_ZN2at4goneEv"))}, requires="")
+    install(site, "works", {"works/_C.so": extension()}, requires="")
+    monkeypatch.setattr(interpreter, "search_path", lambda _: [str(site)])
+    plan = Plan(python=None, packages=(planned("torch", "2.13.0"),))
+    inspector = Inspector(tmp_path, (), Session(folder=tmp_path / "cache"), {"there"})
+    assert [problem.name for problem in inspector.inspect_plan(plan, requested).problems] == blamed
+
+
+@pytest.mark.parametrize(("direct", "absent"), [(True, True), (False, False), (None, False)])
+def test_of_wheels_only_those_with_an_address_may_be_of_strangers(
+    direct: bool | None, absent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came from an index is on it; what is in no plan comes from nowhere."""
+    monkeypatch.setattr(fitting, "settings_of", lambda *_: Settings(find_links=(str(tmp_path),)))
+    packages = () if direct is None else (planned("Vision", url="https://h/v.whl", direct=direct),)
+    problems = [lacking("vision")]
+    session = Session(folder=tmp_path / "cache")
+    reasons = solution.explain_stays(problems, Plan(python=None, packages=packages), Pip("python"), (), session)
+    assert list(reasons) == (["vision"] if absent else [])

@@ -12,7 +12,7 @@ import itertools
 import json
 import shutil
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click.testing
@@ -85,11 +85,18 @@ def server(folder: Path) -> Iterator[LocalIndex]:
         yield server
 
 
-def found(server: LocalIndex, cache: Path, names: Sequence[str], torches: Sequence[str] = ()) -> FitReport:
+def found(
+    server: LocalIndex,
+    cache: Path,
+    names: Sequence[str],
+    torches: Sequence[str] = (),
+    progress: Callable[[str], object] = str,
+) -> FitReport:
     index = Index(Settings(index_urls=(server.url,)), SYSTEM, cache / "wheels")
     choices = [LinuxPlatform(Machine.X86_64).build_of(torch, "cpu" if torch == "2.13.0" else None) for torch in torches]
     requirements = [Requirement(name) for name in names]
-    return fit_packages(requirements, choices or torches_of_index(index), index, Session(folder=cache), installed=False)
+    session = Session(folder=cache, progress=progress)
+    return fit_packages(requirements, choices or torches_of_index(index), index, session, installed=False)
 
 
 def versions(found: FitReport) -> dict[str, str]:
@@ -152,6 +159,16 @@ def test_why_the_newer_ones_do_not_fit(server: LocalIndex, tmp_path: Path) -> No
 def test_what_the_metadata_exclude_is_not_fetched(server: LocalIndex, tmp_path: Path) -> None:
     found(server, tmp_path, ["eye<2"], ["2.7.1"])
     assert server.wheels_asked() == {"eye-1.0-py3-none-linux_x86_64.whl"}
+
+
+def test_wheels_are_counted_as_they_are_read(server: LocalIndex, tmp_path: Path) -> None:
+    lines: list[str] = []
+    found(server, tmp_path, ["eye", "nose"], ["2.7.1"], lines.append)
+    # The newest first: eye 3.0 and 2.0 do not work, and the metadata exclude 1.1, so 1.0 is read.
+    assert [line.partition(",")[0] for line in lines if " of at most " in line] == [
+        f"reading {wheel} for torch 2.7.1+cu126 ({number} of at most 6"
+        for number, wheel in enumerate(("eye 3.0", "eye 2.0", "eye 1.0", "nose 2.0"), 1)
+    ]
 
 
 def test_why_no_version_fits(server: LocalIndex, tmp_path: Path) -> None:

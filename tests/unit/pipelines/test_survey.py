@@ -205,6 +205,15 @@ def test_a_target_whose_process_ends_is_tried_once_more(lives: int, verdict: str
     assert workers.renewed == lives
 
 
+def test_targets_are_counted_as_they_are_answered(tmp_path: Path) -> None:
+    torches, counted = SurveyTorches(specs=("2.13.0",), python=None), list[tuple[int, int]]()
+    with SurveyFile.open_answers(tmp_path / "results.jsonl") as answers:
+        for targets in ([LOADS], [LOADS, FAILS]):  # the second time, one is answered already
+            names = [str(target) for target in targets]
+            run_survey(names, torches, ("2.13.0",), Mortal("", 0), answers, lambda *count: counted.append(count))
+    assert counted == [(1, 1), (1, 2), (2, 2)]
+
+
 def children(process: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 

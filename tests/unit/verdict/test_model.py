@@ -91,6 +91,12 @@ def test_what_only_torchscript_has_is_there(tmp_path: Path) -> None:
     assert result.verdict is abiscan.PackageVerdict.WORKS
 
 
+def test_an_overload_that_only_earlier_dispatchers_have_is_one_of_torchscript(tmp_path: Path) -> None:
+    # ``str.index``, as torch 2.13.0 writes and loads it; earlier dispatchers have it as well.
+    call = 'torch.index("abc", "b", 0, 2)'
+    assert states(verdict(script(tmp_path / "m.pt", call), "2.13.0")) == {"aten::index": "ok"}
+
+
 @pytest.mark.parametrize("torch", ["2.2.2", "2.9.1", "2.13.0"])
 def test_what_was_an_operator_of_torchscript_before_is_there(tmp_path: Path, torch: str) -> None:
     # Models with these were really loaded on these releases; only the newest dispatchers have them.
