@@ -90,7 +90,7 @@ def found(
     cache: Path,
     names: Sequence[str],
     torches: Sequence[str] = (),
-    progress: Callable[[str], object] = str,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> FitReport:
     index = Index(Settings(index_urls=(server.url,)), SYSTEM, cache / "wheels")
     choices = [LinuxPlatform(Machine.X86_64).build_of(torch, "cpu" if torch == "2.13.0" else None) for torch in torches]
