@@ -104,3 +104,16 @@ def test_a_limit_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(InputError, match=r"file: cannot be written"):
         cache_folder.set_limit(tmp_path / "file", 1)
+
+
+def test_what_fills_the_limit_exactly_stays(tmp_path: Path) -> None:
+    for name, age in (("a.answer", 1), ("b.answer", 2)):
+        put(tmp_path, name, 1 << 13, days_ago=age)
+    assert list(cache_folder.list_oldest(tmp_path, 1 << 14, (".answer",))) == []
+    assert list(cache_folder.list_oldest(tmp_path, (1 << 14) - 1, (".answer",))) == [tmp_path / "b.answer"]
+
+
+def test_a_link_takes_nothing_of_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "a.answer").symlink_to(put(tmp_path, "large", 1 << 16))
+    assert list(cache_folder.list_oldest(tmp_path / "cache", 1 << 12, (".answer",))) == []

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import io
 import os
 import resource
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,17 @@ def test_a_loop_of_calls_at_the_border_of_two_chunks_would() -> None:
 def test_what_a_deep_call_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         process.call_deep(lambda: print(1 // 0))
+
+
+def test_a_command_has_the_main_thread_and_its_own_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, getattr(sys, f"__{name}__"))
+    answers = [process.is_own()]
+    thread = threading.Thread(target=lambda: answers.append(process.is_own()))
+    thread.start()
+    thread.join()
+    for name in ("stdout", "stderr"):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, name, io.StringIO())
+            answers.append(process.is_own())
+    assert answers == [True, False, False, False]
