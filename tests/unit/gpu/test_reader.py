@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from abiscan.gpu import cuda, hip
+from abiscan.gpu import cuda, hip, reader
 from abiscan.gpu.model import CodeKind, Compression, Container, GpuCode
 from abiscan.gpu.reader import read_gpu_code
 from tests.unit.gpu.samples import FOLDER, NAMES, read, read_bytes
@@ -54,6 +54,20 @@ def test_targets_versions_and_compression() -> None:
     assert {entry.compression for entry in lz4.entries} <= {Compression.LZ4, Compression.NONE}
     assert Compression.ZSTD in {entry.compression for entry in zstd.entries}
     assert [entry.target for entry in group.containers[0].entries] == ["sm_100f", "compute_120", "sm_80", "sm_90a"]
+
+
+@pytest.mark.parametrize(
+    ("abi_version", "version", "toolkit"),
+    [(7, 60, (6, 0)), (7, 59, None), (7, 124, (12, 4)), (7, 999, (99, 9)), (7, 1000, None), (8, 124, None)],
+)
+def test_machine_code_names_its_toolkit(abi_version: int, version: int, toolkit: tuple[int, int] | None) -> None:
+    """As ``cuobjdump --dump-elf`` writes it for ABI version 7: ``e_version`` is ten times that of CUDA."""
+    ident = b"\x7fELF\x02\x01\x01\x33" + bytes([abi_version]) + bytes(7)
+    code = ident + struct.pack("<HHI", 2, 190, version) + bytes(40)
+    assert len(code) == 64  # the size of an ELF header
+    data = container(entry(2, 80, 0x11, code, isa=(1, 7)))
+    read = lambda offset, size: data[offset : offset + size]  # noqa: E731
+    assert reader._find_toolkit(read, list(parsed(data))) == toolkit
 
 
 def test_relocatable_code_is_not_what_a_gpu_runs() -> None:
@@ -104,8 +118,10 @@ def test_entries_with_options_padding_and_unknown_kinds() -> None:
         container(entry(2, 80, 0, b"12345678", isa=(1, 7)))[:-8] + bytes(8) + b"\xff" * 8,
         struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 1 << 62),
         container(entry(0x100, 0, 0x8000, b"", header=200, isa=(0, 0))[:64] + b"\xff" * 136),
+        container(entry(2, 80, 0, b"12345678", header=63, isa=(1, 7)) + bytes(64)),
+        container(entry(2, 80, 0, b"12345678", isa=(1, 7))[:-8]),
     ],
-    ids=["no magic", "cut", "trailing bytes", "too long", "endless group"],
+    ids=["no magic", "cut", "trailing bytes", "too long", "endless group", "a header too short", "an entry too long"],
 )
 def test_damage_is_said(section: bytes) -> None:
     with pytest.raises(cuda.Damaged):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -247,3 +248,20 @@ def test_a_trial_says_nothing_of_what_was_not_asked_about(search: Callable[..., 
     # All three fail, whatever is installed: the trial for the first says nothing of the second.
     result = search(lambda name, _: name, [lacks("a", "x"), lacks("b", "x"), lacks("c", "x", "z")])
     assert result.remedies == ()
+
+
+def test_a_search_in_a_thread_has_no_timer() -> None:
+    """Only the main thread may handle signals."""
+
+    def search(rounds: int) -> None:
+        with remedies._interrupted_after(0.001):
+            for number in range(rounds):
+                counted[:] = [number]
+
+    counted: list[int] = []
+    thread = threading.Thread(target=search, args=[100_000])
+    thread.start()
+    thread.join()
+    assert counted == [99_999]
+    with pytest.raises(remedies.OutOfTimeError):
+        search(10**9)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from abiscan.errors import InputError
+from abiscan.index import index_page
 from abiscan.index.index_page import bound_page
 
 URL = "https://index.example/simple/demo/"
@@ -55,6 +57,29 @@ def test_what_has_no_address_stays() -> None:
     assert json.loads(bound_page(URL, "application/vnd.pypi.simple.v1+json", page))["files"] == [
         *(3, {"url": 5}, {"url": f"{URL}f.whl"}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("page", "fits"),
+    [
+        ([{}] * 3, True),
+        ([{}] * 4, False),
+        ([{"core-metadata": {"sha256": "0"}, "hashes": {"sha256": "0"}, "more": {}}] * 2 + [{}], True),
+        ([{"more": [{}] * 8}, {}, {}], True),  # with that of the page, 12 in all
+        ([{"more": [{}] * 9}, {}, {}], False),
+        ([{"more": [0] * 118}, {}, {}], True),  # 120 commas
+        ([{"more": [0] * 120}, {}, {}], False),
+    ],
+)
+def test_how_much_a_page_may_list(page: list[dict[str, object]], fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each file four objects and forty values at most, so that a page takes little memory."""
+    monkeypatch.setattr(index_page, "MOST_FILES", 3)
+    content = json.dumps({"files": page}).encode()
+    if fits:
+        assert json.loads(bound_page(URL, index_page.JSON, content)) == {"files": page}
+    else:
+        with pytest.raises(InputError, match="lists more than 3 files"):
+            bound_page(URL, index_page.JSON, content)
 
 
 MANY = ".".join(f"p{number}" for number in range(11))
