@@ -14,6 +14,7 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Rewording
+from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.replay import Replayer
 from abiscan.inputs.files import Files
@@ -164,3 +165,11 @@ def test_what_torch_says_is_in_its_own_words(loads: Loads, library: Path, monkey
     )
     assert reworded.outcome.message.text.startswith("No second TORCH_LIBRARY may be used to register")
     assert (known.outcome.message.exact, reworded.outcome.message.exact) == (True, False)
+
+
+def test_what_torch_only_warns_of_is_kept(loads: Loads, tmp_path: Path) -> None:
+    """A kernel of the next library takes its place, of which torch warns as well."""
+    sample = SAMPLES / "impl_without_def.so"
+    assert [each.outcome.kind for each in loads.load(sample, keep=True).reactions] == [OutcomeKind.DEAD]
+    copy = Path(shutil.copy(sample, tmp_path / "copy.so"))
+    assert [each.outcome.kind for each in loads.load(copy).reactions] == [OutcomeKind.OVERRIDES, OutcomeKind.DEAD]

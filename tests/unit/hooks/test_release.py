@@ -13,11 +13,13 @@ from typing import Any
 
 import click.testing
 import pytest
+from rich.console import Console
 
 import abiscan
 from abiscan.cli import main
 from abiscan.findings import Effect
 from abiscan.hooks.release import compare_wheel, with_requirement, with_tags
+from abiscan.report import release_text
 from abiscan.results.release import ReleaseProblem, ReleaseReport, ReleaseWheel
 from abiscan.results.unchecked import Unchecked
 from tests.elf_builder import Elf
@@ -166,3 +168,13 @@ def test_what_is_no_wheel_exits_with_2() -> None:
     result = run(SAMPLES / "loads" / "loads.so")
     assert result.exit_code == 2
     assert "is not a wheel (pass the wheels of a release, or the folder that they are in)" in result.stderr
+
+
+def test_long_lines_are_not_broken() -> None:
+    """Who copies a path or a command gets all of it."""
+    stream, name = io.StringIO(), f"{'deep/' * 40}a.whl"
+    report = ReleaseReport(wheels=(made_wheel(target=name),), problems=())
+    release_text.render_release(report, Console(file=stream, width=40), Effect.CORRUPTS)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == name
+    assert lines[-1] == "ready: 1 wheel"

@@ -131,6 +131,9 @@ def test_a_member_of_a_wheel(tmp_path: Path) -> None:
     assert source.open_elf().facts().soname == "libx.so"
     assert list(Wheel(path).list_members()) == ["pkg/x.so", "pkg/notes.txt"]
     assert Wheel(path).read_text("pkg/notes.txt") == "\ufffd"
+    for place in (tmp_path / "a" / "b" / "x.so", tmp_path / "a" / "b" / "y.so"):
+        Wheel(path).extract_member("pkg/x.so", place)
+        assert place.read_bytes() == data
 
 
 def test_a_file_that_vanished(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.sources import Target, read_target
 from tests.elf_builder import DF_1_PIE, ET_EXEC, Elf, exports, uses
 from tests.fakes import extension, torch_package, wheel
+from tests.image_samples import image
 
 PLAIN = Elf(soname="libplain.so", needed=("libc.so.6",))
 METADATA = b"Name: pkg\nRequires-Dist: numpy\nRequires-Dist: torchvision\nRequires-Dist: torch (==2.5.1)\n"
@@ -188,3 +189,19 @@ def test_a_member_of_a_wheel_that_cannot_be_unpacked(tmp_path: Path) -> None:
     target = read(path)
     assert paths(target) == ["good.so"]
     assert [(name, error.subject) for name, error in target.unreadable] == [("bad.so", f"{path}!bad.so")]
+
+
+@pytest.mark.parametrize(
+    ("member", "content", "uses_torch"),
+    [
+        ("_C.so", PLAIN.build(), False),
+        ("_C.so", extension().build(), True),
+        ("_C.so", b"\x7fELF", False),
+        ("_C.pyd", image("loads.pyd"), True),
+    ],
+)
+def test_what_is_compiled_in_a_package(member: str, content: bytes, uses_torch: bool, tmp_path: Path) -> None:
+    members = {f"pkg/{member}": content, "pkg-1.dist-info/METADATA": METADATA}
+    target = read(wheel(tmp_path / "pkg-1-py3-none-any.whl", members))
+    assert target.package is not None
+    assert (target.is_python, target.uses_torch) == (False, uses_torch)

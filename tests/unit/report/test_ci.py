@@ -180,6 +180,12 @@ def test_junit_has_a_case_for_each_extension_and_torch() -> None:
     assert [child.tag for child in unknown] == ["error"]
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_junit_has_gaps_where_they_explain_something(fails: bool) -> None:
+    (case,) = junit_of(Report(results=(failure(findings=(BROKEN if fails else NOTED,), gaps=(GAP,)),))).iter("testcase")
+    assert ("gap[elf]: cut" in "".join(case.itertext())) is fails
+
+
 def test_junit_fails_what_the_exit_code_fails() -> None:
     for fail_on in Effect:
         for strict in (False, True):
