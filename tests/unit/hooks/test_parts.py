@@ -35,18 +35,21 @@ from abiscan.hooks import (
     true_properties,
 )
 from abiscan.hooks.candidates import Candidates
+from abiscan.hooks.doctor import Examination, WayOut, conclude_diagnosis
 from abiscan.hooks.install import Inspector
 from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.planned_environment import PlannedEnvironment
-from abiscan.hooks.strangers import Known, explain_strangers
+from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
 from abiscan.hooks.torch_change import TorchChange
 from abiscan.hooks.wheel_file import refuse_signed, rewrite_wheel
 from abiscan.index.client import Settings
 from abiscan.inputs import interpreter, isolation, programs
 from abiscan.inputs.files import Wheel
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
+from abiscan.results.doctor import Ailment, Diagnosis, EnvironmentState, ProblemKind, TorchHealth
 from tests.elf_builder import uses
 from tests.fakes import extension, install, package_wheel, wheel
 from tests.unit.report.reports import failure
@@ -558,3 +561,32 @@ def test_of_wheels_only_those_with_an_address_may_be_of_strangers(
     session = Session(folder=tmp_path / "cache")
     reasons = solution.explain_stays(problems, Plan(python=None, packages=packages), Pip("python"), (), session)
     assert list(reasons) == (["vision"] if absent else [])
+
+
+@pytest.mark.parametrize(
+    ("origin", "stays", "commands", "why"),
+    [
+        (None, None, (), None),  # no index was asked
+        (None, {}, ("abiscan pip install --upgrade old",), None),
+        (None, {"old==1.0": "a stranger's"}, (), "a stranger's"),
+        ("file:///src", {}, (), explain_origin("file:///src")),
+    ],
+)
+def test_what_has_no_code_for_the_gpu_is_upgraded_where_an_index_has_it(
+    origin: str | None, stays: dict[str, str] | None, commands: tuple[str, ...], why: str | None
+) -> None:
+    ailment = Ailment(
+        subject="old==1.0",
+        trouble=ProblemKind.NO_GPU_CODE,
+        effect=None,
+        message="no code for sm_120",
+        extensions=(),
+        commands=(),
+    )
+    state = EnvironmentState(python="3.11.7", executable=None, root=None)
+    health = TorchHealth(version="2.13.0", imports=None)
+    found = Diagnosis(chosen="/env", environment=state, torch=health, ailments=(ailment,))
+    old = Distribution(name="old", version="1.0", site="/env", objects=(), requires=(), source=None, origin=origin)
+    examination = Examination(diagnosis=found, broken=(), without_gpu=(old,))
+    (concluded,) = conclude_diagnosis(examination, WayOut(stays=stays), None, None).ailments
+    assert (concluded.commands, concluded.stays) == (commands, why)

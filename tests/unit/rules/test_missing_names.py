@@ -107,3 +107,12 @@ def test_that_an_object_is_a_tensor_is_not_certain(how: str, confidence: Confide
     uses = [use("torch.Tensor.any", how)]
     (finding,) = rejected_torch_call.list_findings(uses, history("torch.Tensor.any"), "pack", "torch 2.1.0")
     assert finding.confidence is confidence
+
+
+@pytest.mark.parametrize(("function", "object_"), [("f", "f"), ("", None)])
+def test_a_place_has_the_function_that_it_is_in(function: str, object_: str | None) -> None:
+    uses = [use("torch.nope", "attribute", function)]
+    missing = list_findings(uses, history("torch.nope"), "pack", "torch 2.13.0", "2.13.0")
+    rejected = rejected_torch_call.list_findings(uses, history("torch.nope"), "pack", "torch 2.13.0")
+    for finding in (*missing, *rejected):
+        assert [(place.subject, place.object) for place in finding.evidence] == [("pack/a.py:1", object_)]

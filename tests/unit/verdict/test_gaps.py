@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 import abiscan
@@ -27,3 +30,12 @@ def test_releases_that_read_the_numbers_of_keys_differently_are_a_gap(name: str,
     found = [gap.reason for gap in result.gaps if gap.stage == "keys"]
     assert found == [gap.reason for gap in inventory.gaps if gap.stage == "keys"]
     assert bool(found) == expected
+
+
+def test_a_file_that_cannot_be_read_is_unknown_on_the_torch_that_was_asked_for(tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / "loads" / "loads.so", tmp_path)
+    (tmp_path / "cut.so").write_bytes(b"\x7fELF\x02\x01")
+    loads, unread = abiscan.check(tmp_path, torch="2.13.0").results
+    assert (unread.path, unread.verdict.value, loads.verdict.value) == ("cut.so", "unknown", "loads")
+    assert (unread.torch, loads.torch) == ("2.13.0", "2.13.0")
+    assert [gap.stage for gap in unread.gaps] == ["elf"]
