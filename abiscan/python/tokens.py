@@ -34,7 +34,6 @@ _BETWEEN_RAW: Final = {
 """What stands between two fields. A backslash before a brace is one, and the brace begins a field."""
 _SPECIFICATION: Final = {quote: regex(rb"(?:%b|\\(?![{}])(?s:.)|\\(?=[{}]))*" % _INSIDE[quote]) for quote in _QUOTES}
 _OPENING: Final = b"([{"
-_CLOSING: Final = b")]}"
 _MOST_NESTED: Final = 50
 
 

@@ -22,7 +22,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.results.check import Result
 from abiscan.torches import embedded
-from abiscan.torches.torch import EmbeddedTorch, ImageTorch, Torch
+from abiscan.torches.torch import EmbeddedTorch, Torch
 
 if TYPE_CHECKING:
     from abiscan.verdict.image_world import ImageWorld
@@ -77,11 +77,6 @@ class TargetSystem(Protocol):
 def system_of(target: Target) -> TargetSystem:
     """Return the system that a target is for; Linux, if it has no library."""
     return _IMAGES if target.images else _LINUX
-
-
-def system_of_torch(torch: Torch) -> TargetSystem:
-    """Return the system that the files of a torch are for; Linux, if it has none of its own."""
-    return _IMAGES if isinstance(torch, ImageTorch) else _LINUX
 
 
 def own_system() -> TargetSystem:
