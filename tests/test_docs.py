@@ -202,12 +202,13 @@ def shape(line: str) -> tuple[str, ...]:
 
 
 def with_marks(lines: Iterable[tuple[Path, str]]) -> Iterator[Any]:
-    """Each line; long if one before it, or a session, has the same command with the same options."""
+    """Each line; long if one before it, or a session, has the same command with the same options, or more."""
     sessions = (line for page in RUN for body in fences(page, "console") for line in body.splitlines())
-    seen = {shape(line) for line in sessions if line.startswith("$ ")}
+    seen = [shape(line) for line in sessions if line.startswith("$ ")]
     for page, line in lines:
-        marks = [pytest.mark.long] * (shape(line) in seen)
-        seen.add(shape(line))
+        command, *options = shape(line)
+        marks = [pytest.mark.long] * any(command == other and {*options} <= {*more} for other, *more in seen)
+        seen.append(shape(line))
         yield pytest.param(page, line, id=f"{name_of(page)}: {line}", marks=marks)
 
 
