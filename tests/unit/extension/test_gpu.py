@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from abiscan.extension import gpu
 from abiscan.extension.examined import examine
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.gpu.devices import find_gpu
+from abiscan.gpu.model import Container, GpuCode
 from abiscan.inputs.session import Session
+from abiscan.registrations import GpuKernel
 from tests.unit.gpu.samples import FOLDER, read
 from tools.gpu_truth import kernels_of_plain_code, registered
 
@@ -97,3 +102,24 @@ def test_the_kernels_that_are_registered_are_those_of_the_machine_code(name: str
     named = {address: set().union(*symbols) for address, symbols in by_symbols.items()}
     assert registered(FOLDER / name) == {address: names for address, names in named.items() if names}
     assert set().union(*named.values()) == set(KERNELS.values())
+
+
+@pytest.mark.parametrize("which", [None, 1, 2])
+def test_calls_into_libraries_are_followed_if_one_has_code_for_a_gpu(
+    which: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: list[Any] = ["own", "first", "second"]
+    with_code = GpuCode(containers=(Container(address=0x1000, entries=()),))
+    codes = {name: with_code if number in (0, which) else GpuCode() for number, name in enumerate(files)}
+    searched: list[Any] = []
+    monkeypatch.setattr(gpu, "_code_of", codes.__getitem__)
+    monkeypatch.setattr(gpu, "_find_launches", lambda files, *_: searched.extend(files) or {})
+    kernel = GpuKernel(name="k", stub=1, container=0x1000)
+    registrations: Any = SimpleNamespace(kernels=[object()], gpu_kernels=[kernel])
+    facts: Any = SimpleNamespace(needed=(), imports=())
+    inventory: Any = SimpleNamespace(registrations=registrations, kernels=(), operators=())
+    linked = [gpu.LinkedLibrary(source=source, registrations=lambda: registrations) for source in files[1:]]
+    found = gpu.read_extension_gpu(files[0], facts, inventory, linked)
+    assert searched == (files[:1] if which is None else files)
+    assert found is not None
+    assert found.kernels.keys() == {gpu.Stub(number, 1) for number in {0, which or 0}}
