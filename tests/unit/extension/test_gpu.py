@@ -112,8 +112,13 @@ def test_calls_into_libraries_are_followed_if_one_has_code_for_a_gpu(
     with_code = GpuCode(containers=(Container(address=0x1000, entries=()),))
     codes = {name: with_code if number in (0, which) else GpuCode() for number, name in enumerate(files)}
     searched: list[Any] = []
+
+    def find_launches(files: list[Any], *_: object) -> dict[object, object]:
+        searched.extend(files)
+        return {}
+
     monkeypatch.setattr(gpu, "_code_of", codes.__getitem__)
-    monkeypatch.setattr(gpu, "_find_launches", lambda files, *_: searched.extend(files) or {})
+    monkeypatch.setattr(gpu, "_find_launches", find_launches)
     kernel = GpuKernel(name="k", stub=1, container=0x1000)
     registrations: Any = SimpleNamespace(kernels=[object()], gpu_kernels=[kernel])
     facts: Any = SimpleNamespace(needed=(), imports=())
