@@ -128,6 +128,27 @@ def test_damage_is_said(section: bytes) -> None:
         list(parsed(section))
 
 
+def group(*architectures: int, count: int, size: int) -> bytes:
+    """Pieces of code that are compressed together: their number and size, then a record for each."""
+    records = b"".join(entry(2, architecture, 0, b"", isa=(1, 7)) for architecture in architectures)
+    header = 64 + 8 + len(records)
+    fields = (0x100, 0x101, header, 8, 0, 64, 0, 0, 0, 0, 0, 0x8000, 0, 0)
+    return struct.pack("<HHIQIIHHIIIQQQ", *fields) + struct.pack("<II", count, size) + records + b"12345678"
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "found"), [(2, 136, ["sm_80", "sm_90"]), (1, 136, ["sm_80"]), (3, 136, None), (2, 137, None)]
+)
+def test_the_records_of_a_group_are_those_that_fit(count: int, size: int, found: list[str] | None) -> None:
+    section = container(group(80, 90, count=count, size=size))
+    if found is None:
+        with pytest.raises(cuda.Damaged, match="a group of"):
+            list(parsed(section))
+    else:
+        (one,) = parsed(section)
+        assert [each.target for each in one.entries] == found
+
+
 EMPTY = entry(2, 80, 0, b"", isa=(1, 7))
 
 
@@ -179,6 +200,13 @@ def test_plain_bundles_are_found_by_their_sizes() -> None:
     assert bundles(section) == [["gfx90a:sramecc+:xnack-", "gfx1100"], ["gfx942"]]
     found = hip.read_bundles(lambda offset, size: section[offset : offset + size], 0, len(section), 0x5000)
     assert [one.address for one in found] == [0x5000, 0x5000 + len(inside)]
+
+
+def test_the_first_compressed_bundles_go_to_the_end_of_their_section() -> None:
+    """Version 1 states the uncompressed size and a hash, and not how long it is (clang: OffloadBundler.cpp)."""
+    plain = bundle("gfx942", "gfx1100")
+    head = struct.pack("<4sHHIQ", b"CCOB", 1, 0, len(plain), 0)
+    assert bundles(head + zlib.compress(plain)) == [["gfx942", "gfx1100"]]
 
 
 @pytest.mark.parametrize("version", [2, 3])
