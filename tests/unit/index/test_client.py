@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from unearth import Link
 
 from abiscan.errors import InputError
 from abiscan.index.client import Index, Settings, System, settings_of_pip
@@ -249,3 +252,26 @@ def test_files_of_requirements(tmp_path: Path) -> None:
     other.write_text("-r main.txt\n", "utf-8")
     with pytest.raises(InputError, match="includes itself"):
         read_requirements(main)
+
+
+FITS = [("a-1-cp311-cp311-manylinux_2_17_x86_64.whl", None), ("a-1-py3-none-any.whl", ">=3.8")]
+DOES_NOT_FIT = [
+    ("no wheel.whl", None),
+    ("a-1-cp39-cp39-manylinux_2_17_x86_64.whl", None),
+    ("a-1-cp311-abi3-manylinux_2_17_x86_64.whl", ">=3.12"),
+    ("a-1-cp311-none-any.whl", 311),
+]
+
+
+@pytest.mark.parametrize("files", [*itertools.permutations(DOES_NOT_FIT), DOES_NOT_FIT[:1]])
+def test_no_wheel_hides_another_one(files: Sequence[tuple[str, Any]], tmp_path: Path) -> None:
+    """Whatever the order in which a page lists them, the wheel for the most special of the tags is taken."""
+    index = Index(Settings(), SYSTEM, tmp_path)
+    for fitting in itertools.permutations(FITS):
+        for listed in ([*files, *fitting], [*fitting, *files], [fitting[0], *files, fitting[1]]):
+            links = [Link(f"https://host/{name}", requires_python=requires) for name, requires in listed]
+            assert index._choose_wheel("a", Version("1"), links).wheel == FITS[0][0]
+    links = [Link(f"https://host/{name}", requires_python=requires) for name, requires in files]
+    found = index._choose_wheel("a", Version("1"), links)
+    assert not found.wheel
+    assert found.unfit
