@@ -91,14 +91,17 @@ BODIES = {
         ),
         ["paren"],
     ),
-    "error codes": (
+    "error codes and paths": (
         (
             'std::error_code e; std::filesystem::file_size("/none", e); define("e" + std::to_string(e.value()));'
             'if (e == std::errc::no_such_file_or_directory) define("no_such"); '
             'try { std::filesystem::create_directory("/none/at/all"); } catch (const std::system_error& e) '
             "{ define(std::string(e.code().category().name())); }"
+            'std::string sizes; for (auto text : {"a/./b/../c/", "a/.", "a/b", "..", "/..", "a/.."}) '
+            "sizes += std::to_string(std::filesystem::path(text).lexically_normal().string().size()); "
+            'define("n" + sizes);'
         ),
-        ["e2", "no_such", "generic"],
+        ["e2", "no_such", "generic", "n423211"],  # a/c/, a/, a/b, .., /, . are normal
     ),
     "a promise that is broken": (
         (
