@@ -374,3 +374,36 @@ def test_markdown_keeps_its_table() -> None:
     assert rows[2].replace("\\|", "").count("|") == 5
     assert "\n::error" not in text
     assert "\\<b\\>" in text
+
+
+@pytest.mark.parametrize("effect", Effect)
+def test_annotations_have_the_error_where_the_finding_is_its_cause(effect: Effect) -> None:
+    for make, fails in ((failure, True), (result, False)):
+        (line,) = annotated(Report(results=(make(findings=(finding(effect, rule=RULE),)),)))
+        is_cause = fails and effect in (Effect.LOAD_FAILS, Effect.ABORTS)
+        assert ("undefined symbol: f" in line) is is_cause
+
+
+@pytest.mark.parametrize("names", [("_C.so",), ("_C.so", "_D.so")])
+def test_markdown_counts_the_files_of_which_a_finding_is(names: tuple[str, ...]) -> None:
+    results = tuple(failure(path=f"pkg/{name}", findings=(BROKEN,)) for name in names)
+    libraries = tuple(
+        UsedLibrary(
+            path=each.path, file=each.path, loaded_at=None, how=HowLoaded.IMPORT, used=True, verdict=Verdict.FAILS
+        )
+        for each in results
+    )
+    package = PackageResult(
+        target="pkg.whl",
+        name="pkg",
+        version="1.0",
+        torch="2.9.1",
+        torch_build="2.9.1+cpu",
+        module="pkg",
+        verdict=PackageVerdict.IMPORT_FAILS,
+        libraries=libraries,
+    )
+    text = markdown.render_markdown(Report(results=results, packages=(package,)))
+    assert text.count(f"**{RULE}**") == 1
+    assert ("in 2 files: `pkg/_C.so`, `pkg/_D.so`" in text) is (len(names) > 1)
+    assert " files: " not in text or len(names) > 1
