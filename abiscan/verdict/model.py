@@ -432,10 +432,8 @@ class _ModelCheck:
             refusal = next(iter((*layout, *result)), None)
             if refusal is None:
                 return None, None
-            cause = None if refusal.exception == "RuntimeError" and not refusal.exact else refusal.why
-            return _make_failure(
-                refusal.exception, refusal.message, cause or refusal.why, exact=refusal.exact
-            ), refusal.call
+            failure = _make_failure(refusal.exception, refusal.message, refusal.why, exact=refusal.exact)
+            return failure, refusal.call
         error = failing[0].predicted_error
         text = str(error) if error else ""
         if error is not None and error.how is How.ABORTS:

@@ -15,6 +15,7 @@ import pytest
 
 import abiscan
 from abiscan.cli import main
+from abiscan.inputs import build_tools
 from abiscan.inputs.package_files import of_folder
 from abiscan.python import reading
 from abiscan.python.installed import Surroundings
@@ -956,3 +957,18 @@ def test_a_condition_is_in_every_format(form: str, wheels: Path) -> None:
     done = run("check", wheel, "--torch", "2.9.1", "--format", form)
     assert done.exit_code == 0
     assert "libvendor.so.1" in done.stdout.replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("found", "beside", "answer"),
+    [(True, "ninja", True), (False, "ninja", Answer.UNKNOWN), (False, "other", False), (False, None, False)],
+)
+def test_a_tool_beside_a_python_may_be_found(
+    found: bool, beside: str | None, answer: bool | Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where the environment is active, which puts its folder on the search path."""
+    monkeypatch.setattr(build_tools, "has_tool", lambda _: found)
+    if beside:
+        (tmp_path / beside).touch()
+    executable = tmp_path / "python" if beside else None
+    assert package_reading._has_tool(executable, "ninja") is answer
