@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from abiscan.regex import regex
+
 Location: TypeAlias = str | int
 """A register, or the distance of a word of the frame from the frame pointer."""
 
@@ -21,6 +23,14 @@ FRAME_POINTER: Final = "rbp"
 _KEPT: Final = ("rbx", "r12", "r13", "r14", "r15")
 _LOST_IN_CALLS: Final = ("rax", "rcx", "rdx", "rsi", "rdi", *(f"r{number}" for number in range(8, 12)))
 _NO_WAY_ON: Final = ("jmp", "ret", "ud2", "hlt")
+_CHANGING: Final = frozenset(
+    ("mov", "lea", "movzx", "movsx", "movsxd", "add", "sub", "and", "or", "xor", "shl", "shr", "sar")
+)
+_ASKING: Final = ("cmp", "test")
+_NOT_BY_TEXT: Final = regex(r"bp|eip|[c-gs]s\b|[cd]r\d|\bst")
+"""Frames, and registers of other kinds."""
+
+_WHOLE: Final = frozenset((*_KEPT, *_LOST_IN_CALLS, "rsp"))
 _WORD: Final = 8
 _REGISTER, _MEMORY = 1, 3  # kinds of operands (CS_OP_REG, CS_OP_MEM)
 
@@ -99,7 +109,7 @@ class _Function:
             if branches:
                 self._changes[address] = _of_branch(mnemonic)
             else:
-                changes, relative = _changes_of(code[at : at + size])
+                changes, relative = _changes_of(code[at : at + size], mnemonic, operands)
                 made = {location: address + offset for location, offset in relative.items()}
                 self._changes[address] = {**changes, **made} if made else changes
             if branches and mnemonic != "call":
@@ -165,12 +175,20 @@ class _Function:
         return result.pop() if len(result) == 1 else None
 
 
-# Decoding in detail takes most of the time, and most instructions occur often: their effects are kept.
+# Decoding in detail takes most of the time, and most instructions occur often: their effects are kept. The text of most
+# is enough: they change their first operand, and flags, which nobody asks for.
 
 
 @functools.lru_cache(maxsize=1 << 15)
-def _changes_of(code: bytes) -> tuple[Mapping[Location, _Change], Mapping[Location, int]]:
+def _changes_of(code: bytes, mnemonic: str, operands: str) -> tuple[Mapping[Location, _Change], Mapping[Location, int]]:
     """Return what an instruction changes; in the second part, constants by their distance from it."""
+    first, _, source = operands.partition(", ")
+    if (mnemonic in _CHANGING or (mnemonic in _ASKING and first in _WHOLE)) and not _NOT_BY_TEXT.search(operands):
+        if mnemonic == "lea" and source.startswith("[rip ") and first in _WHOLE:  # the displacement comes last
+            return {}, {first: len(code) + int.from_bytes(code[-4:], "little", signed=True)}
+        if mnemonic == "mov" and source in _WHOLE and first in _WHOLE:
+            return {first: _Copy(source)}, {}
+        return {} if "[" in first else {_whole(first): None}, {}
     changes = dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _changes_by(instruction))
     relative = {location: change.offset for location, change in changes.items() if isinstance(change, _Relative)}
     return {place: change for place, change in changes.items() if not isinstance(change, _Relative)}, relative

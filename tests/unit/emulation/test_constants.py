@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation import recover
-from abiscan.emulation.arch.constants import Constants, _whole
+from abiscan.emulation.arch.constants import Constants, _changes_by, _changes_of, _decoder, _Relative, _whole
 
 # The call is so far from what loads the constants that these are not seen from the code just before it; and a run of
 # the whole function, which does not know its arguments, does not get to the call.
@@ -159,3 +160,43 @@ def test_a_function_that_is_too_long_is_not_looked_at() -> None:
 )
 def test_the_register_of_which_another_is_a_part(part: str, whole: str) -> None:
     assert _whole(part) == whole
+
+
+def test_the_text_of_an_instruction_tells_what_its_details_do() -> None:
+    source, by_text = random.Random(7), 0
+    opcodes = (
+        0x01,
+        0x03,
+        0x31,
+        0x33,
+        0x39,
+        0x63,
+        0x81,
+        0x83,
+        0x85,
+        0x89,
+        0x8A,
+        0x8B,
+        0x8C,
+        0x8D,
+        0x8E,
+        0xA9,
+        0xB8,
+        0xC7,
+        0xD1,
+    )
+    for _ in range(6_000):
+        prefix = source.choice(("", "40", "41", "48", "49", "4c", "4d", "65", "66", "67"))
+        code = bytes((*bytes.fromhex(prefix), source.choice(opcodes), *source.randbytes(12)))
+        for instruction in _decoder().disasm(code, 0, 1):
+            detailed = dict(_changes_by(instruction))
+            code = code[: instruction.size]
+            changes, relative = _changes_of(code, instruction.mnemonic, instruction.op_str)
+            expected = {place: change for place, change in detailed.items() if place != "rflags"}
+            offsets = {place: item.offset for place, item in expected.items() if isinstance(item, _Relative)}
+            by_text += not changes.keys() >= detailed.keys()
+            assert relative == offsets, code.hex()
+            assert {place: item for place, item in changes.items() if place != "rflags"} == {
+                place: item for place, item in expected.items() if place not in offsets
+            }, code.hex()
+    assert by_text > 500
