@@ -138,11 +138,14 @@ class Image:
         self._hashes = table[: len(table) & ~3].cast("I")
         # Of the table only what follows is cast to words: a damaged size leaves up to three bytes behind.
         self.size = max((segment.address + segment.size for segment in file.segments), default=0)
-        self._code = [
-            range(self.base + segment.address, self.base + segment.address + segment.size)
-            for segment in file.segments
-            if segment.flags & _PF_X
-        ]
+        self._code, self._writable = (
+            [
+                range(self.base + segment.address, self.base + segment.address + segment.size)
+                for segment in file.segments
+                if segment.flags & flag
+            ]
+            for flag in (_PF_X, _PF_W)
+        )
         headers = self._program_headers()
         self.tls = headers.get(_PT_TLS)
         frames = headers.get(_PT_GNU_EH_FRAME)
@@ -281,11 +284,7 @@ class Image:
 
     def is_writable(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, is in a segment that code may write."""
-        return any(
-            segment.flags & _PF_W
-            and self.base + segment.address <= address < self.base + segment.address + segment.size
-            for segment in self.file.segments
-        )
+        return any(address in place for place in self._writable)
 
     def is_code(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, is in an executable segment."""

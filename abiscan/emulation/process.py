@@ -410,7 +410,7 @@ class EmulatedProcess:
 
     def name_at(self, address: int) -> str | None:
         """Return the imported symbol whose slot holds ``address``, or what ``call_it`` was told."""
-        index, _ = divmod(address - IMPORT_BASE, IMPORT_SLOT)
+        index = (address - IMPORT_BASE) // IMPORT_SLOT
         return self._names[index] if 0 < index < len(self._names) else self._own_names.get(address)
 
     def _bind_tls(self, name: str) -> int:
@@ -494,7 +494,7 @@ class EmulatedProcess:
         self.called[name] = None
         call = Call(self, name)
         self.answered_with_zero = name if double is None else None
-        if self.image_at(call.return_address) is not None:
+        if call.return_address not in self.call_sites and self.image_at(call.return_address) is not None:
             self.call_sites.add(call.return_address)
         self.calls += 1
         if self.calls > self.call_limit:

@@ -37,7 +37,7 @@ def encode_result(value: object) -> str:
     """
     writer = _Writer()
     last = writer.refer_to(value)
-    return json.dumps([writer.classes, writer.nodes, last], separators=(",", ":"))
+    return json.dumps([writer.classes, writer.nodes, last], separators=(",", ":"), check_circular=False)
 
 
 def decode_result(text: str) -> Any:
