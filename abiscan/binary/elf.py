@@ -109,6 +109,7 @@ _NT_GNU_BUILD_ID: Final = 3
 _MOST_SEGMENTS: Final = 1_000
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 _MUCH: Final = 1 << 22  # bytes of a mapped file from which on its pages are released
+_WINDOW: Final = 1 << 20  # bytes that are copied to be searched
 _PIECE: Final = 1 << 25  # bytes that are searched before their pages are released
 _RECORD_VERSION: Final = 1  # VER_NEED_CURRENT, VER_DEF_CURRENT
 _VER_FLG_BASE: Final = 1
@@ -515,6 +516,13 @@ class ElfFile:
         """Yield the matches of ``pattern`` in the data."""
         for start, end in self._data_parts():
             yield from pattern.finditer(self._bytes, start, end)
+            self.let_go(start, end)
+
+    def data_windows(self, overlap: int) -> Iterator[bytes]:
+        """Yield the data in pieces, each with so many bytes of the next one."""
+        for start, end in self._data_parts():
+            for piece in range(start, end, _WINDOW):
+                yield bytes(self._bytes[piece : min(piece + _WINDOW + overlap, end)])
             self.let_go(start, end)
 
     def search_segment(self, pattern: re.Pattern[bytes], segment: Segment, longest: int) -> Iterator[re.Match[bytes]]:

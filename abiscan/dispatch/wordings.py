@@ -6,8 +6,10 @@ A part that is in none of them may have been reworded: then a similar string is 
 from __future__ import annotations
 
 import difflib
+import re
 import string
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec.structs
@@ -15,14 +17,15 @@ import msgspec.structs
 from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.messages import TEMPLATES, Message
 from abiscan.dispatch.operators import Rewording
+from abiscan.emulation import native
 from abiscan.inputs.version import MinorVersion
 from abiscan.regex import regex
 
 _HEADER_MESSAGES: Final = ("E5",)
 """Messages of inline functions (c10/core/AllocatorConfig.h): their texts are in the extension."""
 
-_TEXT: Final = regex(rb"\0([\n\t\x20-\x7e]{12,1000})(?=\0)")
-_BEGINNING: Final = 8  # characters: a text has more
+_LEAST, _LONGEST = 12, 1000  # characters of a text
+_BEGINNING: Final = 8  # characters
 _LINE: Final = regex(r"\n*[^\0\n]+\n*")
 _WORD: Final = regex(r"\w{3,}")
 _SHORTEST: Final = 16  # characters: shorter ones may be parts of anything
@@ -61,7 +64,8 @@ def compare_messages(libraries: Collection[ElfFile], release: MinorVersion) -> W
     # and libraries have very many strings.
     all_literals = "\0".join(literal for of_message in literals.values() for literal in of_message)
     # Most texts of a library are ruled out by their beginning.
-    beginnings = {all_literals[at : at + _BEGINNING].encode() for at in range(len(all_literals))}
+    encoded = all_literals.encode()
+    beginnings = {encoded[at : at + _BEGINNING] for at in range(len(encoded))}
     mentioned = set(_texts_of(libraries, beginnings))
     unchanged = sorted((text for text in mentioned if text in all_literals), key=lambda text: -len(text))
     lost = {
@@ -82,13 +86,29 @@ def compare_messages(libraries: Collection[ElfFile], release: MinorVersion) -> W
     return Wordings(frozenset(absent), {id_: changes for id_, changes in reworded.items() if changes})
 
 
-def _texts_of(libraries: Collection[ElfFile], beginnings: Container[bytes] | None = None) -> Iterator[str]:
-    """Yield the texts with spaces within: all, or those that begin in one of some ways."""
+def _texts_of(libraries: Collection[ElfFile], beginnings: Collection[bytes] = ()) -> Iterator[str]:
+    """Yield the texts with spaces within, some of them twice: all, or those that begin in one of some ways."""
+    find = _texts_by_c(beginnings) if native.is_available() else _texts_by_pattern(beginnings)
     for library in libraries:
-        for match in library.search_data(_TEXT):
-            text = match[1]
-            if (beginnings is None or text[:_BEGINNING] in beginnings) and b" " in text.strip():
-                yield text.decode()
+        for content in library.data_windows(_LONGEST + 2):
+            yield from (text.decode() for text in find(content) if b" " in text.strip())
+
+
+def _texts_by_c(beginnings: Collection[bytes]) -> Callable[[bytes], Iterable[bytes]]:
+    from abiscan.emulation.native._core import texts
+
+    words = array("Q", sorted(int.from_bytes(text, "little") for text in beginnings)).tobytes()
+    return lambda content: texts(content, _LEAST, _LONGEST, words)
+
+
+def _texts_by_pattern(beginnings: Collection[bytes]) -> Callable[[bytes], Iterable[bytes]]:
+    pattern = re.compile(rb"\0([\n\t\x20-\x7e]{%d,%d})(?=\0)" % (_LEAST, _LONGEST))
+
+    def find(content: bytes) -> Iterable[bytes]:
+        texts = (match[1] for match in pattern.finditer(content))
+        return (text for text in texts if not beginnings or text[:_BEGINNING] in beginnings)
+
+    return find
 
 
 def _missing_parts(literal: str, unchanged: Sequence[str], libraries: Collection[ElfFile]) -> Iterator[str]:

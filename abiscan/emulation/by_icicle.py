@@ -132,6 +132,16 @@ class IcicleProcessor:
         except MemoryException as error:
             raise AccessError(f"nothing is mapped at {address:#x}") from error
 
+    def mem_text(self, address: int, most: int) -> bytes:
+        """Return the bytes at ``address`` up to a zero byte, which is one of the first so many.
+
+        :raises AccessError: there is none, or they are not all mapped
+        """
+        text, zero, _ = self.mem_read(address, most).partition(b"\0")
+        if not zero:
+            raise AccessError(f"no text at {address:#x}")
+        return text
+
     def mem_words(self, address: int, count: int) -> tuple[int, ...]:
         """Return words of eight bytes at ``address``.
 
@@ -149,16 +159,20 @@ class IcicleProcessor:
         except MemoryException as error:
             raise AccessError(f"nothing can be written at {address:#x}") from error
 
-    def guard(self, address: int, guarded: bool) -> None:  # noqa: FBT001 - positional in C
-        """Stop at accesses of code to a byte (``FORBIDDEN``), or no longer.
+    def guard(self, address: int, size: int, guarded: bool) -> None:  # noqa: FBT001 - positional in C
+        """Stop at accesses of code to some bytes (``FORBIDDEN``), or no longer.
 
-        :raises AccessError: it is not mapped
+        :raises AccessError: they are not all mapped; those that are, are guarded
         """
-        page = self._protections.get(address & -_PAGE, MemoryProtection.ReadWrite)
-        try:
-            self._vm.mem_protect(address, 1, MemoryProtection.NoAccess if guarded else page)
-        except MemoryException as error:
-            raise AccessError(f"nothing is mapped at {address:#x}") from error
+        failure = None
+        for at in range(address, address + size):
+            page = self._protections.get(at & -_PAGE, MemoryProtection.ReadWrite)
+            try:
+                self._vm.mem_protect(at, 1, MemoryProtection.NoAccess if guarded else page)
+            except MemoryException as error:
+                failure = error
+        if failure is not None:
+            raise AccessError(f"nothing is mapped at {address:#x}") from failure
 
     def run(self) -> int:
         """Run until something happens, and return what."""

@@ -52,6 +52,7 @@ _SUSPECT_HEAD: Final = 4  # how many bytes of an instruction tell whether the em
 _VECTORS: Final = 32  # registers
 _SLICE: Final = 2_000_000  # of instructions, a tenth of a second: Python sees a signal only between two of them
 _MOST_STEPPED_OVER: Final = 50_000  # instructions: in Python, each takes as long as thousands of others
+_MOST_AT_ONCE: Final = 1024  # bytes of a text
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
 OUT_OF_INSTRUCTIONS: Final = "instruction budget exhausted"
@@ -283,7 +284,8 @@ class Emulator:
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Return ``count`` words of eight bytes at ``address``."""
         # Most of them are there, and come from no unknown answer.
-        if not self.taint.memory and 0 <= count <= HEAP_SIZE // 8:
+        taint = self.taint
+        if 0 <= count <= HEAP_SIZE // 8 and (not taint.memory or taint.is_clear(address, 8 * count)):
             try:
                 return self.vm.mem_words(address, count)
             except (AccessError, OverflowError):
@@ -299,6 +301,12 @@ class Emulator:
 
         :raises Stop: nothing is there, or no zero byte within ``limit``
         """
+        # As for words.
+        if not self.taint.memory or self.taint.is_clear(address, _MOST_AT_ONCE):
+            try:
+                return self.vm.mem_text(address, min(limit, _MOST_AT_ONCE))
+            except (AccessError, OverflowError):
+                pass
         result = bytearray()
         while len(result) < limit:
             chunk = self.read(address, min(256, PAGE_SIZE - address % PAGE_SIZE))
@@ -538,10 +546,10 @@ class Emulator:
             self._returns.discard(address)
         return is_over
 
-    def guard(self, address: int, *, guarded: bool) -> None:
-        """Set or clear a guard on a byte: an access by code then stops."""
-        try:  # noqa: SIM105 - for each byte that is followed: contextlib.suppress would take longer than all else
-            self.vm.guard(address, guarded)
+    def guard(self, address: int, size: int, *, guarded: bool) -> None:
+        """Set or clear a guard on some bytes: an access by code then stops. Those that are not mapped have none."""
+        try:  # noqa: SIM105 - for all that is followed: contextlib.suppress would take longer than all else
+            self.vm.guard(address, size, guarded)
         except AccessError:
             pass
 

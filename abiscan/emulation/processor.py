@@ -75,6 +75,12 @@ class Processor(Protocol):
         :raises AccessError: they are not all mapped
         """
 
+    def mem_text(self, address: int, most: int, /) -> bytes:
+        """Return the bytes at ``address`` up to a zero byte, which is one of the first so many.
+
+        :raises AccessError: there is none, or they are not all mapped
+        """
+
     def mem_words(self, address: int, count: int, /) -> tuple[int, ...]:
         """Return words of eight bytes at ``address``, as unsigned numbers.
 
@@ -87,10 +93,10 @@ class Processor(Protocol):
         :raises AccessError: not all of it is mapped, or code was executed there
         """
 
-    def guard(self, address: int, guarded: bool, /) -> None:  # noqa: FBT001 - positional in C
-        """Stop at accesses of code to a byte (``FORBIDDEN``), or no longer.
+    def guard(self, address: int, size: int, guarded: bool, /) -> None:  # noqa: FBT001 - positional in C
+        """Stop at accesses of code to some bytes (``FORBIDDEN``), or no longer.
 
-        :raises AccessError: it is not mapped
+        :raises AccessError: they are not all mapped; those that are, are guarded
         """
 
     def reg_read(self, name: str, /) -> int:

@@ -13,7 +13,7 @@ called function look at the registers that it keeps for its caller: it runs at f
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from abiscan.emulation.processor import Processor
@@ -34,8 +34,8 @@ class _Machine(Protocol):
 
     vm: Processor
 
-    def guard(self, address: int, *, guarded: bool) -> None:
-        """Stop at accesses to a byte, or no longer."""
+    def guard(self, address: int, size: int, *, guarded: bool) -> None:
+        """Stop at accesses to some bytes, or no longer."""
 
     def step_one(self) -> bool:
         """Execute one instruction; False if it was not, and the machine has to see why."""
@@ -160,8 +160,7 @@ class Taint:
         self._suspended.clear()
         self.read = 0
         if any(page << _PAGE_SHIFT in stack for page in self._pages):
-            for address in [address for address in self.memory if address in stack]:
-                self._clear(address)
+            self._clear([address for address in self.memory if address in stack])
 
     def enter(self) -> dict[str, int]:
         """Note that a double calls a function of the object, with arguments made of what it has read."""
@@ -188,33 +187,43 @@ class Taint:
             self.decide(label, int(self._machine.vm.pc), "more memory comes from it than can be followed")
             return
         if not label:
-            for at in self._marked(address, size):
-                self._clear(at)
+            self._clear(self._marked(address, size))
             return
-        for at in range(address, address + size):
-            if at not in self.memory:
-                # The guard stops the machine at any access to the byte, while it runs at full speed.
-                self._machine.guard(at, guarded=True)
-                self._pages[at >> _PAGE_SHIFT] = self._pages.get(at >> _PAGE_SHIFT, 0) + 1
-            self.memory[at] = label
+        new = [at for at in range(address, address + size) if at not in self.memory]
+        # The guard stops the machine at any access to the bytes, while it runs at full speed.
+        self._guard(new, guarded=True)
+        for at in new:
+            self._pages[at >> _PAGE_SHIFT] = self._pages.get(at >> _PAGE_SHIFT, 0) + 1
+        self.memory.update(dict.fromkeys(range(address, address + size), label))
+
+    def _guard(self, places: Sequence[int], *, guarded: bool) -> None:
+        first = 0
+        for number, at in enumerate(places, 1):
+            if number == len(places) or places[number] != at + 1:
+                self._machine.guard(places[first], number - first, guarded=guarded)
+                first = number
+
+    def is_clear(self, address: int, size: int) -> bool:
+        """Whether nothing comes from answers in the pages of a part of memory: asked at every access of a double."""
+        first, last = address >> _PAGE_SHIFT, address + size - 1 >> _PAGE_SHIFT
+        return first not in self._pages and (first == last or self._pages.keys().isdisjoint(range(first, last + 1)))
 
     def _marked(self, address: int, size: int) -> list[int]:
         """Return the bytes of a part of memory that come from answers."""
-        first, last = address >> _PAGE_SHIFT, address + size - 1 >> _PAGE_SHIFT
-        # Asked at every access of a double: in nearly all pages nothing is marked.
-        if first not in self._pages and (first == last or self._pages.keys().isdisjoint(range(first, last + 1))):
+        if self.is_clear(address, size):
             return []
         if size < len(self.memory):
             return [at for at in range(address, address + size) if at in self.memory]
         return [at for at in self.memory if address <= at < address + size]
 
-    def _clear(self, address: int) -> None:
-        del self.memory[address]
-        page = address >> _PAGE_SHIFT
-        self._pages[page] -= 1
-        if not self._pages[page]:
-            del self._pages[page]
-        self._machine.guard(address, guarded=False)
+    def _clear(self, places: Sequence[int]) -> None:
+        for at in places:
+            del self.memory[at]
+            page = at >> _PAGE_SHIFT
+            self._pages[page] -= 1
+            if not self._pages[page]:
+                del self._pages[page]
+        self._guard(places, guarded=False)
 
     def label_of(self, address: int, size: int) -> int:
         """Return the label of some bytes: from which answers they come."""
@@ -241,8 +250,7 @@ class Taint:
                 self._decided(AnswerDecision(source, address, how))
         self._done |= label
         self.registers = {part: left for part, old in self.registers.items() if (left := old & ~self._done)}
-        for at in [at for at, old in self.memory.items() if not old & ~self._done]:
-            self._clear(at)
+        self._clear([at for at, old in self.memory.items() if not old & ~self._done])
 
     def give_up(self) -> bool:
         """Let everything in memory decide; False if nothing is there."""
@@ -251,8 +259,7 @@ class Taint:
             label |= item
         self.decide(label, int(self._machine.vm.pc), "it is in memory that cannot be followed")
         had_any = bool(self.memory or label)
-        for at in list(self.memory):
-            self._clear(at)
+        self._clear(list(self.memory))
         return had_any
 
     # Instructions
@@ -272,13 +279,10 @@ class Taint:
         label = self._label_read(instruction, places, pc)
         touched = [at for place, access in places for at in range(place, place + access.size) if at in self.memory]
         # The machine itself must get past its guards while the instruction runs.
-        for at in touched:
-            self._machine.guard(at, guarded=False)
+        self._guard(touched, guarded=False)
         self._answered = False
         executed = self._machine.step_one()
-        for at in touched:
-            if at in self.memory:
-                self._machine.guard(at, guarded=True)
+        self._guard([at for at in touched if at in self.memory], guarded=True)
         # An instruction that answers by itself, such as ``cpuid``, has labelled its results already.
         if executed and not self._answered:
             for part in instruction.writes:

@@ -151,7 +151,7 @@ uint8_t memory_permissions(const Memory *memory, uint64_t number);
 const uint8_t *memory_peek(Memory *memory, uint64_t number);
 Page *memory_make(Memory *memory, uint64_t number, Stopped *stopped);
 bool memory_was_executed(const Page *page, unsigned offset, size_t size);
-bool memory_guard(Memory *memory, uint64_t address, bool guarded);
+bool memory_guard(Memory *memory, uint64_t address, uint64_t size, bool guarded);
 bool memory_mark_executed(Memory *memory, Page *page, unsigned offset, unsigned size, bool *is_first);
 bool load_slowly(Core *core, uint64_t address, void *value, unsigned size);
 bool store_slowly(Core *core, uint64_t address, const void *value, unsigned size);

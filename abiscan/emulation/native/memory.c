@@ -99,7 +99,8 @@ const uint8_t *memory_peek(Memory *memory, uint64_t number) {
 
 /* Map pages as zeros, in the place of what was there. False if there are too many regions. */
 bool memory_map(Memory *memory, uint64_t first, uint64_t last, uint8_t permissions) {
-    if (!memory_unmap(memory, first, last))
+    /* Nothing that is remembered is about a page that is not mapped. */
+    if ((first != last || memory_permissions(memory, first) != 0) && !memory_unmap(memory, first, last))
         return false;
     if (first == last) {
         Stopped stopped = RUNNING;
@@ -200,23 +201,27 @@ bool memory_was_executed(const Page *page, unsigned offset, size_t size) {
     return has_bit(page->executed, offset, size);
 }
 
-/* Forbid all accesses to a byte, or allow them again. False if it is not mapped, or without memory. */
-bool memory_guard(Memory *memory, uint64_t address, bool guarded) {
+/* Forbid all accesses to some bytes, or allow them again. False if not all are mapped, or without memory. */
+bool memory_guard(Memory *memory, uint64_t address, uint64_t size, bool guarded) {
     Stopped why = RUNNING;
-    Page *page = memory_make(memory, address >> PAGE_SHIFT, &why);
-    unsigned offset = (unsigned)(address & PAGE_MASK);
-    if (page == NULL)
-        return false;
-    if (page->guarded == NULL)
-        page->guarded = calloc(1, EXECUTED_BYTES);
-    if (page->guarded == NULL)
-        return false;
+    bool is_whole = true;
+    Page *page = NULL;
     forget(memory);
-    if (guarded)
-        page->guarded[offset / 8] |= (uint8_t)(1u << (offset % 8));
-    else
-        page->guarded[offset / 8] &= (uint8_t)~(1u << (offset % 8));
-    return true;
+    for (; size > 0; size--, address++) {
+        unsigned offset = (unsigned)(address & PAGE_MASK);
+        uint8_t bit = (uint8_t)(1u << (offset % 8));
+        if (page == NULL || offset == 0)
+            page = memory_make(memory, address >> PAGE_SHIFT, &why);
+        if (page != NULL && page->guarded == NULL)
+            page->guarded = calloc(1, EXECUTED_BYTES);
+        if (page == NULL || page->guarded == NULL)
+            is_whole = false;
+        else if (guarded)
+            page->guarded[offset / 8] |= bit;
+        else
+            page->guarded[offset / 8] &= (uint8_t)~bit;
+    }
+    return is_whole;
 }
 
 /* Remember that these bytes of a page (up to 15) were executed. False without memory. */

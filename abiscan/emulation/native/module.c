@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 
+#define MOST_GUARDED (1 << 28) /* bytes at once */
+
 typedef struct {
     PyObject_HEAD
     PyObject *access_error;
@@ -208,6 +210,33 @@ static PyObject *processor_words(PyObject *self, PyObject *const *arguments, Py_
     return words;
 }
 
+/* The bytes up to a zero, which is one of so many. */
+static PyObject *processor_text(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    Py_ssize_t most = 0;
+    uint64_t address = 0;
+    Memory *memory = &core_of(self)->memory;
+    if (!to_part(arguments, count, &address, &most))
+        return NULL;
+    uint64_t size = 0;
+    while (size < (uint64_t)most && address + size >= address) {
+        uint64_t offset = (address + size) & PAGE_MASK, part = PAGE_BYTES - offset;
+        if (part > (uint64_t)most - size)
+            part = (uint64_t)most - size;
+        const uint8_t *data = memory_peek(memory, (address + size) >> PAGE_SHIFT), *zero = NULL;
+        if (data == NULL)
+            return fails(self, "nothing is mapped at", address + size);
+        zero = memchr(data + offset, 0, (size_t)part);
+        size += zero == NULL ? part : (uint64_t)(zero - (data + offset));
+        if (zero != NULL) {
+            PyObject *whole[] = {arguments[0], PyLong_FromUnsignedLongLong(size)};
+            PyObject *text = whole[1] == NULL ? NULL : processor_read(self, whole, 2);
+            Py_XDECREF(whole[1]);
+            return text;
+        }
+    }
+    return fails(self, "no text at", address);
+}
+
 static PyObject *processor_write(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     const char *bytes = NULL;
     Py_ssize_t size = 0;
@@ -249,10 +278,11 @@ static PyObject *processor_permissions(PyObject *self, PyObject *where) {
 static PyObject *processor_guard(PyObject *self, PyObject *arguments) {
     PyObject *where = NULL;
     int guarded = 0;
+    Py_ssize_t size = 0;
     uint64_t address = 0;
-    if (!PyArg_ParseTuple(arguments, "Op:guard", &where, &guarded) || !to_word(where, &address))
+    if (!PyArg_ParseTuple(arguments, "Onp:guard", &where, &size, &guarded) || !to_word(where, &address))
         return NULL;
-    if (!memory_guard(&core_of(self)->memory, address, guarded))
+    if (size < 0 || size > MOST_GUARDED || !memory_guard(&core_of(self)->memory, address, (uint64_t)size, guarded))
         return fails(self, "nothing is mapped at", address);
     Py_RETURN_NONE;
 }
@@ -415,9 +445,10 @@ static PyMethodDef methods[] = {
     {"mem_map", processor_map, METH_VARARGS, PyDoc_STR("Map zeros: address, size, permissions.")},
     {"mem_unmap", processor_unmap, METH_VARARGS, PyDoc_STR("Unmap a part of memory: address, size.")},
     {"mem_read", FAST(processor_read), PyDoc_STR("The bytes at an address: address, size.")},
+    {"mem_text", FAST(processor_text), PyDoc_STR("The bytes up to a zero: address, the most bytes that are read.")},
     {"mem_words", FAST(processor_words), PyDoc_STR("Words of eight bytes at an address: address, how many.")},
     {"mem_write", FAST(processor_write), PyDoc_STR("Store bytes, also in memory that code cannot write.")},
-    {"guard", processor_guard, METH_VARARGS, PyDoc_STR("Stop at accesses to a byte, or no longer: address, whether.")},
+    {"guard", processor_guard, METH_VARARGS, PyDoc_STR("Stop at accesses to bytes, or no longer: address, size, whether.")},
     {"permissions", processor_permissions, METH_O, PyDoc_STR("What code may do with an address; 0 if it is not mapped.")},
     {"reg_read", processor_reg_read, METH_O, PyDoc_STR("The value of a register.")},
     {"reg_write", FAST(processor_reg_write), PyDoc_STR("Set a register: name, value.")},
@@ -671,6 +702,33 @@ static PyObject *module_displacements(PyObject *module, PyObject *arguments) {
     return all_places(arguments, find_displacement);
 }
 
+static PyObject *module_texts(PyObject *module, PyObject *arguments) {
+    const char *content = NULL, *words = NULL;
+    Py_ssize_t size = 0, bytes = 0, least = 0, most = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#nny#:texts", &content, &size, &least, &most, &words, &bytes))
+        return NULL;
+    if (least < 8 || most < least) {
+        PyErr_SetString(PyExc_ValueError, "a text has eight bytes or more");
+        return NULL;
+    }
+    size_t count = (size_t)bytes / sizeof(uint64_t), length = 0, start = 0;
+    uint64_t *sorted = malloc(count * sizeof *sorted + 1);
+    if (sorted == NULL)
+        return PyErr_NoMemory();
+    memcpy(sorted, words, count * sizeof *sorted);
+    PyObject *list = PyList_New(0);
+    while (list != NULL && (start = find_text((const uint8_t *)content, (size_t)size, start, (size_t)least, (size_t)most,
+                                              &length)) < (size_t)size) {
+        if ((count == 0 || begins_with((const uint8_t *)content + start, sorted, count)) &&
+            !append(list, PyBytes_FromStringAndSize(content + start, (Py_ssize_t)length)))
+            Py_CLEAR(list);
+        start += length;
+    }
+    free(sorted);
+    return list;
+}
+
 /* The numbers of entries by the page (of 4 KiB) of their first word; each entry has three words. */
 static PyObject *module_by_page(PyObject *module, PyObject *arguments) {
     const char *words = NULL;
@@ -801,6 +859,8 @@ static PyMethodDef functions[] = {
      PyDoc_STR("Where in code of AArch64 a branch leads to one of some addresses: code, its address, the addresses in order.")},
     {"displacements", module_displacements, METH_VARARGS,
      PyDoc_STR("Where in some code a displacement may lead to between two bounds: code, its address, the bounds in order.")},
+    {"texts", module_texts, METH_VARARGS,
+     PyDoc_STR("Texts between zeros: bytes, their least and most size, their first eight bytes as words in order, or none.")},
     {"by_page", module_by_page, METH_VARARGS, PyDoc_STR("The numbers of relocations by page: table, number of the first.")},
     {NULL, NULL, 0, NULL},
 };

@@ -105,3 +105,37 @@ size_t find_displacement(const uint8_t *code, size_t size, size_t from, uint64_t
     }
     return size;
 }
+
+static bool is_printed(uint8_t byte) {
+    return (byte >= ' ' && byte < 0x7F) || byte == '\n' || byte == '\t';
+}
+
+/* The next text from `from` on that lies between two zeros, and its size, between the least and the most bytes; `size`
+   if there is none. Where a byte of what would be the least text is none of a text, the zero before one is there or
+   behind it: most of a library is passed over in steps of that many bytes. */
+size_t find_text(const uint8_t *content, size_t size, size_t from, size_t least, size_t most, size_t *length) {
+    for (size_t at = from; at < size && size - at > least + 1;) {
+        size_t back = least;
+        while (back > 0 && is_printed(content[at + back]))
+            back--;
+        if (back > 0) {
+            at += back;
+            continue;
+        }
+        size_t end = at + least + 1;
+        while (end < size && is_printed(content[end]))
+            end++;
+        *length = end - at - 1;
+        if (content[at] == 0 && end < size && content[end] == 0 && *length <= most)
+            return at + 1;
+        at = end;
+    }
+    return size;
+}
+
+/* Whether the first eight bytes of a text are one of some words, which are in order. */
+bool begins_with(const uint8_t *text, const uint64_t *sorted, size_t count) {
+    uint64_t word;
+    memcpy(&word, text, sizeof word);
+    return is_one_of(sorted, count, word);
+}

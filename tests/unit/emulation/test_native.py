@@ -113,16 +113,45 @@ def test_a_step_is_one_repetition(kind: str) -> None:
 def test_a_byte_that_is_guarded(kind: str, code: str, stopped: Stopped) -> None:
     """``mov al, [rdi]``, ``mov [rdi], al``: the bytes beside it are free."""
     vm = with_code(kind, code * 2 + "0f05")
-    vm.guard(DATA + 8, True)
+    vm.guard(DATA + 8, 1, True)
     vm.reg_write("RDI", DATA + 9)
     assert vm.step() == Stopped.NOT
     vm.reg_write("RDI", DATA + 8)
     assert (vm.step(), vm.address) == (stopped, DATA + 8)
     assert vm.mem_read(DATA + 8, 1) == b"\0"  # to whoever is not code
-    vm.guard(DATA + 8, False)
+    vm.guard(DATA + 8, 1, False)
     assert vm.step() == Stopped.NOT
     with pytest.raises(AccessError):
-        vm.guard(DATA + PAGE_SIZE, True)
+        vm.guard(DATA + PAGE_SIZE, 1, True)
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_bytes_that_are_guarded_at_once(kind: str) -> None:
+    """``mov al, [rdi]``; behind them, nothing is mapped."""
+    vm = with_code(kind, "8a07")
+    vm.guard(DATA + 8, 4, True)
+    for offset in range(6, 14):
+        vm.pc = CODE
+        vm.reg_write("RDI", DATA + offset)
+        assert vm.step() == (Stopped.READ_FORBIDDEN if 8 <= offset < 12 else Stopped.NOT)
+    with pytest.raises(AccessError):
+        vm.guard(DATA + PAGE_SIZE - 2, 4, True)
+    vm.pc = CODE
+    vm.reg_write("RDI", DATA + PAGE_SIZE - 1)
+    assert vm.step() == Stopped.READ_FORBIDDEN
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_a_text_ends_at_a_zero(kind: str) -> None:
+    vm = with_code(kind, "90")
+    vm.mem_write(DATA, b"ab\0c" + b"d" * (PAGE_SIZE - 4))
+    assert vm.mem_text(DATA, 4) == b"ab"
+    assert vm.mem_text(DATA + 2, 1) == b""
+    for address, most in ((DATA, 2), (DATA + 3, 100), (DATA + 3, PAGE_SIZE), ((1 << 64) - 2, 8)):
+        with pytest.raises((AccessError, OverflowError)):
+            vm.mem_text(address, most)
     vm.close()
 
 

@@ -153,9 +153,9 @@ def test_a_limit_a_breakpoint_and_a_guard() -> None:
     vm.add_breakpoint(CODE + 4)
     assert (vm.run(), vm.pc) == (Stopped.BREAKPOINT, CODE + 4)
     vm.remove_breakpoint(CODE + 4)
-    vm.guard(DATA + 7, True)
+    vm.guard(DATA + 7, 1, True)
     assert (vm.run(), vm.address) == (Stopped.READ_FORBIDDEN, DATA)
-    vm.guard(DATA + 7, False)
+    vm.guard(DATA + 7, 1, False)
     assert (vm.run(), vm.icount) == (Stopped.LIMIT, 1_000)
     vm.close()
 

@@ -216,3 +216,23 @@ def test_what_only_capstone_can_tell_is_asked() -> None:
         instruction = data_flow.decode_x86_64(ADDRESS, bytes.fromhex(code))
         assert instruction is not None
         assert data_of(ARCHITECTURES[Machine.X86_64], ADDRESS, bytes.fromhex(code), 1) == (list(instruction.data), 1)
+
+
+def test_texts_are_those_of_the_pattern() -> None:
+    from abiscan.emulation.native._core import texts
+
+    source, pattern, found = random.Random(3), re.compile(rb"\0([\n\t\x20-\x7e]{12,1000})(?=\0)"), 0
+    for _ in range(1_000):
+        letters = source.choice(
+            (b"a" * 20 + b"\0", b"a b\n\t~\0\x7f", b"a" * 900 + b"\0", b" " * 3_000 + b"\0", bytes(9))
+        )
+        content = bytes(source.choices(letters, k=source.choice((0, 12, 13, 14, 15, 200, 3_000))))
+        expected = [match[1] for match in pattern.finditer(content)]
+        assert texts(content, 12, 1000, b"") == expected, content
+        found += len(expected)
+        some = {text[:8] for text in expected[::2]}
+        words = array("Q", sorted(int.from_bytes(text, "little") for text in some)).tobytes()
+        assert not some or texts(content, 12, 1000, words) == [text for text in expected if text[:8] in some]
+    assert found > 100
+    with pytest.raises(ValueError, match="eight"):
+        texts(b"", 7, 1000, b"")
