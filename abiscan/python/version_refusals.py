@@ -57,7 +57,9 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
         if tree is not None:
             find = _finder(code, file, bindings_in)
             for name, function in _functions_of(tree.body, ""):
-                if not lines.isdisjoint(statement.lineno for statement in function.body):
+                # Where a function ends is known before its body is parsed.
+                within = range(function.lineno, (function.end_lineno or 0) + 1)
+                if not lines.isdisjoint(within) and not lines.isdisjoint(part.lineno for part in function.body):
                     yield from _refusals_in(function, name, file, release, find)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import run, scaling
+from benchmarks import heavy, run, scaling
 
 
 @pytest.mark.parametrize(
@@ -154,3 +154,17 @@ def test_the_exponent_is_that_of_what_grows(power: float, fixed: float) -> None:
 
 def test_what_does_not_grow_has_no_exponent() -> None:
     assert scaling.exponent([1, 4, 16, 64], [3, 3, 3, 3]) == 0
+
+
+def test_a_goal_is_a_multiple_of_a_peer_or_of_seconds() -> None:
+    peers = {"auditwheel show": run.Timing(processor=2)}
+    row = run.Row(label="`check`", words=())
+    ratio = heavy.Goal(row, "0.6", 0.45, "auditwheel show")
+    assert ratio.line(run.Timing(processor=0.8, megabytes=99), peers) == (
+        "| `check` | 0.6 | 0.40 | 0.45 times `auditwheel show` | 99 |"
+    )
+    assert ratio.line(run.Timing(processor=1, megabytes=99), peers).split(" | ")[2] == "0.50 *"
+    seconds = heavy.Goal(row, "9 s", 4, megabytes=500)
+    assert (
+        seconds.line(run.Timing(processor=3, megabytes=501), peers) == "| `check` | 9 s | 3.00 * | 4 s, 500 MB | 501 |"
+    )

@@ -100,6 +100,9 @@ static void run_sequence(Core *core) {
             r->pc += core->is_arm64 ? 4 : 1 + below(4);
         if (below(64) == 0)
             memory_unmap(&core->memory, (DATA >> PAGE_SHIFT) + below(3), (DATA >> PAGE_SHIFT) + 2);
+        if (below(16) == 0)
+            memory_guard(&core->memory, below(2) ? CODE + below(2 * PAGE_BYTES) : DATA + below(6 * PAGE_BYTES),
+                         below(2 * PAGE_BYTES), below(3) == 0);
         if (below(8) == 0)
             r->registers[below(32)] = random_value();
     }
@@ -155,6 +158,11 @@ static void search_code(void) {
         ;
     for (size_t at = 0; at < size; at = find_call(code, size, at, CODE, targets, below(4)) + 1)
         ;
+    for (size_t at = 0; at < size; at++) /* hardly any byte is a letter */
+        code[at] = below(4) == 0 ? code[at] : (uint8_t)("abcd \n\0" [below(7)]);
+    size_t length = 0, least = 8 + below(8);
+    for (size_t at = 0; (at = find_text(code, size, at, least, least + below(40), &length)) < size; at += length)
+        begins_with(code + at, targets, below(5));
     links_free(&links);
     free(functions.items);
     free(imports.items);

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from abiscan.findings import Confidence
+from abiscan.python import late_bodies
 from abiscan.python.reading import PackageReader
 from abiscan.rules.refused_by_package import list_findings
 from abiscan.torches import embedded_names
@@ -186,3 +189,19 @@ def test_one_finding_for_all_functions() -> None:
         ("pack/__init__.py:6", "g"),
     ]
     assert not list(list_findings((), "pack", "torch 2.1.0"))
+
+
+def test_functions_without_such_a_line_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse_body = late_bodies._parse_body
+
+    def parse(node: Any, kind: Any) -> None:
+        parsed.append(node.name)
+        parse_body(node, kind)
+
+    monkeypatch.setattr(late_bodies, "_parse_body", parse)
+    filler = "".join(f"  x = x + {number}\n" for number in range(400))
+    refusing = f"def f(x):\n{filler}  if {OLD}:\n    raise ImportError('torch 2.1 is needed')\n"
+    source = f"{PARSED}def before(x):\n{filler}{refusing}async def after(x):\n{filler}"
+    assert refusals({"pack/a.py": source, "pack/__init__.py": ""}) == [SAYS]
+    assert parsed == ["f"]
