@@ -29,12 +29,17 @@ def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 
 _GROUP: Final = regex(r"\([^()]*\)")
 _LITERAL: Final = regex(r"[\w ]+(?![*+?{])")
+_ALTERNATIVES: Final = regex(r"([\w ]*)\((?:\?:)?([\w |]+)\)(?![*+?{])")
 
 
-def beginning(pattern: str) -> str:
-    """Return the characters with which every match of a regular expression begins, as far as they are easy to find."""
+def beginnings(pattern: str) -> tuple[str, ...]:
+    """Return texts with one of which every match of a regular expression begins, as far as they are easy to find."""
     outside, inner = pattern, None
     while inner != outside:
         inner, outside = outside, _GROUP.sub("", outside)
-    literal = _LITERAL.match(pattern) if "|" not in outside else None
-    return literal[0] if literal else ""
+    if "|" in outside:
+        return ("",)
+    if alternatives := _ALTERNATIVES.match(pattern):
+        return tuple(alternatives[1] + text for text in alternatives[2].split("|"))
+    literal = _LITERAL.match(pattern)
+    return (literal[0] if literal else "",)

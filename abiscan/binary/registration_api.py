@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from abiscan.regex import beginning, regex
+from abiscan.regex import beginnings, regex
 
 # These open what other functions register in.
 OPEN_LIBRARY: Final = r"_ZN5torch7LibraryC[12]ENS0_4KindE"
@@ -123,8 +123,8 @@ class _Patterns:
         self._expressions = patterns
 
     @functools.cached_property
-    def _patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        return tuple((beginning(pattern), regex(pattern)) for pattern in self._expressions)
+    def _patterns(self) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+        return tuple((beginnings(pattern), regex(pattern)) for pattern in self._expressions)
 
     def match(self, name: str) -> bool:
         """Whether a name begins with a match of one of them."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import abiscan
-from abiscan.regex import regex
+from abiscan.regex import beginnings, regex
 
 
 def test_it_is_compiled_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +47,26 @@ def test_every_one_of_the_package_compiles() -> None:
                 if type(value) is type(regex("")):
                     found += bool(value.pattern)
     assert found > 150
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("_ZN5torch7Library5reset", ("_ZN5torch7Library5reset",)),
+        ("_ZN(?:St7|Ss)C[12]E", ("_ZNSt7", "_ZNSs")),
+        ("_ZN(St7|Ss)5append", ("_ZNSt7", "_ZNSs")),
+        ("(a|b)c", ("a", "b")),
+        ("Py(Long|Float)_As", ("PyLong", "PyFloat")),
+        ("_ZN(?:St7|Ss)?C", ("_ZN",)),
+        ("_ZN(?:St7|S[sb])C", ("_ZN",)),
+        ("_ZN(?:St7|(?:a|b)c)C", ("_ZN",)),
+        ("_ZN(?:St7|)C", ("_ZNSt7", "_ZN")),
+        ("_ZNK?St", ("_ZN",)),
+        ("v?errx?$", ("",)),
+        ("abc|def", ("",)),
+        ("a(?=b)c", ("a",)),
+        ("a(?P<n>b|c)d", ("a",)),
+    ],
+)
+def test_what_matches_begin_with(pattern: str, expected: tuple[str, ...]) -> None:
+    assert beginnings(pattern) == expected

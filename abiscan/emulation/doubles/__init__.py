@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Generic, Protocol, TypeVar
 
 from abiscan.emulation.process import Call, Double
-from abiscan.regex import beginning
+from abiscan.regex import beginnings, regex
 
 _D = TypeVar("_D")
 _S = TypeVar("_S")
@@ -31,7 +31,8 @@ class _ByName(Generic[_D]):
 
     def __init__(self) -> None:
         self.by_name: Final[dict[str, _D]] = {}
-        self.by_pattern: Final[list[tuple[str, str, _D]]] = []
+        self.by_pattern: Final[list[tuple[str, _D]]] = []
+        self._expressions: list[tuple[tuple[str, ...], re.Pattern[str], _D]] = []
         self._beginnings: tuple[str, ...] = ()
 
     def named(self, *names: str) -> Callable[[_D], _D]:
@@ -47,8 +48,11 @@ class _ByName(Generic[_D]):
         """Return the double of every function whose mangled name begins with one of these regular expressions."""
 
         def register(double: _D) -> _D:
-            self.by_pattern.extend((beginning(pattern), pattern, double) for pattern in patterns)
-            self._beginnings += tuple(map(beginning, patterns))
+            for pattern in patterns:
+                starts, expression = beginnings(pattern), regex(pattern)
+                self.by_pattern.append((pattern, double))
+                self._expressions.append((starts, expression, double))
+                self._beginnings += starts
             return double
 
         return register
@@ -60,9 +64,9 @@ class _ByName(Generic[_D]):
         # Most names have no double in a module: one comparison for all of its expressions shows that.
         if not name.startswith(self._beginnings):
             return None
-        for start, pattern, double in self.by_pattern:
-            # Few of the expressions are ever needed, and compiling one takes longer than comparing its beginning.
-            if name.startswith(start) and re.match(pattern, name):
+        for starts, expression, double in self._expressions:
+            # Few of them are ever needed, and compiling one takes longer than comparing its beginning.
+            if name.startswith(starts) and expression.match(name):
                 return double
         return None
 

@@ -28,10 +28,10 @@ RECORDS = re.compile(r"recorder\.(?!lookup|has_operator)|_record_kernel\(")
 
 def doubles() -> Iterator[tuple[str, Callable[..., Any]]]:
     for library in (TORCH_LIBRARY, TORCH_STABLE, TORCH_OPERATORS, TORCH_CLASSES, TORCH_REGISTRIES):
-        yield from ((pattern, double) for _, pattern, double in library.by_pattern)
+        yield from library.by_pattern
         yield from library.by_name.items()
     for other in (TORCH_TYPES, TORCH_LOOKUPS):
-        yield from ((pattern, double) for _, pattern, double in other.by_pattern)
+        yield from other.by_pattern
         yield from other.by_name.items()
 
 
