@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from abiscan.hooks.install import InstallerError
 from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import interpreter, packages, programs
+from abiscan.inputs.addresses import format_command
 from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.requirements_file import has_password
 from abiscan.regex import regex
@@ -134,7 +134,7 @@ class Pip(Struct, frozen=True):
 
     def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type."""
-        return shlex.join(["abiscan", "pip", *(["--python", self.named] if self.named else []), *words])
+        return format_command(["abiscan", "pip", *(["--python", self.named] if self.named else []), *words])
 
 
 def list_versions(python: str | None, name: str, options: Sequence[str]) -> tuple[str, ...]:

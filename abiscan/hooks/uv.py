@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import subprocess
 import urllib.parse
 from collections import Counter
@@ -31,6 +30,7 @@ from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.pip import list_versions
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import observed_fs, programs
+from abiscan.inputs.addresses import format_command
 from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.regex import regex
@@ -162,7 +162,7 @@ class Uv(Struct, frozen=True):
 
     def format_command(self, words: Sequence[str]) -> str:
         """Return the command that runs it through abiscan, ready to type."""
-        return shlex.join(["abiscan", "uv", "pip", *words])
+        return format_command(["abiscan", "uv", "pip", *words])
 
     def find_python(self, arguments: Sequence[str]) -> str:
         """Return the interpreter that it would install for.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from msgspec import Struct
 
+from abiscan.inputs.addresses import format_command
 from abiscan.results.document import Document, JsonObject
 from abiscan.results.fields import Count
 
@@ -98,8 +98,8 @@ class FitReport(Document, frozen=True, kw_only=True):
 
     @property
     def command(self) -> str | None:
-        """The command to type."""
-        return shlex.join(["pip", "install", *self.options, *self.pins]) if self.packages else None
+        """The command to type, without the passwords of its addresses."""
+        return format_command(["pip", "install", *self.options, *self.pins]) if self.packages else None
 
     @property
     def exit_code(self) -> int:

@@ -1,8 +1,10 @@
 """Addresses as reports show them."""
 
+import shlex
+
 import pytest
 
-from abiscan.inputs.addresses import without_credentials
+from abiscan.inputs.addresses import format_command, without_credentials
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,17 @@ from abiscan.inputs.addresses import without_credentials
 )
 def test_reports_have_no_credentials(url: str, shown: str) -> None:
     assert without_credentials(url) == shown
+
+
+@pytest.mark.parametrize(
+    "url", ["https://user:secret@index.example/simple", "https://secret@index.example/simple", "https://index.example"]
+)
+def test_a_command_has_none_either(url: str) -> None:
+    """As pip's own messages write it: ``****`` where somebody has to put in something."""
+    from pip._internal.utils.misc import redact_netloc
+
+    host = url.split("/")[2]
+    shown = url.replace(host, redact_netloc(host).replace("user:", ""))
+    assert shlex.split(format_command(["pip", "install", "--index-url", url, "a b"])) == [
+        *("pip", "install", "--index-url", shown, "a b"),
+    ]
