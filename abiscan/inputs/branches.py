@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Generic, NoReturn, TypeVar
 
 from abiscan import errors
-from abiscan.errors import InputError
+from abiscan.errors import AbiscanError, InputError
 from abiscan.inputs import isolation, observed_fs, result_codec, tracing
 
 _Item = TypeVar("_Item")
@@ -206,12 +206,12 @@ def _send_result(target: str, find: Callable[[], object], pipe: int, parent: int
         result, error = "", None
         with observed_fs.record_observations() as record:
             try:
-                with isolation.turn_of(target) if target else _bounded(seconds):
+                with _bounded(seconds), isolation.turn_of(target) if target else contextlib.nullcontext():
                     result = result_codec.encode_result(find())
             except InputError as problem:
                 error = [type(problem).__name__, problem.subject, problem.problem, problem.fix]
             except Exception as problem:
-                if not target:
+                if not target or isinstance(problem, AbiscanError):
                     raise  # no target to blame: what it is, the process that waits finds out
                 # It ends as it would in the process that waits.
                 error = [_OTHER_ERROR, f"{type(problem).__name__}: {problem}"]

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from abiscan.errors import InputError, InternalError, NoExtensionError, StoppedError
+from abiscan.errors import AbiscanError, InputError, InternalError, NoExtensionError, StoppedError
 from abiscan.inputs import branches, isolation, observed_fs
 
 _Found = TypeVar("_Found")
@@ -169,20 +169,32 @@ def test_what_no_target_is_to_blame_for_is_the_same_aside(error: Exception) -> N
     assert raised.value is error
 
 
-def test_a_limit_of_time_is_one_aside_as_well() -> None:
-    def find() -> None:
+class OverError(AbiscanError):
+    pass
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_limit_of_time_is_one_in_other_processes_as_well(is_shared: bool) -> None:
+    def find(*_: object) -> None:
         begin = time.process_time()
         while time.process_time() - begin < 20:
             pass
 
     def interrupt(*_: object) -> None:
-        raise KeyError
+        raise OverError
+
+    def wait() -> None:
+        if is_shared:
+            found([1, 2], find, 2)
+        else:
+            with branches.found_aside(find, 2) as take:
+                take()
 
     begin, before = time.monotonic(), signal.signal(signal.SIGPROF, interrupt)
     signal.setitimer(signal.ITIMER_PROF, 0.1)
     try:
-        with branches.found_aside(find, 2) as take, pytest.raises(KeyError):
-            take()
+        with pytest.raises(OverError):
+            wait()
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
