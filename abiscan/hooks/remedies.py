@@ -13,7 +13,9 @@ import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
+from types import FrameType
 from typing import Final
 
 import msgspec.structs
@@ -39,6 +41,8 @@ SECONDS: Final = 18
 """How much time of the processor a search may take."""
 _WAITING: Final = 5
 """How many times as long it may take, where a machine is busy or an index slow."""
+_SOON: Final = 0.01
+"""After how many seconds a search that could not be ended is to end."""
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
 
@@ -76,8 +80,12 @@ def _interrupted_after(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def interrupt(_: int, __: object) -> None:
-        raise OutOfTimeError
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        # What is raised where Python tidies up is printed, and lost.
+        if _is_tidying_up(frame):
+            signal.setitimer(signal.ITIMER_PROF, _SOON)
+        else:
+            raise OutOfTimeError
 
     before = signal.signal(signal.SIGPROF, interrupt)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -86,6 +94,16 @@ def _interrupted_after(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+def _is_tidying_up(frame: FrameType | None) -> bool:
+    """Whether code runs since an object is no longer there."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__del__" or code.co_filename == weakref.__file__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _time_taken() -> tuple[float, float]:

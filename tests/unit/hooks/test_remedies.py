@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,33 @@ def test_a_search_ends_in_time_with_what_it_has(
     assert unproved.remedies == ("slow",)
     assert "there was no time to examine whether it is enough" in str(unproved.advice)
     assert [problem.name for problem in result.unfinished] == ["later"]
+
+
+def test_a_search_ends_where_an_object_is_no_longer_there(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a finaliser raises, CPython prints and drops."""
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+
+    class Held:
+        pass
+
+    def take_time(seconds: float) -> None:
+        begin = time.process_time()
+        while time.process_time() - begin < seconds:
+            pass
+
+    def take_long_for_slow(name: str, _: set[str]) -> None:
+        if name == "slow":
+            held = Held()
+            weakref.finalize(held, take_time, 0.5)
+            del held
+            take_time(5)
+
+    begin = time.process_time()
+    search(take_long_for_slow, ["slow", "later"])
+    assert time.process_time() - begin < 3
 
 
 def test_gigabytes_come_last(search: Callable[..., remedies.Remedies]) -> None:
